@@ -1,0 +1,37 @@
+#pragma once
+// Which objects carry state that a checkpoint must hold, and how they say so.
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+
+namespace fulgurite {
+
+/// `using Stateless = ByChoice;` says on purpose that a struct's members are configuration, or may be lost.
+struct ByChoice {};
+
+/// Both saves and loads: `void state(auto& archive) { archive("best", best)("bad", bad); }`.
+template <class T, class Archive>
+concept Stateful = requires(T& object, Archive& archive) { object.state(archive); };
+
+template <class T>
+concept DeclaredStateless = requires { typename T::Stateless; };
+
+/// Stands in for an archive where only the presence of `state` is asked.
+struct ArchiveProbe {
+  static constexpr bool loading = false;
+  template <class V>
+  ArchiveProbe& operator()(std::string_view, V&) {
+    return *this;
+  }
+  template <class V>
+  ArchiveProbe& child(std::string_view, V&) {
+    return *this;
+  }
+};
+
+/// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.
+template <class T>
+concept Remembers = std::is_empty_v<T> || DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
+
+}  // namespace fulgurite

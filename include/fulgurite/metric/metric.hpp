@@ -1,0 +1,80 @@
+#pragma once
+// A metric is a named constant of the model: a misspelt one is an undeclared identifier, not a missing key.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <fulgurite/core/fixed_string.hpp>
+
+namespace fulgurite {
+
+/// How the values of an epoch become one. The mean is weighted by the batch size: sum(v * size) / sum(size).
+enum class Reduce : std::uint8_t { mean, sum, min, max };
+
+/// Whether a value is reported per step, per epoch; `by_hook` means Lightning's default of the place where it is logged
+/// (training steps: per step; validation, test and epoch hooks: per epoch).
+enum class Report : std::uint8_t { by_hook, yes, no };
+
+/// Reads a metric's most recent value instead of its mean over the epoch: `EarlyStopping{Net::loss.last()}`.
+template <class M>
+struct Last {
+  using metric = M;
+  static constexpr std::string_view name() { return M::name(); }
+};
+
+/// Declared once by the model, with all its options, and listed in `using Metrics = MetricList<...>`:
+///   static constexpr fulgurite::Metric<"val/loss"> val_loss{.prog_bar = true};
+template <FixedString Name>
+struct Metric {
+  using metric = Metric;
+  Reduce reduce = Reduce::mean;
+  bool prog_bar = false;
+  bool logger = true;
+  Report on_step = Report::by_hook;
+  Report on_epoch = Report::by_hook;
+
+  static constexpr std::string_view name() { return Name.view(); }
+  constexpr Last<Metric> last() const { return {}; }
+};
+
+/// The metrics of a model, in the order of the log's columns.
+template <auto... Ms>
+struct MetricList {
+  static constexpr std::size_t size = sizeof...(Ms);
+
+  template <class M>
+  static consteval std::size_t index_of() {
+    std::size_t at = 0, found = size;
+    ((std::is_same_v<typename M::metric, typename std::remove_const_t<decltype(Ms)>::metric> ? void(found = at) : void(), ++at), ...);
+    return found;
+  }
+
+  template <class M>
+  static constexpr bool contains = index_of<M>() < size;
+
+  /// f.operator()<I, metric>() for each metric.
+  template <class F>
+  static constexpr void each(F&& f) {
+    std::size_t at = 0;
+    (f(at++, Ms), ...);
+  }
+};
+
+/// What a callback reads: `using Watches = MetricTypes<M>`; the trainer refuses one that the model does not declare.
+template <class... Ms>
+struct MetricTypes {};
+
+/// The metrics a model declares; a model without `Metrics` logs nothing.
+template <class Model>
+struct MetricsOf {
+  using type = MetricList<>;
+};
+template <class Model>
+  requires requires { typename Model::Metrics; }
+struct MetricsOf<Model> {
+  using type = typename Model::Metrics;
+};
+
+}  // namespace fulgurite
