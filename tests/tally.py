@@ -1,0 +1,47 @@
+"""Counts the named tests of the last `meson test` in a build folder: `tally.py BUILD` prints "PASSED FAILED".
+
+A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
+A program that died before its report was complete counts what it had reported, and one failure for dying."""
+
+import json
+import pathlib
+import re
+import sys
+
+
+def catch(report: str) -> tuple[int, int]:
+    results = re.findall(r'<OverallResult success="(\w+)" skips="(\d+)"', report)
+    passed = sum(success == 'true' and skips == '0' for success, skips in results)
+    skipped = sum(success == 'true' and skips != '0' for success, skips in results)
+    return passed, report.count('<TestCase ') - passed - skipped
+
+
+def tap(output: str) -> tuple[int, int]:
+    lines = [line for line in output.splitlines() if re.match(r'(not )?ok\b', line) and '# SKIP' not in line]
+    failed = sum(line.startswith('not') for line in lines)
+    return len(lines) - failed, failed
+
+
+def main() -> None:
+    build = pathlib.Path(sys.argv[1])
+    log = build / 'meson-logs' / 'testlog.json'
+    passed = failed = 0
+    for line in log.read_text().splitlines() if log.exists() else []:
+        test = json.loads(line)
+        xml = [word.split('XML::out=')[1] for word in test['command'] if word.startswith('XML::out=')]
+        good, bad = 0, 0
+        if xml and pathlib.Path(xml[0]).exists():
+            good, bad = catch(pathlib.Path(xml[0]).read_text(errors='replace'))
+        elif not xml:
+            good, bad = tap(test.get('stdout') or '')
+        if test['result'] not in ('OK', 'SKIP', 'EXPECTEDFAIL') and bad == 0:
+            bad = 1
+        if test['result'] == 'OK' and good + bad == 0:
+            good = 1
+        passed, failed = passed + good, failed + bad
+    if passed + failed == 0:
+        failed = 1  # nothing ran: that is no success
+    print(passed, failed)
+
+
+main()
