@@ -37,7 +37,12 @@ struct Bf16Mixed : policy::PrecisionTraits<Dtype::float32, true, Dtype::bfloat16
 /// Float32 parameters, operators in float16 where that is safe, the loss scaled so that small gradients survive: "16-mixed".
 /// A step whose gradients are not finite is skipped and the scale shrinks by `backoff_factor`; after `growth_interval` good
 /// steps it grows by `growth_factor`.
-struct Fp16Mixed : policy::PrecisionTraits<Dtype::float32, true, Dtype::float16, true> {
+struct Fp16Mixed {  // its constants stand here, not in a base: designated initializers warn about bases
+  using Stateless = ByChoice;
+  static constexpr Dtype parameters = Dtype::float32;
+  static constexpr bool autocasts = true;
+  static constexpr Dtype compute = Dtype::float16;
+  static constexpr bool scales_loss = true;
   static constexpr std::string_view name = "16-mixed";
   double init_scale = 65536.0;
   double growth_factor = 2.0;

@@ -1,0 +1,140 @@
+#pragma once
+// The one table of hooks: every name, what it receives, what its answer may do, who calls it.
+
+#include <cstdint>
+#include <string_view>
+
+namespace fulgurite {
+
+/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing: `(outputs, batch, ctx)`, `(batch, ctx)`,
+/// `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
+enum class Takes : std::uint8_t { nothing, one, two };
+
+/// What the answer of a hook may do.
+enum class Answer : std::uint8_t { none, may_stop, may_skip_epoch, value };
+
+/// When a hook's parameters can be checked: with the trainer, or where the batch's type is known.
+enum class Where : std::uint8_t { fit, train, validate, test, predict, every_stage };
+
+namespace hook {
+
+/// Constants of one row.
+template <Takes Arguments, Answer Result, Where Place, bool InManual = true>
+struct Row {
+  static constexpr Takes takes = Arguments;
+  static constexpr Answer answer = Result;
+  static constexpr Where where = Place;
+  static constexpr bool in_manual = InManual;  ///< false: only automatic optimization calls it
+};
+
+// `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes the
+// look-up ambiguous exactly then. `accepts` asks for the call. When they disagree, the program is refused.
+#define FULGURITE_HOOK(NAME, ...)                                                             \
+  struct NAME : Row<__VA_ARGS__> {                                                            \
+    static constexpr std::string_view name() { return #NAME; }                                \
+    struct Decoy {                                                                            \
+      void NAME();                                                                            \
+    };                                                                                        \
+    template <class T>                                                                        \
+    struct Probe : T, Decoy {};                                                               \
+    template <class T>                                                                        \
+    static constexpr bool named = !requires { &Probe<T>::NAME; };                             \
+    template <class T, class... A>                                                            \
+    static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };      \
+    template <class T, class... A>                                                            \
+    [[gnu::always_inline]] static constexpr decltype(auto) call(T& object, A&... a) {         \
+      return object.NAME(a...);                                                               \
+    }                                                                                         \
+  }
+
+// clang-format off
+// Events: callbacks first, then the model.
+#define FULGURITE_EVENTS(ROW)                                                                   \
+  ROW(setup,                        Takes::nothing, Answer::none,           Where::every_stage) \
+  ROW(teardown,                     Takes::nothing, Answer::none,           Where::every_stage) \
+  ROW(on_exception,                 Takes::one,     Answer::none,           Where::every_stage) \
+  ROW(on_fit_start,                 Takes::nothing, Answer::may_stop,       Where::fit)         \
+  ROW(on_fit_end,                   Takes::nothing, Answer::none,           Where::fit)         \
+  ROW(on_sanity_check_start,        Takes::nothing, Answer::none,           Where::fit)         \
+  ROW(on_sanity_check_end,          Takes::nothing, Answer::none,           Where::fit)         \
+  ROW(on_train_start,               Takes::nothing, Answer::may_stop,       Where::train)       \
+  ROW(on_train_end,                 Takes::nothing, Answer::none,           Where::train)       \
+  ROW(on_train_epoch_start,         Takes::nothing, Answer::may_stop,       Where::train)       \
+  ROW(on_train_epoch_end,           Takes::nothing, Answer::may_stop,       Where::train)       \
+  ROW(on_train_batch_start,         Takes::one,     Answer::may_skip_epoch, Where::train)       \
+  ROW(on_train_batch_end,           Takes::two,     Answer::may_stop,       Where::train)       \
+  ROW(on_before_zero_grad,          Takes::one,     Answer::none,           Where::train, false)\
+  ROW(on_before_backward,           Takes::one,     Answer::none,           Where::train)       \
+  ROW(on_after_backward,            Takes::nothing, Answer::none,           Where::train)       \
+  ROW(on_before_optimizer_step,     Takes::one,     Answer::none,           Where::train)       \
+  ROW(on_validation_start,          Takes::nothing, Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_end,            Takes::nothing, Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_epoch_start,    Takes::nothing, Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_epoch_end,      Takes::nothing, Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_batch_start,    Takes::one,     Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_batch_end,      Takes::two,     Answer::may_stop,       Where::validate)    \
+  ROW(on_test_start,                Takes::nothing, Answer::none,           Where::test)        \
+  ROW(on_test_end,                  Takes::nothing, Answer::none,           Where::test)        \
+  ROW(on_test_epoch_start,          Takes::nothing, Answer::none,           Where::test)        \
+  ROW(on_test_epoch_end,            Takes::nothing, Answer::none,           Where::test)        \
+  ROW(on_test_batch_start,          Takes::one,     Answer::none,           Where::test)        \
+  ROW(on_test_batch_end,            Takes::two,     Answer::none,           Where::test)        \
+  ROW(on_predict_start,             Takes::nothing, Answer::none,           Where::predict)     \
+  ROW(on_predict_end,               Takes::nothing, Answer::none,           Where::predict)     \
+  ROW(on_predict_epoch_start,       Takes::nothing, Answer::none,           Where::predict)     \
+  ROW(on_predict_epoch_end,         Takes::nothing, Answer::none,           Where::predict)     \
+  ROW(on_predict_batch_start,       Takes::one,     Answer::none,           Where::predict)     \
+  ROW(on_predict_batch_end,         Takes::two,     Answer::none,           Where::predict)
+
+// The model's own: it replaces what the trainer would do, or prepares something. Callbacks must not have them.
+#define FULGURITE_OVERRIDES(ROW)                                                                       \
+  ROW(configure_model,               Takes::nothing, Answer::none,  Where::every_stage)                \
+  ROW(backward,                      Takes::one,     Answer::none,  Where::train)                      \
+  ROW(optimizer_step,                Takes::two,     Answer::none,  Where::train, false)               \
+  ROW(optimizer_zero_grad,           Takes::one,     Answer::none,  Where::train, false)               \
+  ROW(configure_gradient_clipping,   Takes::two,     Answer::none,  Where::train, false)               \
+  ROW(lr_scheduler_step,             Takes::one,     Answer::none,  Where::train, false)               \
+  ROW(on_validation_model_zero_grad, Takes::nothing, Answer::none,  Where::validate)                   \
+  ROW(on_validation_model_eval,      Takes::nothing, Answer::none,  Where::validate)                   \
+  ROW(on_validation_model_train,     Takes::nothing, Answer::none,  Where::validate)                   \
+  ROW(on_test_model_eval,            Takes::nothing, Answer::none,  Where::test)                       \
+  ROW(on_test_model_train,           Takes::nothing, Answer::none,  Where::test)                       \
+  ROW(on_predict_model_eval,         Takes::nothing, Answer::none,  Where::predict)
+
+// The data module's, or the model's where the data module has none.
+#define FULGURITE_DATA_HOOKS(ROW)                                                                      \
+  ROW(prepare_data,                  Takes::nothing, Answer::none,  Where::every_stage)                \
+  ROW(train_dataloader,              Takes::nothing, Answer::value, Where::train)                      \
+  ROW(val_dataloader,                Takes::nothing, Answer::value, Where::validate)                   \
+  ROW(test_dataloader,               Takes::nothing, Answer::value, Where::test)                       \
+  ROW(predict_dataloader,            Takes::nothing, Answer::value, Where::predict)                    \
+  ROW(on_before_batch_transfer,      Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(transfer_batch_to_device,      Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(on_after_batch_transfer,       Takes::one,     Answer::value, Where::every_stage)
+
+// What a logger, and only a logger, has.
+#define FULGURITE_LOGGER_HOOKS(ROW)                                                                    \
+  ROW(log_metrics,                   Takes::two,     Answer::none,  Where::every_stage)                \
+  ROW(log_hyperparams,               Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(finalize,                      Takes::one,     Answer::none,  Where::every_stage)
+// clang-format on
+
+#define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);
+FULGURITE_EVENTS(FULGURITE_ROW)
+FULGURITE_OVERRIDES(FULGURITE_ROW)
+FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+
+/// A list of rows, for folds.
+template <class... Hooks>
+struct List {};
+
+}  // namespace hook
+
+/// What a callback promises to have: a misspelt hook then fails with the compiler's own "did you mean".
+///   using Hooks = Implements<hook::on_train_batch_start, hook::on_train_batch_end>;
+template <class... Hooks>
+struct Implements {};
+
+}  // namespace fulgurite

@@ -1,0 +1,109 @@
+#pragma once
+// The callbacks of a trainer in firing order, and the fold that tells them, then the model, of an event.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/core/flow.hpp>
+#include <fulgurite/core/slots.hpp>
+#include <fulgurite/hook/call.hpp>
+
+namespace fulgurite {
+
+/// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order = ...`.
+enum class Order : std::uint8_t { tuner, normal, timer, progress, summary, monitor, checkpoint };
+
+template <class T>
+consteval Order order_of() {
+  if constexpr (requires { T::order; }) return T::order;
+  else return Order::normal;
+}
+
+namespace hook {
+/// Of this one event the model hears before the callbacks that watch and save: they must see what it did.
+template <class Hook>
+inline constexpr bool model_before_monitors = std::is_same_v<Hook, on_train_epoch_end>;
+}  // namespace hook
+
+template <class... Cs>
+struct Pack {
+  static constexpr std::size_t size = sizeof...(Cs);
+  Slots<Cs...> slots;
+
+  /// Positions of the callbacks, stably sorted by their order.
+  static constexpr std::array<std::size_t, size> firing_order = [] {
+    std::array<std::size_t, size> at{};
+    std::array<Order, size + 1> of{order_of<Cs>()..., Order::normal};
+    for (std::size_t i = 0; i != size; ++i) {
+      std::size_t j = i;
+      for (; j != 0 && of[at[j - 1]] > of[i]; --j) at[j] = at[j - 1];
+      at[j] = i;
+    }
+    return at;
+  }();
+
+  template <std::size_t I>
+  using At = typename Slots<Cs...>::template Type<I>;
+
+  /// Those that hear `Hook` with these arguments, in firing order: `From` <= order < `To`.
+  template <class Hook, Order From, bool Upwards, class... Args>
+  static consteval auto subscribers() {
+    constexpr std::array<bool, size + 1> wanted{
+        (Listens<Hook, Cs, Args...> && (order_of<Cs>() >= From) == Upwards)..., false};
+    constexpr auto count = static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), true));
+    std::array<std::size_t, count> list{};
+    std::size_t n = 0;
+    for (std::size_t i : firing_order)
+      if (wanted[i]) list[n++] = i;
+    return list;
+  }
+
+  template <class Hook, Order From, bool Upwards, class... Args>
+  [[gnu::always_inline]] constexpr Flow tell(Args&... args) {
+    constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
+    Flow gravest = Flow::proceed;
+    [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
+      ((gravest = graver(gravest, answer_of<Hook>(slots.template get<list[N]>(), args...))), ...);
+    }(std::make_index_sequence<list.size()>{});
+    return gravest;
+  }
+
+  /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between compilers.
+  template <class Hook, class Model, class... Args>
+  [[gnu::always_inline]] constexpr Flow fire(Model& model, Args&... args) {
+    if constexpr (hook::model_before_monitors<Hook>) {
+      Flow gravest = tell<Hook, Order::monitor, false>(args...);
+      gravest = graver(gravest, tell_model<Hook>(model, args...));
+      return graver(gravest, tell<Hook, Order::monitor, true>(args...));
+    } else {
+      Flow const gravest = tell<Hook, Order::tuner, true>(args...);
+      return graver(gravest, tell_model<Hook>(model, args...));
+    }
+  }
+
+  template <class Hook, class Model, class... Args>
+  [[gnu::always_inline]] static constexpr Flow tell_model(Model& model, Args&... args) {
+    if constexpr (Listens<Hook, Model, Args...>) return answer_of<Hook>(model, args...);
+    else return Flow::proceed;
+  }
+
+  /// Somebody takes the outputs of a step, so they are built.
+  template <class Hook, class Model, class Outputs, class Batch, class Ctx>
+  static consteval bool wants_outputs() {
+    return ((arity<Hook, Cs, Outputs, Batch, Ctx>() == 3) || ... || (arity<Hook, Model, Outputs, Batch, Ctx>() == 3));
+  }
+
+  /// f(callback) for each, in firing order.
+  template <class F>
+  constexpr void each(F&& f) {
+    [&]<std::size_t... N>(std::index_sequence<N...>) {
+      (f(slots.template get<firing_order[N]>()), ...);
+    }(std::make_index_sequence<size>{});
+  }
+};
+
+}  // namespace fulgurite

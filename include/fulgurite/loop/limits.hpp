@@ -1,0 +1,77 @@
+#pragma once
+// How much of a loader a loop takes, and how often validation runs.
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+namespace fulgurite {
+
+using Seconds = std::chrono::duration<double>;
+
+/// A number of batches: `.limit_train_batches = Batches{10}`; a plain integer means the same.
+struct Batches {
+  long count;
+};
+
+/// A part of a loader, in [0, 1]: `.val_check_interval = Fraction{0.25}` validates four times an epoch.
+struct Fraction {
+  double part;
+};
+
+namespace loop {
+template <class T>
+inline constexpr bool is_plain_fraction = std::floating_point<T>;
+}
+
+/// A count or a part of a loader; the default is all of it, 0 disables the loop.
+struct Limit {
+  enum class Kind : std::uint8_t { fraction, batches };
+  Kind kind = Kind::fraction;
+  long batches = 0;
+  double part = 1.0;
+
+  constexpr Limit() = default;
+  template <std::integral I>
+  constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {}
+  constexpr Limit(Batches count) : kind(Kind::batches), batches(count.count) {}
+  constexpr Limit(Fraction of) : part(of.part) {}
+  template <std::floating_point F>
+  constexpr Limit(F) {
+    static_assert(!loop::is_plain_fraction<F>,
+                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean a count or a part: write Batches{10} "
+                  "or Fraction{0.5}");
+  }
+
+  constexpr bool all() const { return kind == Kind::fraction && part == 1.0; }
+  constexpr bool none() const { return kind == Kind::fraction ? part == 0.0 : batches == 0; }
+};
+
+/// When validation runs inside an epoch: every so many batches, after each part of an epoch, or after so much time.
+struct ValidationInterval {
+  enum class Kind : std::uint8_t { fraction, batches, time };
+  Kind kind = Kind::fraction;
+  long batches = 0;
+  double part = 1.0;
+  Seconds time{};
+
+  constexpr ValidationInterval() = default;
+  template <std::integral I>
+  constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {}
+  constexpr ValidationInterval(Batches count) : kind(Kind::batches), batches(count.count) {}
+  constexpr ValidationInterval(Fraction of) : part(of.part) {}
+  template <class Rep, class Period>
+  constexpr ValidationInterval(std::chrono::duration<Rep, Period> every) : kind(Kind::time), time(every) {}
+  template <std::floating_point F>
+  constexpr ValidationInterval(F) {
+    static_assert(!loop::is_plain_fraction<F>,
+                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean a count or a part: write Batches{10} "
+                  "or Fraction{0.5}");
+  }
+
+  constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }
+};
+
+}  // namespace fulgurite

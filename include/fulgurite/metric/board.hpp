@@ -1,0 +1,151 @@
+#pragma once
+// The board: one cell for each declared metric. Steps store into it, the loop folds it after each step.
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/metric/cell.hpp>
+
+namespace fulgurite {
+
+/// One cell of a logger's row. The name lives as long as the program, or as long as the call.
+struct Scalar {
+  std::string_view name;
+  double value;
+};
+
+/// `Backend` supplies the value type and reads it: `reading_waits`, `read`, `read_all`.
+template <class List, class Backend>
+class Board;
+
+template <auto... Ms, class Backend>
+class Board<MetricList<Ms...>, Backend> {
+ public:
+  using Value = typename Backend::Value;
+  using List = MetricList<Ms...>;
+  static constexpr std::size_t size = sizeof...(Ms);
+  static constexpr std::size_t most_waiting = 4096;  ///< entries kept for one reading of a device, at most
+
+  /// One logged value, as a recorded step posts it again on each replay.
+  struct Entry {
+    std::size_t metric;
+    Value value;
+    double weight;
+    Origin origin;
+  };
+
+  /// A store. A second value in one step is folded first, so both count.
+  [[gnu::always_inline]] void log_tensor(std::size_t metric, Value const& value, double weight, Origin origin) {
+    auto& cell = open(metric, weight, origin);
+    cell.tensor = Backend::keep(value);
+    cell.pending = Cell<Value>::Pending::tensor;
+  }
+  [[gnu::always_inline]] void log_number(std::size_t metric, double value, double weight, Origin origin) {
+    auto& cell = open(metric, weight, origin);
+    cell.number = value;
+    cell.pending = Cell<Value>::Pending::number;
+  }
+
+  /// After a step: values on the host are added to the epoch's figures, others wait for `collect`.
+  [[gnu::always_inline]] void fold() {
+    if constexpr (size != 0) {
+      if (!dirty_) return;
+      for (auto& cell : cells_) settle(cell);
+      dirty_ = false;
+    }
+  }
+
+  /// Reads what waits, with one host synchronisation for all of it.
+  void collect() {
+    fold();
+    if (waiting_.empty()) return;
+    values_.clear();
+    for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
+    numbers_.resize(values_.size());
+    Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
+    for (std::size_t i = 0; i != waiting_.size(); ++i) cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
+    for (auto& cell : cells_) cell.waiting = 0;
+    waiting_.clear();
+    values_.clear();
+  }
+
+  /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
+  void discard_step() {
+    for (auto& cell : cells_) cell.pending = Cell<Value>::Pending::nothing;
+    dirty_ = false;
+  }
+
+  /// A new epoch, or evaluation, begins.
+  void restart() {
+    for (auto& cell : cells_) cell.restart();
+    waiting_.clear();
+    dirty_ = false;
+  }
+
+  void reserve(std::size_t steps) {
+    auto const entries = std::min(most_waiting, steps * size);
+    waiting_.reserve(entries);
+    values_.reserve(entries);
+    numbers_.reserve(entries);
+  }
+
+  /// f(Entry) for what this step has logged so far as tensors; a recording keeps them.
+  template <class F>
+  void each_pending(F&& f) const {
+    for (std::size_t i = 0; i != size; ++i)
+      if (cells_[i].pending == Cell<Value>::Pending::tensor)
+        f(Entry{i, cells_[i].tensor, cells_[i].weight, cells_[i].origin});
+  }
+  void post(Entry const& entry) { log_tensor(entry.metric, entry.value, entry.weight, entry.origin); }
+
+  Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }
+  Cell<Value> const& operator[](std::size_t metric) const { return cells_[metric]; }
+  bool anything_waits() const { return !waiting_.empty(); }
+
+ private:
+  struct Waiting {
+    std::size_t metric;
+    Value value;
+    double weight;
+  };
+
+  [[gnu::always_inline]] Cell<Value>& open(std::size_t metric, double weight, Origin origin) {
+    auto& cell = cells_[metric];
+    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]] settle(cell);
+    cell.weight = weight;
+    cell.origin = origin;
+    cell.in_step_row = true;
+    dirty_ = true;
+    return cell;
+  }
+
+  void settle(Cell<Value>& cell) {
+    if (cell.pending == Cell<Value>::Pending::number) {
+      cell.epoch.add(cell.number, cell.weight);
+    } else if (cell.pending == Cell<Value>::Pending::tensor) {
+      if (Backend::reading_waits(cell.tensor)) {
+        waiting_.push_back({static_cast<std::size_t>(&cell - cells_.data()), std::move(cell.tensor), cell.weight});
+        ++cell.waiting;
+      } else {
+        cell.epoch.add(Backend::read(cell.tensor), cell.weight);
+      }
+      cell.tensor = Value{};
+    }
+    cell.pending = Cell<Value>::Pending::nothing;
+    if (waiting_.size() >= most_waiting) [[unlikely]] collect();
+  }
+
+  std::array<Cell<Value>, size> cells_{};
+  std::vector<Waiting> waiting_;
+  std::vector<Value> values_;
+  std::vector<double> numbers_;
+  bool dirty_ = false;
+};
+
+}  // namespace fulgurite
