@@ -1,0 +1,53 @@
+#pragma once
+// One named tensor as bytes: what a tensor library hands to the file format, and the format's element types.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace fulgurite {
+
+/// A tensor in row-major order, little endian, on the host. `dtype` is safetensors' name of the element type ("F32").
+struct WeightView {
+  std::string_view dtype;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> bytes;
+};
+
+namespace safetensors {
+
+struct ElementType {
+  std::string_view name;
+  std::size_t size;
+};
+inline constexpr std::array<ElementType, 10> element_types{{{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                            {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}}};
+
+/// Bytes of one element; nullopt for a name this library does not know.
+constexpr std::optional<std::size_t> element_size(std::string_view dtype) {
+  for (auto const& type : element_types)
+    if (type.name == dtype) return type.size;
+  return std::nullopt;
+}
+
+/// Bytes of a tensor; nullopt for an unknown element type, a negative extent, or a product that does not fit 64 bits.
+constexpr std::optional<std::uint64_t> bytes_of(std::string_view dtype, std::span<std::int64_t const> shape) {
+  auto const size = element_size(dtype);
+  if (!size) return std::nullopt;
+  std::uint64_t bytes = *size;
+  for (auto const extent : shape) {
+    if (extent < 0) return std::nullopt;
+    auto const factor = static_cast<std::uint64_t>(extent);
+    if (factor != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / factor) return std::nullopt;
+    bytes *= factor;
+  }
+  return bytes;
+}
+
+}  // namespace safetensors
+}  // namespace fulgurite
