@@ -1,0 +1,65 @@
+"""What the Python-driven suites share: the compiler and flags of a build folder, TAP lines, and work on all cores."""
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+INCLUDE = ROOT / 'include'
+TORCH_FOLDERS = ('torch', 'distributed')  # the only parts of include/fulgurite that include LibTorch
+
+
+def headers() -> list[pathlib.Path]:
+    return sorted(INCLUDE.glob('fulgurite/**/*.hpp'))
+
+
+def part(header: pathlib.Path) -> str:
+    """The folder below include/fulgurite that a header lies in; for one that lies there itself, its name."""
+    return header.relative_to(INCLUDE / 'fulgurite').parts[0]
+
+
+def on_torch(header: pathlib.Path) -> bool:
+    return part(header) in TORCH_FOLDERS or part(header) == 'fulgurite.hpp'
+
+
+def command(build: pathlib.Path, unit: str) -> tuple[list[str], pathlib.Path] | None:
+    """The command that compiles `unit`, without its source, its outputs and ccache, and the folder it runs in."""
+    for entry in json.loads((build / 'compile_commands.json').read_text()):
+        if not entry['file'].endswith(unit):
+            continue
+        words, kept = iter(shlex.split(entry['command'])), []
+        for word in words:
+            if word in ('-o', '-MQ', '-MF', '-MT'):
+                next(words)
+            elif word not in ('-c', '-MD', '-MMD', entry['file']) and pathlib.Path(word).name != 'ccache':
+                kept.append(word)
+        return kept + ['-fdiagnostics-color=never'], pathlib.Path(entry['directory'])
+    return None
+
+
+def compile_only(how: tuple[list[str], pathlib.Path], arguments: list[str], text: str | None = None) -> tuple[bool, str]:
+    """Runs the compiler's front end over a file, or over `text`: whether it was content, and what it said."""
+    words, folder = how
+    source = [] if text is None else ['-x', 'c++', '-']
+    run = subprocess.run(words + ['-fsyntax-only'] + arguments + source, cwd=folder, input=text, capture_output=True, text=True)
+    return run.returncode == 0, run.stderr
+
+
+def each(function, items) -> list:
+    """`function` of each item, in order, computed on all cores this process may use."""
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(function, items))
+
+
+def tap(results: list[tuple[str, list[str]]]) -> None:
+    """One TAP line per (name, complaints); the complaints go to stderr, which Meson shows with a failed test."""
+    print(f'1..{len(results)}' if results else '1..0 # SKIP nothing to check yet')
+    for number, (name, complaints) in enumerate(results, 1):
+        print(f'{"not ok" if complaints else "ok"} {number} - {name.replace("#", "")}')
+        if complaints:
+            print(f'{name}:', *(f'    {line}' for complaint in complaints for line in complaint.splitlines()), sep='\n', file=sys.stderr)
+    sys.exit(any(complaints for _, complaints in results))
