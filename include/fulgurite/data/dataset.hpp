@@ -1,0 +1,104 @@
+#pragma once
+// What a dataset is to a loader, and how a batch is made of its samples.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::data {
+
+/// Sample `i` by `get(i)`, else by `[i]`; const, since workers read several at once.
+template <class D>
+decltype(auto) sample_at(D const& dataset, std::size_t i) {
+  if constexpr (requires { dataset.get(i); }) return dataset.get(i);
+  else return dataset[i];
+}
+
+/// A `std::vector` of samples is one; so is any struct with `size()` and a const `get(i)` or `operator[](i)`.
+template <class D>
+concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_t i) {
+  { dataset.size() } -> std::convertible_to<std::size_t>;
+} && (requires(std::remove_reference_t<D> const& dataset, std::size_t i) { dataset.get(i); } ||
+      requires(std::remove_reference_t<D> const& dataset, std::size_t i) { dataset[i]; });
+
+template <Dataset D>
+using Sample = std::remove_cvref_t<decltype(sample_at(std::declval<std::remove_reference_t<D> const&>(), 0))>;
+
+template <class Collate, Dataset D>
+using Collated = std::remove_cvref_t<std::invoke_result_t<Collate const&, std::vector<Sample<D>>>>;
+
+/// `std::cref(dataset)` borrows it, anything else is kept.
+template <class D>
+struct Held {
+  using type = D;
+};
+template <class D>
+struct Held<std::reference_wrapper<D>> {
+  using type = D const&;
+};
+
+/// The batch is a vector of the samples.
+struct AsVector {
+  template <class Sample>
+  std::vector<Sample> operator()(std::vector<Sample> samples) const {
+    return samples;
+  }
+};
+
+/// One epoch of a dataset in a given order; `make(k)` may be called from several threads at once.
+template <Dataset D, class Collate>
+struct Epoch {
+  D dataset;
+  Collate collate;
+  std::vector<std::size_t> order = {};
+  long number = 0;
+  std::size_t batch_size = 1;
+
+  /// Batch k, or nothing where `stop` was requested before it was whole.
+  std::optional<Collated<Collate, D>> make(std::size_t k, std::stop_token const& stop) const {
+    std::size_t const begin = k * batch_size, end = std::min(order.size(), begin + batch_size);
+    std::vector<Sample<D>> samples;
+    samples.reserve(end - begin);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (stop.stop_requested()) return std::nullopt;
+      guarded([&] { samples.push_back(sample_at(dataset, order[i])); },
+              [&](std::string const& why) { return sample_error(k, order[i], why); });
+    }
+    std::optional<Collated<Collate, D>> batch;
+    guarded([&] { batch.emplace(collate(std::move(samples))); }, [&](std::string const& why) { return collate_error(k, why); });
+    return batch;
+  }
+
+ private:
+  /// Whatever is thrown becomes our exception, with the original nested in it.
+  static void guarded(auto&& action, auto&& error) {
+    try {
+      action();
+    } catch (std::exception const& original) {
+      std::throw_with_nested(error(original.what()));
+    } catch (...) {
+      std::throw_with_nested(error("something that is not a std::exception was thrown"));
+    }
+  }
+
+  Error sample_error(std::size_t k, std::size_t index, std::string const& why) const {
+    return Error("fulgurite.data.sample", "sample " + std::to_string(index) + " (in " + place(k) + ") could not be read: " + why +
+                                              ": mend the dataset, or leave the sample out with a Subset");
+  }
+  Error collate_error(std::size_t k, std::string const& why) const {
+    return Error("fulgurite.data.collate", place(k) + " could not be made of its samples: " + why + ": they may differ in shape or type");
+  }
+  std::string place(std::size_t k) const { return "batch " + std::to_string(k) + " of epoch " + std::to_string(number); }
+};
+
+}  // namespace fulgurite::data

@@ -1,0 +1,118 @@
+#pragma once
+// The IDX format of MNIST: magic number, lengths (32 bits, big endian), bytes. Plain or gzip, told apart by content.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <iomanip>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/file.hpp>
+#include <fulgurite/data/gzip.hpp>
+
+namespace fulgurite::data {
+
+/// An array of unsigned bytes, last dimension fastest.
+struct Idx {
+  std::vector<std::size_t> shape;
+  std::vector<std::uint8_t> values;
+};
+
+/// Reads one IDX file held in memory: safe on any bytes, since nothing is allocated before the lengths in the header were compared with
+/// the bytes that are there. Offsets in errors count unpacked bytes (those of fulgurite.data.gzip packed ones).
+class IdxReader {
+ public:
+  explicit IdxReader(std::string name) : name_(std::move(name)) {}
+
+  /// `dimensions` is what the magic number must promise: 3 for images, 1 for labels.
+  Idx read(std::span<std::uint8_t const> file, std::size_t dimensions) const {
+    if (!is_gzip(file)) {
+      Plain source{file};
+      return parse(source, file.size(), dimensions);
+    }
+    Gunzip source{file, name_};
+    return parse(source, file.size() * largest_gzip_ratio, dimensions);
+  }
+
+ private:
+  struct Plain {
+    std::span<std::uint8_t const> rest;
+
+    std::size_t read(std::span<std::uint8_t> into) {
+      std::size_t const count = std::min(into.size(), rest.size());
+      std::copy_n(rest.begin(), count, into.begin());
+      rest = rest.subspan(count);
+      return count;
+    }
+  };
+
+  /// `most`: no more bytes than this can come out of the source.
+  Idx parse(auto& source, std::size_t most, std::size_t dimensions) const {
+    std::uint32_t const expected = 0x0800 | static_cast<std::uint32_t>(dimensions), magic = number(source, 0);
+    if (magic != expected) {
+      std::ostringstream said;
+      said << std::hex << std::setfill('0') << "at byte 0 the magic number 0x" << std::setw(8) << expected << " (unsigned bytes, " << dimensions
+           << (dimensions == 1 ? " dimension: labels" : " dimensions: images") << ") was expected, 0x" << std::setw(8) << magic << " found";
+      refuse("fulgurite.data.idx_magic", said.str() + (magic == 0x0801   ? ": this is a file of labels"
+                                                       : magic == 0x0803 ? ": this is a file of images"
+                                                                         : ": this is not such an IDX file"));
+    }
+    Idx idx;
+    std::size_t const header = 4 + 4 * dimensions;
+    std::size_t count = 1;
+    std::string shape;
+    for (std::size_t i = 0; i < dimensions; ++i) {
+      idx.shape.push_back(number(source, 4 + 4 * i));
+      shape += (i == 0 ? "" : " x ") + std::to_string(idx.shape.back());
+      if (idx.shape.back() != 0 && count > most / idx.shape.back())
+        refuse("fulgurite.data.idx_shape", "the header (bytes 4 to " + std::to_string(header - 1) + ") promises " + shape +
+                                               (i + 1 < dimensions ? " x ..." : "") + " bytes, but the file can hold only " + std::to_string(most) +
+                                               ": it was cut off, or its header is damaged; fetch it again");
+      count *= idx.shape.back();
+    }
+    // Grown as bytes arrive: a small gzip file may truthfully be able to hold a thousand times its size, and yet not do so.
+    std::size_t found = 0;
+    for (bool more = true; more && found < count;) {
+      idx.values.resize(std::min(count, std::max<std::size_t>(2 * found, 1 << 20)));
+      std::size_t const done = source.read(std::span(idx.values).subspan(found));
+      more = found + done == idx.values.size();
+      found += done;
+    }
+    if (found != count)
+      refuse("fulgurite.data.idx_length", "the header promises " + shape + " = " + std::to_string(count) + " bytes from byte " + std::to_string(header) +
+                                              " on, but the file ends at byte " + std::to_string(header + found) + ": it was cut off; fetch it again");
+    std::array<std::uint8_t, 1> behind{};
+    if (source.read(behind) != 0)
+      refuse("fulgurite.data.idx_length", "the header promises " + shape + " bytes, that is an end at byte " + std::to_string(header + count) +
+                                              ", but more follow: its header is damaged, or it was written twice; fetch it again");
+    return idx;
+  }
+
+  std::uint32_t number(auto& source, std::size_t offset) const {
+    std::array<std::uint8_t, 4> bytes{};
+    if (std::size_t const found = source.read(bytes); found != bytes.size())
+      refuse("fulgurite.data.idx_length", "the header needs 4 bytes at byte " + std::to_string(offset) + ", but the file ends at byte " +
+                                              std::to_string(offset + found) + ": it was cut off; fetch it again");
+    std::uint32_t value = 0;
+    for (std::uint8_t const byte : bytes) value = (value << 8) | byte;
+    return value;
+  }
+
+  [[noreturn]] void refuse(std::string_view identifier, std::string const& sentence) const { throw Error(identifier, name_ + ": " + sentence); }
+
+  std::string name_;
+};
+
+/// `read_idx("train-images-idx3-ubyte.gz", 3)`. Throws fulgurite.data.file, .gzip, .idx_magic, .idx_shape or .idx_length, naming the
+/// file, the byte, what was expected there and what was found.
+inline Idx read_idx(std::filesystem::path const& file, std::size_t dimensions) {
+  return IdxReader{file.string()}.read(read_file(file), dimensions);
+}
+
+}  // namespace fulgurite::data

@@ -1,0 +1,148 @@
+#pragma once
+// The general loader: any dataset with a size and an index, a sampler, a function that makes a batch of samples, worker threads.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/dataset.hpp>
+#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/team.hpp>
+
+namespace fulgurite::data {
+
+/// For a loader that was given a sampler: the order is the sampler's.
+struct BatchOptions {
+  long batch_size = 1;
+  bool drop_last = false;  ///< leave out a last batch with fewer samples
+  int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
+  int prefetch = 2;        ///< batches that each worker may be ahead
+  std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
+};
+
+/// For a loader that makes its own sampler.
+struct LoaderOptions {
+  long batch_size = 1;
+  bool shuffle = false;
+  std::uint64_t seed = 0;  ///< with the number of the epoch it decides the order
+  bool drop_last = false;
+  int workers = 0;
+  int prefetch = 2;
+  std::function<void()> on_worker_start = {};
+};
+
+/// A sized range of batches: `Loader loader{dataset, {.batch_size = 32, .shuffle = true, .workers = 2}};`, or with a sampler
+/// `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
+///
+/// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free of data races.
+/// `collate(std::vector<Sample>)` makes the batch. A dataset given by value is kept, one given by `std::cref` is borrowed.
+/// With workers, batches arrive in the same order as without. An exception of the dataset arrives in the loop as
+/// fulgurite.data.sample with the index of the sample (the original nested in it), one of `collate` as fulgurite.data.collate;
+/// the epoch is then over, and `begin()` starts another.
+template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
+class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
+  using Base = Batches<Loader, Collated<Collate, D>>;
+
+ public:
+  using typename Base::Batch;
+
+  /// Throws fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch for a number that makes no sense.
+  Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
+      : options_(std::move(options)), sampler_(std::move(sampler)), plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
+    if (options_.batch_size < 1) refuse("fulgurite.data.batch_size", ".batch_size", options_.batch_size, 1);
+    if (options_.workers < 0) refuse("fulgurite.data.workers", ".workers", options_.workers, 0);
+    if (options_.prefetch < 1) refuse("fulgurite.data.prefetch", ".prefetch", options_.prefetch, 1);
+    plan_->batch_size = static_cast<std::size_t>(options_.batch_size);
+  }
+
+  Loader(D dataset, LoaderOptions options, Collate collate = {})
+    requires std::same_as<S, OptionalShuffle>
+      : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
+
+  /// Batches of an epoch.
+  std::size_t size() const {
+    std::size_t const samples = sampler_.size(), each = plan_->batch_size;
+    return options_.drop_last ? samples / each : (samples + each - 1) / each;
+  }
+
+  Layout layout() const {
+    return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
+  }
+
+  void state(auto& archive) {
+    Base::state(archive);
+    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
+  }
+
+ private:
+  friend Base;
+  using Plan = Epoch<D, Collate>;
+
+  /// `dataset` is moved from only after its size was asked.
+  Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
+      : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
+               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start)}, std::move(collate)) {}
+
+  [[noreturn]] static void refuse(std::string_view identifier, std::string const& option, long value, long least) {
+    throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
+  }
+
+  void start(long epoch, long first) {
+    team_.reset();  // the workers of an epoch that was left early still read the plan
+    plan_->number = epoch;
+    plan_->order.clear();
+    for (std::size_t const index : sampler_.indices(epoch)) {
+      if (index >= plan_->dataset.size())
+        throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) + " of a dataset that has " +
+                                                std::to_string(plan_->dataset.size()) + ": make the sampler with the size of this dataset");
+      plan_->order.push_back(index);
+    }
+    next_ = std::min(static_cast<std::size_t>(first), size());
+    int const workers = std::min(options_.workers, static_cast<int>(size() - next_));
+    if (workers == 0) return;
+    auto make = [plan = plan_.get()](std::size_t k, std::stop_token const& stop) { return plan->make(k, stop); };
+    auto const ahead = static_cast<std::size_t>(workers) * static_cast<std::size_t>(options_.prefetch);
+    team_ = std::make_unique<Team<Batch>>(next_, size(), workers, ahead, options_.on_worker_start, make);
+  }
+
+  bool next(std::optional<Batch>& batch) {
+    if (next_ == size()) return team_.reset(), false;
+    try {
+      batch = team_ ? team_->take() : plan_->make(next_, {});
+    } catch (...) {
+      team_.reset();
+      next_ = size();
+      throw;
+    }
+    ++next_;
+    return true;
+  }
+
+  BatchOptions options_;
+  S sampler_;
+  std::unique_ptr<Plan> plan_;  // on the heap, so that workers may keep reading when the loader is moved
+  std::unique_ptr<Team<Batch>> team_;
+  std::size_t next_ = 0;
+};
+
+template <class D>
+Loader(D, LoaderOptions) -> Loader<typename Held<D>::type>;
+template <class D, class Collate>
+Loader(D, LoaderOptions, Collate) -> Loader<typename Held<D>::type, OptionalShuffle, Collate>;
+template <class D, Sampler S>
+Loader(D, S, BatchOptions) -> Loader<typename Held<D>::type, S>;
+template <class D, Sampler S, class Collate>
+Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
+
+}  // namespace fulgurite::data

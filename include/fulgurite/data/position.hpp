@@ -1,0 +1,81 @@
+#pragma once
+// Where a loader is: the epoch and how many of its batches were consumed. What a checkpoint keeps of a loader.
+
+#include <string>
+#include <type_traits>
+
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::data {
+
+/// Which samples batch k holds. Negative: nobody knows (a stream).
+struct Layout {
+  long batches = -1, batch_size = -1, samples = -1;
+  bool operator==(Layout const&) const = default;
+};
+
+/// Counts for a loader; see `Batches`, which has one. "Consumed" means moved past with `++`: never what workers prefetched.
+class Position {
+ public:
+  long epoch() const { return epoch_; }
+  long consumed() const { return consumed_; }
+
+  /// The epoch that the next `begin()` starts. Without it, each `begin()` starts the epoch after the last one.
+  void set_epoch(long epoch) {
+    if (epoch != epoch_) first_ = consumed_ = 0;
+    epoch_ = epoch;
+    chosen_ = true;
+  }
+
+  /// The next `begin()` starts at this batch of its epoch.
+  void resume_at(long batch) {
+    if (batch < 0) throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
+    first_ = consumed_ = batch;
+    if (begun_) chosen_ = true;  // the batch of the epoch that was going on
+  }
+
+  /// Returns the first batch to yield. `batches`: how many the epoch has, negative where nobody knows.
+  long begin(long batches) {
+    bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
+    if (!chosen_ && (begun_ || finished)) {
+      ++epoch_;
+      first_ = 0;
+    }
+    begun_ = true;
+    chosen_ = false;
+    consumed_ = first_;
+    first_ = 0;
+    return consumed_;
+  }
+
+  void advance() { ++consumed_; }
+
+  /// Throws fulgurite.data.resume where a checkpoint from the middle of an epoch meets another layout. Between epochs it may change.
+  void state(auto& archive, Layout const now) {
+    Layout saved = now;
+    archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)("samples", saved.samples);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) loaded(saved, now);
+  }
+
+ private:
+  void loaded(Layout const& saved, Layout const& now) {
+    first_ = consumed_;
+    begun_ = chosen_ = false;
+    bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
+    if (!between && saved != now)
+      throw Error("fulgurite.data.resume", "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " + said(saved) +
+                                               "; this loader has " + said(now) +
+                                               ": resume with the same data and options, or from a checkpoint written between epochs");
+  }
+
+  static std::string said(Layout const& layout) {
+    return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
+  }
+
+  long epoch_ = 0, consumed_ = 0;
+  long first_ = 0;
+  bool begun_ = false;
+  bool chosen_ = false;
+};
+
+}  // namespace fulgurite::data

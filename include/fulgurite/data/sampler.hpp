@@ -1,0 +1,113 @@
+#pragma once
+// Samplers: which samples an epoch visits, and in which order. A pure function of the sampler and the epoch's number.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <ranges>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/random.hpp>
+
+namespace fulgurite::data {
+
+/// `indices(epoch)` visits `size()` positions of a dataset; called twice with the same epoch it gives the same order, whatever happened between.
+template <class S>
+concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
+  { sampler.size() } -> std::convertible_to<std::size_t>;
+  { sampler.indices(epoch) } -> std::ranges::input_range;
+};
+
+/// 0, 1, 2, ...: validation, and whatever has an order of its own.
+struct Sequential {
+  std::size_t count = 0;
+
+  std::size_t size() const { return count; }
+  auto indices(long /*epoch*/) const { return std::views::iota(std::size_t{0}, count); }
+};
+
+/// Each epoch another permutation of 0 .. count-1: the shuffle of Fisher and Yates (from the end, i swaps with one of 0 .. i)
+/// on `Random{seed, epoch}`. All orders are equally likely, and epoch 7 can be had without the six before it.
+struct Shuffle {
+  std::size_t count = 0;
+  std::uint64_t seed = 0;
+
+  std::size_t size() const { return count; }
+
+  std::vector<std::size_t> indices(long epoch) const {
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    Random random{seed, static_cast<std::uint64_t>(epoch)};
+    for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    return order;
+  }
+
+  void state(auto& archive) {
+    long saved = static_cast<long>(seed);  // archives know signed numbers
+    archive("seed", saved);
+    seed = static_cast<std::uint64_t>(saved);
+  }
+};
+
+/// What the options `.shuffle` and `.seed` of a loader mean: `Shuffle` or `Sequential`, chosen at run time.
+struct OptionalShuffle {
+  std::size_t count = 0;
+  bool shuffle = false;
+  std::uint64_t seed = 0;
+
+  std::size_t size() const { return count; }
+
+  std::vector<std::size_t> indices(long epoch) const {
+    if (shuffle) return Shuffle{count, seed}.indices(epoch);
+    std::vector<std::size_t> order(count);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    return order;
+  }
+
+  void state(auto& archive) {
+    Shuffle inner{count, seed};
+    inner.state(archive);
+    seed = inner.seed;
+  }
+};
+
+/// Some samples of a dataset, in the order that `inner` gives to *their positions*: `Subset{split.train, Shuffle{split.train.size(), seed}}`.
+/// `Subset{chosen}` keeps the order they are listed in.
+template <Sampler Inner = Sequential>
+class Subset {
+ public:
+  explicit Subset(std::vector<std::size_t> chosen)
+    requires std::same_as<Inner, Sequential>
+      : Subset(std::move(chosen), Sequential{}) {
+    inner_.count = chosen_.size();
+  }
+
+  /// Throws fulgurite.data.subset where `inner` could visit a position that is not there.
+  Subset(std::vector<std::size_t> chosen, Inner inner) : chosen_(std::move(chosen)), inner_(std::move(inner)) {
+    if (inner_.size() > chosen_.size())
+      throw Error("fulgurite.data.subset", "the inner sampler visits " + std::to_string(inner_.size()) + " positions of a subset that has " +
+                                               std::to_string(chosen_.size()) + ": make it with the size of the subset, not of the whole");
+  }
+
+  std::size_t size() const { return inner_.size(); }
+
+  std::vector<std::size_t> indices(long epoch) const {
+    std::vector<std::size_t> order;
+    order.reserve(size());
+    for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
+    return order;
+  }
+
+  void state(auto& archive) {
+    if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
+  }
+
+ private:
+  std::vector<std::size_t> chosen_;
+  Inner inner_;
+};
+
+}  // namespace fulgurite::data

@@ -1,0 +1,110 @@
+#pragma once
+// Loaders whose length nobody knows: a function that gives batch after batch, or any input range.
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/dataset.hpp>
+
+namespace fulgurite::data {
+
+/// `open(epoch)`, or `open()` where the epochs do not differ.
+template <class Open>
+decltype(auto) opened(Open& open, long epoch) {
+  if constexpr (std::invocable<Open&, long>) return open(epoch);
+  else return open();
+}
+
+template <class Open>
+using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
+
+/// An unsized loader: `open` is called by each `begin()` and gives a function that returns the next batch, or nothing at the end:
+///
+///     Stream lines{[] {
+///       return [file = std::ifstream("log.txt"), line = std::string()]() mutable {
+///         return std::getline(file, line) ? std::optional(parsed(line)) : std::nullopt; };
+///     }};
+///
+/// To resume, it reads the consumed batches again and drops them.
+template <class Open>
+class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened<Open>&>::value_type> {
+ public:
+  using Base = Batches<Stream, typename std::invoke_result_t<Opened<Open>&>::value_type>;
+  using typename Base::Batch;
+
+  explicit Stream(Open open) : open_(std::move(open)) {}
+
+ private:
+  friend Base;
+
+  void start(long epoch, long first) {
+    source_.emplace(opened(open_, epoch));
+    for (long k = 0; k < first; ++k)
+      if (!(*source_)())
+        throw Error("fulgurite.data.stream_short", "a stream ended after " + std::to_string(k) + " batches, but " + std::to_string(first) +
+                                                       " were consumed when the checkpoint was written: give it the same source");
+  }
+
+  bool next(std::optional<Batch>& batch) {
+    if (std::optional<Batch> made = (*source_)()) return batch.emplace(std::move(*made)), true;
+    return false;
+  }
+
+  Open open_;
+  std::optional<Opened<Open>> source_;
+};
+
+/// An unsized loader over the range of batches that `open(epoch)` or `open()` returns anew for each epoch:
+/// `stream_of([] { return std::views::iota(0, 100) | std::views::transform(batch_number); })`.
+template <class Open>
+  requires std::ranges::input_range<Opened<Open>>
+auto stream_of(Open open) {
+  return Stream{[open = std::move(open)](long epoch) mutable {
+    using Range = Opened<Open>;
+    // On the heap: an iterator may point into its range, which must not move any more.
+    return [range = std::make_unique<Range>(opened(open, epoch)), at = std::optional<std::ranges::iterator_t<Range>>()]() mutable {
+      using Batch = std::ranges::range_value_t<Range>;
+      if (at) ++*at;
+      else at.emplace(std::ranges::begin(*range));
+      return *at == std::ranges::end(*range) ? std::optional<Batch>() : std::optional<Batch>(**at);
+    };
+  }};
+}
+
+struct StreamOptions {
+  long batch_size = 1;
+  bool drop_last = false;
+};
+
+/// The same over a range of *samples*, `batch_size` of which become a batch by `collate(std::vector<Sample>)`.
+template <class Open, class Collate = AsVector>
+  requires std::ranges::input_range<Opened<Open>>
+auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
+  if (options.batch_size < 1)
+    throw Error("fulgurite.data.batch_size", ".batch_size is " + std::to_string(options.batch_size) + ": it must be at least 1");
+  auto const size = static_cast<std::size_t>(options.batch_size);
+  using Samples = std::vector<typename decltype(stream_of(std::move(open)))::Batch>;
+  using Batch = std::invoke_result_t<Collate&, Samples>;
+  return Stream{[samples = stream_of(std::move(open)), size, drop_last = options.drop_last, collate = std::move(collate)](long epoch) mutable {
+    samples.set_epoch(epoch);
+    return [size, drop_last, &collate, at = samples.begin()]() mutable {
+      Samples group;
+      group.reserve(size);
+      for (; group.size() < size && at != std::default_sentinel; ++at) group.push_back(std::move(*at));
+      bool const enough = drop_last ? group.size() == size : !group.empty();
+      return enough ? std::optional<Batch>(collate(std::move(group))) : std::optional<Batch>();
+    };
+  }};
+}
+
+}  // namespace fulgurite::data

@@ -1,0 +1,69 @@
+#pragma once
+// The sampler of one rank among several: every world-th sample of an order that all ranks share.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/cycle.hpp>
+#include <range/v3/view/drop.hpp>
+#include <range/v3/view/stride.hpp>
+#include <range/v3/view/take.hpp>
+
+#include <fulgurite/data/sampler.hpp>
+
+namespace fulgurite::data {
+
+/// What happens to the samples left over when the ranks do not divide them evenly. Ranks that reduce gradients together must
+/// have equally many batches, or the longer ones wait for ever: `repeat` (the first samples once more) and `drop` see to that,
+/// `keep` gives the first ranks one more (for evaluation without collectives: each sample exactly once).
+enum class Leftover : std::uint8_t { repeat, drop, keep };
+
+/// `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`: positions 1, 5, 9, ... of the shuffled order. All ranks need the same
+/// inner sampler (the same seed) and the same epoch.
+template <Sampler Inner>
+class Stride {
+ public:
+  struct Options {
+    int rank = 0;
+    int world = 1;
+    Leftover leftover = Leftover::repeat;
+  };
+
+  /// Throws fulgurite.data.rank unless 0 <= rank < world.
+  Stride(Inner inner, Options options) : inner_(std::move(inner)), options_(options) {
+    if (options.rank < 0 || options.rank >= options.world)
+      throw Error("fulgurite.data.rank", "rank " + std::to_string(options.rank) + " of a world of " + std::to_string(options.world) +
+                                             ": ranks count from 0 to world - 1");
+  }
+
+  std::size_t size() const {
+    std::size_t const all = inner_.size();
+    if (options_.leftover == Leftover::drop) return all / world();
+    if (options_.leftover == Leftover::repeat) return (all + world() - 1) / world();
+    return all > rank() ? (all - rank() + world() - 1) / world() : 0;
+  }
+
+  std::vector<std::size_t> indices(long epoch) const {
+    namespace views = ranges::views;
+    if (size() == 0) return {};
+    auto const order = inner_.indices(epoch) | ranges::to<std::vector<std::size_t>>();
+    return order | views::cycle | views::drop(rank()) | views::stride(world()) | views::take(size()) | ranges::to<std::vector<std::size_t>>();
+  }
+
+  void state(auto& archive) {
+    if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
+  }
+
+ private:
+  std::size_t rank() const { return static_cast<std::size_t>(options_.rank); }
+  std::size_t world() const { return static_cast<std::size_t>(options_.world); }
+
+  Inner inner_;
+  Options options_;
+};
+
+}  // namespace fulgurite::data
