@@ -1,0 +1,113 @@
+#pragma once
+// What the torch-free loops need from a tensor library, answered by LibTorch. Each part has its own header beside this one.
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/torch/autocast.hpp>
+#include <fulgurite/torch/clip.hpp>
+#include <fulgurite/torch/modes.hpp>
+#include <fulgurite/torch/move.hpp>
+#include <fulgurite/torch/optimizer.hpp>
+#include <fulgurite/torch/rng.hpp>
+#include <fulgurite/torch/scaler.hpp>
+#include <fulgurite/torch/summary.hpp>
+#include <fulgurite/torch/toggle.hpp>
+#include <fulgurite/torch/value.hpp>
+#include <fulgurite/torch/weights.hpp>
+
+namespace fulgurite {
+
+/// The Backend of every strategy that computes with LibTorch. Only static members; scopes are objects whose end restores.
+struct LibTorch {
+  using Value = at::Tensor;
+  template <class T>
+  static constexpr bool is_value = libtorch::TensorLike<T>;
+  template <class Precision>
+  using Scaler = libtorch::Scaler<Precision>;
+
+  // Values: see value.hpp.
+  static Value keep(Value const& value) { return libtorch::keep(value); }
+  static bool reading_waits(Value const& value) { return libtorch::reading_waits(value); }
+  static double read(Value const& value) { return libtorch::read(value); }
+  static void read_all(std::span<Value const> values, std::span<double> into) { libtorch::read_all(values, into); }
+  static Value seed(Value const& loss, double factor) { return libtorch::seed(loss, factor); }
+  static Value scaled(Value const& loss, double factor) { return libtorch::scaled(loss, factor); }
+  static Value detached(Value const& loss, double factor) { return libtorch::detached(loss, factor); }
+
+  // Batches: see walk.hpp and move.hpp.
+  template <class B>
+  static long batch_size(B const& batch) {
+    return libtorch::batch_extent(batch);
+  }
+  template <class B, class F>
+  static void each_tensor(B const& batch, F&& f) {
+    libtorch::each_tensor(batch, f);
+  }
+  template <class B, class Precision>
+  static decltype(auto) convert_input(B&& batch, Precision const& precision) {
+    return libtorch::convert_input(std::forward<B>(batch), precision);
+  }
+
+  // Gradients: see clip.hpp.
+  template <class Parameters>
+  static void scale_gradients(Parameters const& parameters, double factor) {
+    libtorch::scale_gradients(parameters, factor);
+  }
+  template <class Parameters>
+  static Value clip_norm(Parameters const& parameters, double limit) {
+    return libtorch::clip_norm(parameters, limit);
+  }
+  template <class Parameters>
+  static void clip_value(Parameters const& parameters, double limit) {
+    libtorch::clip_value(parameters, limit);
+  }
+
+  // Scopes: see autocast.hpp, modes.hpp, rng.hpp, toggle.hpp.
+  template <class Precision>
+  [[nodiscard]] static auto autocast(Precision const& precision, at::Device device) {
+    return libtorch::autocast(precision, device);
+  }
+  [[nodiscard]] static auto no_grad(bool inference = false) { return libtorch::NoGradScope(inference); }
+  [[nodiscard]] static auto inference() { return libtorch::NoGradScope(true); }
+  template <class Model>
+  [[nodiscard]] static auto evaluating(Model& model) {
+    return libtorch::evaluating(model);
+  }
+  [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
+  [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
+  template <class Optimizer, class All>
+  [[nodiscard]] static auto toggled(Optimizer& optimizer, All& all) {
+    return Toggle(optimizer, all);
+  }
+
+  /// A torch::optim optimizer, moved in, in the shape the loops drive; what already has that shape passes through.
+  template <class O>
+    requires(!std::is_lvalue_reference_v<O>)
+  static auto adopt(O&& optimizer) {
+    if constexpr (std::derived_from<O, torch::optim::Optimizer>) return TorchOptimizer<O>(std::move(optimizer));
+    else return O(std::move(optimizer));
+  }
+
+  // The model as a whole: see weights.hpp, summary.hpp.
+  template <class Model, class F>
+  static void each_weight(Model& model, F&& f) {
+    libtorch::each_weight(model, f);
+  }
+  template <class Model, class File>
+  static void load_weights(Model& model, File const& file) {
+    libtorch::load_weights(model, file);
+  }
+  template <class Model>
+  static auto summarize(Model const& model, int max_depth) {
+    return libtorch::summarize(model, max_depth);
+  }
+};
+
+}  // namespace fulgurite

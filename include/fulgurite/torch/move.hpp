@@ -1,0 +1,105 @@
+#pragma once
+// Moving a batch to a device and converting its floating tensors, for every container that the walk knows.
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/torch/dtype.hpp>
+#include <fulgurite/torch/walk.hpp>
+
+namespace fulgurite::libtorch {
+
+/// A batch type's own way to move: `Batch to(torch::Device) const`. It wins over the walk.
+template <class T>
+concept MovesItself = std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
+  { batch.to(device) } -> std::convertible_to<T>;
+};
+
+/// The copy overlaps with other work where the source is pinned; a pageable source is safe to reuse at once either way.
+inline at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
+  if (!tensor.defined() || tensor.device() == device) return tensor;
+  bool const overlaps = !device.is_cpu() && tensor.device().is_cpu() && tensor.is_pinned();
+  return tensor.to(tensor.options().device(device), overlaps);
+}
+
+/// Replaces every tensor of the object by what it is on the device.
+template <class T>
+void move_in_place(T& object, at::Device device) {
+  static_assert(!std::is_const_v<T> || !holds_tensors<T>, "a const member or key of this batch holds a tensor, which cannot be replaced");
+  if constexpr (std::is_const_v<T>) {
+  } else if constexpr (MovesItself<T>) {
+    object = object.to(device);
+  } else if constexpr (!holds_tensors<T>) {
+  } else if constexpr (TensorLike<T>) {
+    object = to_device(object, device);
+  } else if constexpr (PackedSequenceLike<T>) {
+    object = object.to(device);
+  } else {
+    each_part(object, [&](auto& part) { move_in_place(part, device); });
+  }
+}
+
+/// Replaces every floating tensor of the object by one of the given type.
+template <class T>
+void convert_in_place(T& object, at::ScalarType type) {
+  if constexpr (!holds_tensors<T> || std::is_const_v<T>) {
+  } else if constexpr (TensorLike<T>) {
+    if (object.defined() && object.is_floating_point() && object.scalar_type() != type) object = object.to(type);
+  } else if constexpr (PackedSequenceLike<T>) {
+    if (object.data().is_floating_point() && object.data().scalar_type() != type) object = object.to(type);
+  } else {
+    each_part(object, [&](auto& part) { convert_in_place(part, type); });
+  }
+}
+
+/// Whether moving can do anything to a batch of this type.
+template <class T>
+inline constexpr bool movable = holds_tensors<T> || MovesItself<std::remove_cvref_t<T>>;
+
+/// The batch on the device, as a value: tensors are replaced in a copy of the handles, the loader's batch stays as it is.
+/// A batch that can hold no tensor is returned as the reference it came as.
+template <class B>
+auto moved(B&& batch, at::Device device) -> std::conditional_t<movable<B>, std::remove_cvref_t<B>, B> {
+  if constexpr (!movable<B>) return std::forward<B>(batch);
+  else {
+    std::remove_cvref_t<B> copy(std::forward<B>(batch));
+    move_in_place(copy, device);
+    return copy;
+  }
+}
+
+/// The batch with its floating tensors in the precision's type; for Float32 and the mixed ones the batch itself, untouched.
+template <class B, class Precision>
+auto convert_input(B&& batch, Precision const&)
+    -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, std::remove_cvref_t<B>, B> {
+  if constexpr (converts_inputs<Precision> && holds_tensors<B>) {
+    std::remove_cvref_t<B> copy(std::forward<B>(batch));
+    convert_in_place(copy, scalar_type(Precision::parameters));
+    return copy;
+  } else {
+    return std::forward<B>(batch);
+  }
+}
+
+/// What a weighted mean weighs this batch by: `batch.batch_size()`, or `batch_size(batch)` found by its namespace, else the
+/// first tensor's leading extent (1 for a scalar, the sequences of a PackedSequence); 0 where there is no tensor.
+template <class B>
+long batch_extent(B const& batch) {
+  if constexpr (requires { { batch.batch_size() } -> std::convertible_to<long>; }) return static_cast<long>(batch.batch_size());
+  else if constexpr (requires { { batch_size(batch) } -> std::convertible_to<long>; }) return static_cast<long>(batch_size(batch));
+  else if constexpr (!holds_tensors<B>) return 0;
+  else if constexpr (TensorLike<B>) return !batch.defined() ? 0 : batch.dim() == 0 ? 1 : static_cast<long>(batch.size(0));
+  else if constexpr (PackedSequenceLike<B>) {
+    auto const& sizes = batch.batch_sizes();  // on the CPU by definition
+    return sizes.defined() && sizes.numel() != 0 ? static_cast<long>(*sizes.template const_data_ptr<std::int64_t>()) : 0;
+  } else {
+    long found = 0;
+    each_part(batch, [&](auto const& part) {
+      if (found == 0) found = batch_extent(part);
+    });
+    return found;
+  }
+}
+
+}  // namespace fulgurite::libtorch

@@ -1,0 +1,87 @@
+#pragma once
+// LibTorch's optimizers as they are, in the shape that the loops drive.
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/optim/optimizer.h>
+
+#include <fulgurite/torch/type_name.hpp>
+
+namespace torch::optim {
+class LBFGS;
+}
+
+namespace fulgurite {
+
+/// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable: `optimizer->defaults()`.
+///
+/// Mind LibTorch 2.10 and 2.11: of a parameter group given to the constructor, an option that equals the *class's* default is
+/// replaced by the optimizer-wide one; a group with lr(1e-3), which is Adam's default, silently takes the common rate. Nothing
+/// that comes after can see it. Set the rates of groups on the constructed optimizer:
+///   torch::optim::Adam adam({body->parameters(), head->parameters()}, torch::optim::AdamOptions(1e-4));
+///   adam.param_groups()[1].options().set_lr(1e-3);
+template <std::derived_from<torch::optim::Optimizer> X>
+class TorchOptimizer {
+ public:
+  static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X> || std::is_same_v<torch::optim::LBFGS, X>;
+  static constexpr bool stable_gradients = false;  ///< gradients are dropped and made anew, at other addresses
+  static constexpr std::string_view name() { return libtorch::short_type_name<X>(); }
+
+  explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) {}
+
+  /// Drops the gradients. LibTorch's own detaches each first, which throws where a gradient is a view of a communication bucket.
+  void zero_grad() {
+    for (auto& parameter : parameters_now())
+      if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient.reset();
+  }
+
+  void step()
+    requires(!needs_closure)
+  {
+    optimizer_.step();
+  }
+  /// The closure clears, runs backward and returns the loss; it is called as often as the optimizer asks. Returns the first loss.
+  template <class Closure>
+  at::Tensor step(Closure&& closure)
+    requires needs_closure
+  {
+    return optimizer_.step(std::ref(closure));
+  }
+
+  std::size_t groups() const { return optimizer_.param_groups().size(); }
+  double lr(std::size_t group) const { return optimizer_.param_groups().at(group).options().get_lr(); }
+  void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
+
+  /// All groups' parameters in one list, made anew only when parameters were added.
+  std::vector<at::Tensor> const& parameters() { return parameters_now(); }
+
+  X* operator->() { return &optimizer_; }
+  X const* operator->() const { return &optimizer_; }
+  X& raw() { return optimizer_; }
+  X const& raw() const { return optimizer_; }
+
+ private:
+  std::vector<at::Tensor>& parameters_now() {
+    std::size_t count = 0;
+    for (auto const& group : optimizer_.param_groups()) count += group.params().size();
+    if (count != parameters_.size()) {
+      parameters_.clear();
+      parameters_.reserve(count);
+      for (auto const& group : optimizer_.param_groups())
+        parameters_.insert(parameters_.end(), group.params().begin(), group.params().end());
+    }
+    return parameters_;
+  }
+
+  X optimizer_;
+  std::vector<at::Tensor> parameters_;
+};
+
+}  // namespace fulgurite

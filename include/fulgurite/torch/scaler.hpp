@@ -1,0 +1,99 @@
+#pragma once
+// The loss scale of Fp16Mixed: small gradients survive float16, and a step whose gradients overflowed is skipped.
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros.h>
+
+#include <fulgurite/torch/clip.hpp>
+#include <fulgurite/torch/value.hpp>
+
+namespace fulgurite::libtorch {
+
+/// torch.amp.GradScaler's arithmetic. Everything stays on the device; `finite()` is the one host read of a scaled step.
+/// With several optimizers: unscale, finite, step for each of them, then one update.
+template <class Precision>
+class Scaler {
+ public:
+  Scaler(Precision const& precision, at::Device device)
+      : precision_(precision),
+        scale_(at::full({1}, precision.init_scale, at::TensorOptions(device).dtype(at::kFloat))),
+        good_steps_(at::zeros({1}, at::TensorOptions(device).dtype(at::kInt))),
+        found_(at::zeros({1}, scale_.options())),
+        found_any_(at::zeros({1}, scale_.options())) {}
+
+  /// scale * factor in the kind of the loss, as the gradient that backward starts with: the loss itself is never multiplied.
+  at::Tensor seed(at::Tensor const& loss, double factor) {
+    require_scalar(loss);
+    if (seed_.defined() && factor == seed_factor_ && same_kind(seed_, loss)) return seed_;
+    at::NoGradGuard const no_graph;
+    seed_ = at::empty_like(loss.detach());
+    seed_.copy_(scale_.mul(factor).reshape(loss.sizes()));
+    seed_factor_ = factor;
+    return seed_;
+  }
+
+  /// Divides the gradients by the scale and remembers whether one of them was infinite or not a number.
+  template <class Parameters>
+  void unscale(Parameters const& parameters) {
+    Gradients const gradients(parameters);
+    found_.zero_();
+    if (gradients->empty()) return;
+    auto const inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, as GradScaler does
+    if (gradients.on_one_device()) {
+      at::_amp_foreach_non_finite_check_and_unscale_(*gradients, found_, inverse);
+    } else {
+      for (auto& gradient : *gradients) {
+        auto elsewhere = at::zeros({1}, found_.options().device(gradient.device()));
+        at::_amp_foreach_non_finite_check_and_unscale_(gradient, elsewhere, inverse.to(gradient.device()));
+        found_ = at::maximum(found_, elsewhere.to(found_.device()));
+      }
+    }
+    found_any_ = at::maximum(found_any_, found_);
+  }
+
+  /// Whether the gradients unscaled last may be stepped with. Waits for the device.
+  bool finite() const { return read(found_) == 0.0; }
+
+  /// Once a step: a smaller scale after an overflow, a larger one after `growth_interval` good steps in a row.
+  void update() {
+    at::NoGradGuard const no_graph;
+    at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor, precision_.growth_interval);
+    found_any_.zero_();
+    seed_.reset();
+  }
+
+  /// Waits for the device.
+  double scale() const { return read(scale_); }
+
+  void state(auto& archive) {
+    double now = scale();
+    std::int64_t good = good_steps_.item<std::int64_t>();
+    archive("scale", now)("good_steps", good);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      scale_.fill_(now);
+      good_steps_.fill_(good);
+      seed_.reset();
+    }
+  }
+
+ private:
+  Precision precision_;
+  at::Tensor scale_;
+  at::Tensor good_steps_;
+  at::Tensor found_;
+  at::Tensor found_any_;
+  at::Tensor seed_;
+  double seed_factor_ = 0;
+};
+
+}  // namespace fulgurite::libtorch

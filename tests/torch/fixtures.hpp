@@ -1,0 +1,64 @@
+#pragma once
+// What several units of these tests share: a model, a count of operator calls, bitwise comparison.
+
+#include <atomic>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace fixtures {
+
+/// 4 -> 3 -> 1 with a batch norm (float and integer buffers) between.
+struct Net : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 3));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(3));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(3, 1));
+  torch::Tensor forward(torch::Tensor const& x) { return out->forward(torch::relu(norm->forward(in->forward(x)))); }
+};
+
+/// Equal in type, shape and every bit (nan included).
+inline bool same_bits(torch::Tensor const& a, torch::Tensor const& b) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
+  auto const x = a.detach().cpu().contiguous();
+  auto const y = b.detach().cpu().contiguous();
+  return std::string_view(static_cast<char const*>(x.data_ptr()), x.nbytes()) == std::string_view(static_cast<char const*>(y.data_ptr()), y.nbytes());
+}
+
+/// The operators called on this thread while it lives.
+class Operators {
+ public:
+  Operators() {
+    called().clear();
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback([](at::RecordFunction const& function) -> std::unique_ptr<at::ObserverContext> {
+                                           called().emplace_back(function.name());
+                                           return nullptr;
+                                         }).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Operators() { at::removeCallback(handle_); }
+  Operators(Operators const&) = delete;
+  Operators& operator=(Operators const&) = delete;
+
+  std::size_t all() const { return called().size(); }
+  /// Reads of a number by the host.
+  int host_reads() const {
+    int count = 0;
+    for (auto const& name : called()) count += name == "aten::item" || name == "aten::_local_scalar_dense";
+    return count;
+  }
+  bool saw(std::string_view name) const {
+    for (auto const& one : called())
+      if (one == name) return true;
+    return false;
+  }
+
+ private:
+  static std::vector<std::string>& called() {
+    thread_local std::vector<std::string> names;
+    return names;
+  }
+  at::CallbackHandle handle_{};
+};
+
+}  // namespace fixtures
