@@ -21,7 +21,7 @@ EXEMPT = [('subprojects/*.wrap', r'(source|patch)(_fallback)?_url = ')]
 
 
 def tracked() -> list[str] | None:
-    run = subprocess.run(['git', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=flags.ROOT, capture_output=True, text=True)
+    run = subprocess.run(['git', '-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=flags.ROOT, capture_output=True, text=True)
     return sorted(set(run.stdout.split('\0')) - {''}) if run.returncode == 0 else None
 
 
