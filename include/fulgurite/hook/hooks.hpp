@@ -117,6 +117,13 @@ struct Row {
   ROW(log_metrics,                   Takes::two,     Answer::none,  Where::every_stage)                \
   ROW(log_hyperparams,               Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(finalize,                      Takes::one,     Answer::none,  Where::every_stage)
+// What the loops run: they take a batch, with or without ctx.
+#define FULGURITE_STEPS(ROW)                                                                           \
+  ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
+  ROW(validation_step,               Takes::one,     Answer::value, Where::validate)                   \
+  ROW(test_step,                     Takes::one,     Answer::value, Where::test)                       \
+  ROW(predict_step,                  Takes::one,     Answer::value, Where::predict)                    \
+  ROW(configure_optimizers,          Takes::nothing, Answer::value, Where::fit)
 // clang-format on
 
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);
@@ -124,6 +131,7 @@ FULGURITE_EVENTS(FULGURITE_ROW)
 FULGURITE_OVERRIDES(FULGURITE_ROW)
 FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
 /// A list of rows, for folds.

@@ -29,6 +29,18 @@ struct Figures {
     ++count;
   }
 
+  /// Adds what another loader has seen.
+  constexpr void merge(Figures const& other) {
+    if (other.count == 0) return;
+    last = other.last;
+    sum += other.sum;
+    weighted += other.weighted;
+    weight += other.weight;
+    least = other.least < least ? other.least : least;
+    greatest = other.greatest > greatest ? other.greatest : greatest;
+    count += other.count;
+  }
+
   /// The epoch's value; nothing was logged: nullopt. A NaN stays visible in every reduction.
   constexpr std::optional<double> reduced(Reduce by) const {
     if (count == 0) return std::nullopt;

@@ -1,0 +1,75 @@
+#pragma once
+// What makes a strategy, a precision, an optimization, and the rules between them. Rules speak of traits, never of concrete policies.
+
+#include <concepts>
+#include <string_view>
+
+#include <fulgurite/core/known.hpp>
+#include <fulgurite/policy/precision.hpp>
+
+namespace fulgurite {
+
+/// Declares where it computes and what it can do; `Backend` is everything the loops need of its tensor library.
+template <class S>
+concept StrategyLike = requires {
+  typename S::Backend;
+  typename S::Backend::Value;
+  { S::on_gpu } -> std::convertible_to<Known>;
+  { S::is_distributed } -> std::convertible_to<bool>;
+  { S::captures } -> std::convertible_to<bool>;
+};
+
+/// Declares what happens to parameters, operators and the loss.
+template <class P>
+concept PrecisionLike = requires {
+  { P::parameters } -> std::convertible_to<Dtype>;
+  { P::compute } -> std::convertible_to<Dtype>;
+  { P::autocasts } -> std::convertible_to<bool>;
+  { P::scales_loss } -> std::convertible_to<bool>;
+};
+
+/// Declares who drives the optimizer.
+template <class O>
+concept OptimizationLike = requires { { O::automatic } -> std::convertible_to<bool>; };
+
+/// What the loops ask of an optimizer, once the backend has adopted it.
+template <class O>
+concept OptimizerLike = requires(O& optimizer, double lr) {
+  { O::needs_closure } -> std::convertible_to<bool>;
+  { O::stable_gradients } -> std::convertible_to<bool>;
+  optimizer.zero_grad();
+  optimizer.parameters();
+  { optimizer.groups() } -> std::convertible_to<std::size_t>;
+  { optimizer.lr(std::size_t{}) } -> std::convertible_to<double>;
+  optimizer.set_lr(std::size_t{}, lr);
+};
+
+/// Rules between policies. Each is one named type: what must hold; its sentence stands with the others in loop/refusals.hpp.
+namespace rule {
+
+/// A scaled loss needs a device on which float16 is fast and its overflow is noticed; at_run_time becomes an early exception.
+struct fp16_needs_gpu {
+  template <class S, class P>
+  static constexpr bool holds = !P::scales_loss || S::on_gpu != Known::no;
+};
+
+/// An optimizer that evaluates its closure several times would see gradients of different scales.
+struct closure_needs_unscaled {
+  template <class P, bool NeedsClosure>
+  static constexpr bool holds = !(P::scales_loss && NeedsClosure);
+};
+
+/// A replayed step writes into the same gradients each time.
+struct capture_needs_stable_gradients {
+  template <class S, bool Stable>
+  static constexpr bool holds = !S::captures || Stable;
+};
+
+/// A step that runs the user's own optimizer calls cannot be recorded as one.
+struct capture_needs_automatic {
+  template <class S, class O>
+  static constexpr bool holds = !S::captures || O::automatic;
+};
+
+}  // namespace rule
+}  // namespace fulgurite

@@ -1,0 +1,72 @@
+#pragma once
+// What can be wrong with a hook, found out once for each participant: the first fault and the hook it concerns.
+
+#include <cstdint>
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/core/flow.hpp>
+#include <fulgurite/hook/call.hpp>
+#include <fulgurite/hook/near_miss.hpp>
+
+namespace fulgurite {
+
+/// Every name of the tables, so that a refusal can say which.
+enum class HookId : std::uint8_t {
+  none,
+#define FULGURITE_ROW(NAME, ...) NAME,
+  FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+
+enum class HookFault : std::uint8_t {
+  none,
+  parameters,    ///< the name is there, no form of it can be called
+  result,        ///< answers something else than the loops understand
+  no_effect,     ///< answers Stop where nothing could stop
+  skip_epoch,    ///< answers Flow elsewhere than in on_train_batch_start
+  never_called,  ///< manual optimization does not call it
+  model_only,    ///< a callback has what only a model may override
+  near_miss,     ///< almost a hook's name
+};
+
+struct HookVerdict {
+  HookFault fault = HookFault::none;
+  HookId hook = HookId::none;
+  constexpr explicit operator bool() const { return fault != HookFault::none; }
+};
+
+namespace hook {
+
+template <class Hook, class Result>
+consteval HookFault result_fault() {
+  if constexpr (std::is_void_v<Result> || Hook::answer == Answer::value) return HookFault::none;
+  else if constexpr (std::is_same_v<Result, Stop>)
+    return Hook::answer == Answer::none ? HookFault::no_effect : HookFault::none;
+  else if constexpr (std::is_same_v<Result, Flow>)
+    return Hook::answer == Answer::may_skip_epoch ? HookFault::none : HookFault::skip_epoch;
+  else return HookFault::result;
+}
+
+/// An event with exactly these arguments (`ctx` last).
+template <class Hook, class T, bool Automatic, class... Args>
+consteval HookFault event_fault() {
+  if constexpr (!Hook::template named<T>) return HookFault::none;
+  else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
+  else if constexpr (!Listens<Hook, T, Args...>) return HookFault::parameters;
+  else return result_fault<Hook, decltype(invoke<Hook>(std::declval<T&>(), std::declval<Args&>()...))>();
+}
+
+/// An override of the model.
+template <class Hook, class T, bool Automatic, class Ctx, class... Args>
+consteval HookFault override_fault() {
+  if constexpr (!Hook::template named<T>) return HookFault::none;
+  else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
+  else if constexpr (!Overrides<Hook, T, Ctx, Args...>) return HookFault::parameters;
+  else return HookFault::none;
+}
+
+}  // namespace hook
+}  // namespace fulgurite

@@ -1,0 +1,152 @@
+#pragma once
+// One batch of automatic optimization: training_step, clearing, backward; at the end of a window clipping and the update.
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/precision_step.hpp>
+#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/loop/step_output.hpp>
+
+namespace fulgurite {
+
+/// What an overridden `optimizer_step(optimizer, closure, ctx)` receives: `optimizer.step(closure)` does what the precision asks for.
+template <class R, class O>
+class SteppingOptimizer {
+ public:
+  SteppingOptimizer(loop::State<R>& run, O& optimizer) : run_(run), optimizer_(optimizer) {}
+
+  /// Runs the closure (once, or as often as the optimizer asks) and updates the parameters.
+  template <class Closure>
+  void step(Closure&& closure) {
+    if constexpr (O::needs_closure) {
+      optimizer_.step(std::forward<Closure>(closure));
+    } else {
+      closure();
+      loop::guarded(run_, [this] { optimizer_.step(); });
+    }
+  }
+  O& optimizer() { return optimizer_; }
+
+ private:
+  loop::State<R>& run_;
+  O& optimizer_;
+};
+
+namespace loop {
+
+/// Gradients of one batch, through the strategy's seam. Everything in here is what a capture records.
+template <class R, class Pack, class Ctx, class Batch>
+[[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
+  using Backend = typename R::Backend;
+  auto& model = *run.model;
+  auto& optimizer = std::get<0>(run.optimizers->optimizers);
+  return run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
+    auto result = [&] {
+      [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
+      return call_step<hook::training_step>(model, taken, ctx);
+    }();
+    if (key.first) {
+      pack.template fire<hook::on_before_zero_grad>(model, optimizer, ctx);
+      if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
+        call_override<hook::optimizer_zero_grad>(model, ctx, optimizer);
+      else optimizer.zero_grad();
+    }
+    if (auto* loss = loss_of<Backend>(result)) {
+      pack.template fire<hook::on_before_backward>(model, *loss, ctx);
+      backward(run, ctx, *loss, 1.0 / key.divisor);
+      pack.template fire<hook::on_after_backward>(model, ctx);
+    }
+    return result;
+  });
+}
+
+/// Between the gradients and the update: unscaling, the hook, clipping.
+template <class R, class Pack, class Ctx>
+[[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, bool has_gradients) {
+  auto& model = *run.model;
+  auto& optimizer = std::get<0>(run.optimizers->optimizers);
+  if (has_gradients) unscale(run, optimizer);
+  pack.template fire<hook::on_before_optimizer_step>(model, optimizer, ctx);
+  Clip clip = run.optimization.clip;
+  if constexpr (hook::configure_gradient_clipping::named<typename R::Model>)
+    call_override<hook::configure_gradient_clipping>(model, ctx, optimizer, clip);
+  else if (clip.kind != Clip::Kind::none) ctx.clip_gradients(optimizer, clip);
+}
+
+/// A schedule moves after `optimizer` steps; an overriding model moves it itself.
+template <class R, class Ctx>
+void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
+  run.optimizers->each_scheduler([&](auto& scheduler) {
+    if (scheduler.interval() != interval) return;
+    if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+      call_override<hook::lr_scheduler_step>(*run.model, ctx, scheduler);
+    else scheduler.tick();
+  });
+}
+
+/// Somebody sees what the closure returns: an optimizer that evaluates it, or the model's own optimizer_step.
+template <class R>
+inline constexpr bool closure_is_shown =
+    Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
+
+/// The update of a window, with a closure that makes its (last) gradients and returns the loss.
+template <class R, class Ctx, class Closure>
+[[gnu::always_inline]] inline void update(State<R>& run, Ctx& ctx, Closure&& closure) {
+  auto& optimizer = std::get<0>(run.optimizers->optimizers);
+  using Optimizer = std::remove_cvref_t<decltype(optimizer)>;
+  if constexpr (hook::optimizer_step::named<typename R::Model>) {
+    int runs = 0;
+    auto counted = [&] {
+      ++runs;
+      return closure();
+    };
+    SteppingOptimizer<R, Optimizer> stepping(run, optimizer);
+    call_override<hook::optimizer_step>(*run.model, ctx, stepping, counted);
+    if (runs == 0)
+      throw Error("fulgurite.hook.closure_not_run",
+                  "optimizer_step never ran its closure, so this batch had no training_step: call optimizer.step(closure)");
+  } else if constexpr (Optimizer::needs_closure) {
+    optimizer.step(closure);
+  } else {
+    closure();
+    guarded(run, [&] { optimizer.step(); });
+  }
+  ++run.progress.global_step;
+  tick_schedulers(run, ctx, Interval::step);
+}
+
+/// One batch. Returns the step's result (the last one, where a closure was evaluated several times).
+template <class R, class Pack, class Ctx, class Batch>
+[[gnu::always_inline]] inline auto automatic_step(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key, double rescale) {
+  using Backend = typename R::Backend;
+  if (!key.closes) return gradients(run, pack, ctx, batch, key);
+  using Result = decltype(gradients(run, pack, ctx, batch, key));
+  std::optional<Result> result;
+  update(run, ctx, [&] {
+    if (result) run.train_board.discard_step();
+    result.emplace(gradients(run, pack, ctx, batch, key));
+    auto* loss = loss_of<Backend>(*result);
+    if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.optimizers->optimizers).parameters(), rescale);
+    before_update(run, pack, ctx, loss != nullptr);
+    if constexpr (closure_is_shown<R>) return loss ? Backend::detached(*loss, 1.0) : typename Backend::Value{};
+    else return typename Backend::Value{};
+  });
+  return std::move(*result);
+}
+
+/// A window that has to end before its last batch (a stop): its gradients, the mean of the batches seen, are stepped, not lost.
+template <class R, class Pack, class Ctx>
+void flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
+  update(run, ctx, [&] {
+    run.strategy.flush(std::get<0>(run.optimizers->optimizers), rescale);
+    before_update(run, pack, ctx, true);
+    return typename R::Backend::Value{};
+  });
+}
+
+}  // namespace loop
+}  // namespace fulgurite

@@ -1,0 +1,49 @@
+#pragma once
+// Checkpoints are requested by callbacks and written here, at safe points: after an event has been heard by all, between steps.
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// The state of a run is the fold over its parts: saves or loads, by what the archive is.
+template <class R, class Pack, class Archive>
+void fold_state(State<R>& run, Pack& pack, Archive& archive) {
+  archive.child("progress", run.progress);
+  if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.scaler);
+  if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.strategy);
+  run.optimizers->each_scheduler([&, i = 0](auto& scheduler) mutable { archive.child("scheduler." + std::to_string(i++), scheduler); });
+  pack.each([&, i = 0](auto& callback) mutable {
+    std::string const key = "callback." + std::to_string(i++);
+    if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>) archive.child(key, callback);
+  });
+}
+
+/// Writes one file now: weights and the state of the run.
+template <class R, class Pack>
+void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& path) {
+  R::Backend::save(path, *run.model, [&](auto& archive) { fold_state(run, pack, archive); });
+}
+
+/// Writes what was requested, then removes what it displaces. Inside an accumulation window requests wait.
+template <class R, class Pack>
+[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack) {
+  if (run.requests.empty() || run.facts.accumulating) [[likely]] return;
+  auto const requests = std::exchange(run.requests, {});
+  if (run.strategy.rank() != 0) return;
+  for (auto const& request : requests) {
+    write_checkpoint(run, pack, request.path);
+    for (auto const& copy : request.also) write_checkpoint(run, pack, copy);
+    for (auto const& displaced : request.remove) {
+      std::error_code ignored;  // a file that somebody else removed is gone, as wanted
+      if (displaced != request.path) std::filesystem::remove(displaced, ignored);
+    }
+  }
+}
+
+}  // namespace fulgurite::loop

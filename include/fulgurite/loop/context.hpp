@@ -1,0 +1,246 @@
+#pragma once
+// What steps and hooks receive. A member that makes no sense in a phase does not exist in it.
+
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include <fulgurite/loop/estimate.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/policy/optimization.hpp>
+
+namespace fulgurite {
+
+/// The phases of a run. `setup`, `teardown`, `on_fit_*` and `configure_optimizers` run in Fit (or in the stage's own phase).
+namespace phase {
+struct Fit {
+  static constexpr bool logs = false, trains = true, evaluates = false;
+};
+struct Train {
+  static constexpr bool logs = true, trains = true, evaluates = false;
+};
+struct Validate {
+  static constexpr bool logs = true, trains = true, evaluates = true;
+};
+struct Test {
+  static constexpr bool logs = true, trains = false, evaluates = true;
+};
+struct Predict {
+  static constexpr bool logs = false, trains = false, evaluates = true;
+};
+}  // namespace phase
+
+/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration.
+struct LogOptions {
+  long batch_size = 0;  ///< 0: inferred from the batch
+};
+
+template <class R, class Phase>
+class Context {
+ public:
+  using Run = R;
+  using Metrics = typename R::Metrics;
+  using Backend = typename R::Backend;
+
+  explicit constexpr Context(loop::State<R>& state) : state_(&state) {}
+
+  long global_step() const { return state_->progress.global_step; }
+  long skipped_steps() const { return state_->progress.skipped_steps; }
+  int current_epoch() const { return state_->progress.epoch; }
+  long batch_idx() const { return state_->facts.batch_idx; }
+  long batch_size() const { return state_->facts.batch_size; }
+  bool is_last_batch() const { return state_->facts.is_last_batch; }
+  bool accumulating() const { return state_->facts.accumulating; }
+  bool sanity_checking() const { return state_->facts.sanity_checking; }
+  Stage stage() const { return state_->facts.stage; }
+  std::size_t loader() const { return state_->facts.loader; }
+
+  typename R::Model& model() const { return *state_->model; }
+  TrainerOptions const& options() const { return state_->options; }
+  auto device() const { return state_->strategy.device(); }
+  int rank() const { return state_->strategy.rank(); }
+
+  /// Batches of a training epoch after limits; nullopt where the loader has no size.
+  std::optional<long> num_training_batches() const { return state_->facts.train_batches; }
+  /// Batches of the evaluation loader at hand, after limits.
+  std::optional<long> num_eval_batches() const { return state_->facts.eval_batches; }
+  /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
+  std::optional<long> estimated_steps() const { return loop::estimated_steps(*state_); }
+  bool has_validation() const { return state_->facts.has_validation; }
+  /// Validation runs exactly once, at the end of every epoch.
+  bool validating_each_epoch_end() const {
+    return has_validation() && options().val_check_interval.epoch_end() && options().check_val_every_n_epoch == 1;
+  }
+  double seconds_since_fit_start() const { return state_->seconds_since_fit_start(); }
+  double seconds_now() const { return Seconds(options().now().time_since_epoch()).count(); }
+
+  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no host read.
+  template <class M, class V>
+    requires(Phase::logs)
+  void log(M const&, V const& value, LogOptions how = {}) {
+    constexpr std::size_t at = Metrics::template index_of<M>();
+    static_assert(at < Metrics::size,
+                  "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
+    constexpr bool tensor = Backend::template is_value<V>;
+    static_assert(tensor || std::is_arithmetic_v<V>,
+                  "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number");
+    constexpr bool captured = R::Strategy::captures && std::same_as<Phase, phase::Train>;
+    static_assert(tensor || !captured,
+                  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in it would "
+                  "never change: log a tensor");
+    if constexpr (at < Metrics::size) {
+      if constexpr (tensor) board().log_tensor(at, value, weight<M>(how), origin());
+      else if constexpr (std::is_arithmetic_v<V>) board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
+    }
+  }
+
+  /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
+  template <class M, class V, class... Rest>
+    requires(Phase::logs)
+  void log_dict(M const& metric, V const& value, Rest const&... rest) {
+    log(metric, value);
+    if constexpr (sizeof...(Rest) != 0) log_dict(rest...);
+  }
+
+  /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size (or the
+  /// declared reduction); `metric.last()` asks for the latest value. May read a device: then it waits, and is worth counting.
+  template <class M>
+  std::optional<double> value(M const&) const {
+    return find<M>([](auto& board) { board.collect(); });
+  }
+  /// The same without ever waiting: what the host knows already.
+  template <class M>
+  std::optional<double> known(M const&) const {
+    return find<M>([](auto&) {});
+  }
+  template <class M>
+  bool value_waits(M const&) const {
+    auto* live = live_board();
+    return live && (*live)[Metrics::template index_of<M>()].waiting != 0;
+  }
+
+  /// f(metric, value the host knows already) for each declared metric, in order.
+  template <class F>
+  void each_metric(F&& f) const {
+    Metrics::each([&](std::size_t, auto const& metric) { f(metric, known(metric)); });
+  }
+
+  /// The tuple of optimizers: `auto& [g, d] = ctx.optimizers();`
+  auto& optimizers() const
+    requires(Phase::trains)
+  {
+    return state_->optimizers->optimizers;
+  }
+  /// The one optimizer of automatic optimization.
+  auto& optimizer() const
+    requires(Phase::trains && R::automatic)
+  {
+    return std::get<0>(state_->optimizers->optimizers);
+  }
+  /// f(position, optimizer) for each; nothing outside of fit.
+  template <class F>
+  void each_optimizer(F&& f) const {
+    if (!state_->optimizers) return;
+    std::apply([&, i = std::size_t{0}](auto&... o) mutable { (f(i++, o), ...); }, state_->optimizers->optimizers);
+  }
+  /// f(scheduler) for each optimizer that has a schedule.
+  template <class F>
+  void each_scheduler(F&& f) const {
+    if (state_->optimizers) state_->optimizers->each_scheduler(f);
+  }
+
+  /// Limits the gradients of one optimizer; what `configure_gradient_clipping` calls.
+  template <class O>
+    requires(std::same_as<Phase, phase::Train>)
+  void clip_gradients(O& optimizer, Clip how) {
+    if (how.kind == Clip::Kind::norm) Backend::clip_norm(optimizer.parameters(), how.limit);
+    else if (how.kind == Clip::Kind::value) Backend::clip_value(optimizer.parameters(), how.limit);
+  }
+
+  /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met.
+  void request_stop() const
+    requires(Phase::trains)
+  {
+    state_->stop_requested = true;
+  }
+  bool stop_requested() const { return state_->stop_requested; }
+
+  /// A file to be written at the next safe point: after the event at hand has been heard by all, never inside an accumulation window.
+  void request_checkpoint(CheckpointRequest request) const
+    requires(Phase::trains)
+  {
+    state_->requests.push_back(std::move(request));
+  }
+
+  /// Batches per optimizer step from this epoch on; to be said in `on_train_epoch_start`.
+  void accumulate(int batches) const
+    requires(std::same_as<Phase, phase::Train> && R::automatic)
+  {
+    if (batches < 1) loop::refuse_option("fulgurite.options.accumulate", "ctx.accumulate", batches, "a window has at least 1 batch");
+    state_->window = batches;
+  }
+
+  std::filesystem::path const& log_dir() const { return state_->log_dir; }
+  /// The first logger's folder; the first to say so wins.
+  void set_log_dir(std::filesystem::path dir) const {
+    if (state_->log_dir.empty()) state_->log_dir = std::move(dir);
+  }
+  Outcome& outcome() const { return state_->outcome; }
+
+ protected:
+  auto& board() const {
+    if constexpr (Phase::evaluates) return state_->eval_boards[state_->facts.loader];
+    else return state_->train_board;
+  }
+  /// The board whose running epoch `value` reads first; null once an evaluation has been published.
+  auto* live_board() const {
+    if constexpr (Phase::evaluates) return state_->facts.validating ? &state_->eval_boards[state_->facts.loader] : nullptr;
+    else return &state_->train_board;
+  }
+
+  Origin origin() const {
+    if constexpr (Phase::evaluates) return Origin::evaluation;
+    else return state_->facts.in_batch ? Origin::train_step : Origin::train_epoch;
+  }
+
+  template <class M>
+  double weight(LogOptions how) const {
+    if (how.batch_size > 0) return static_cast<double>(how.batch_size);
+    if (!state_->facts.in_batch) return 1.0;
+    if (state_->facts.batch_size == 0) [[unlikely]]
+      throw Error("fulgurite.metric.batch_size", "the batch holds no tensor to take its size from: log " + std::string(M::name()) +
+                                                     " with {.batch_size = ...}, or give the batch a batch_size() member");
+    return static_cast<double>(state_->facts.batch_size);
+  }
+
+  template <class M, class Prepare>
+  std::optional<double> find(Prepare&& prepare) const {
+    constexpr std::size_t at = Metrics::template index_of<M>();
+    static_assert(at < Metrics::size,
+                  "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
+    if constexpr (at < Metrics::size) {
+      auto* live = live_board();
+      if (live) prepare(*live);
+      auto const& figures = live && (*live)[at].epoch.count != 0 ? (*live)[at].epoch : state_->results[at];
+      if constexpr (!std::is_same_v<typename M::metric, M>)
+        return figures.count ? std::optional(figures.last) : std::nullopt;
+      else return figures.reduced(reduction_of(at));
+    } else {
+      return std::nullopt;
+    }
+  }
+
+  static constexpr Reduce reduction_of(std::size_t at) {
+    Reduce by = Reduce::mean;
+    Metrics::each([&](std::size_t i, auto const& metric) { by = i == at ? metric.reduce : by; });
+    return by;
+  }
+
+  loop::State<R>* state_;
+};
+
+}  // namespace fulgurite

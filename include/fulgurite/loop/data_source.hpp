@@ -1,0 +1,115 @@
+#pragma once
+// Where a run takes its batches from: loaders given to fit, a data module, or the model itself. Loaders are asked for once, when needed.
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/hook/call.hpp>
+
+namespace fulgurite {
+
+/// Says on purpose that a validation_step has no loader, or a validation loader no step: `trainer.fit(model, data, NoValidation{})`.
+struct NoValidation {};
+
+/// In the place of a data module where loaders were given directly.
+struct NoModule {};
+
+namespace loop {
+
+/// Keeps what a loader factory returned: the object, or a pointer where it returned a reference.
+template <class Returned>
+class Kept {
+ public:
+  template <class Make>
+  auto& get(Make&& make) {
+    if (!kept_) {
+      if constexpr (std::is_reference_v<Returned>) kept_ = &make();
+      else kept_.emplace(make());
+    }
+    return *kept_;
+  }
+  void drop() { kept_ = {}; }
+
+ private:
+  std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*, std::optional<std::remove_reference_t<Returned>>>
+      kept_{};
+};
+
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... Ts>
+inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
+
+/// One evaluation loader, or a tuple of them, as a tuple of references.
+template <class L>
+auto as_tuple(L& loaders) {
+  if constexpr (is_tuple<std::remove_const_t<L>>) return std::apply([](auto&... l) { return std::tuple<decltype(l)...>(l...); }, loaders);
+  else return std::tuple<L&>(loaders);
+}
+
+/// Loaders handed to the trainer.
+template <class Train, class Eval>
+struct GivenLoaders {
+  static constexpr bool trains = !std::is_same_v<Train, NoModule>;
+  template <class Hook>
+  static constexpr bool evaluates = !std::is_same_v<Eval, NoModule> && !std::is_same_v<Eval, NoValidation>;
+  Train& given_train;
+  Eval& given_eval;
+  NoModule none{};
+
+  auto& module() { return none; }
+  auto& train() { return given_train; }
+  template <class Hook>
+  auto evaluation() {
+    return as_tuple(given_eval);
+  }
+};
+
+/// A data module, or a model that has the loaders itself; `Validates` is false where NoValidation was said.
+template <class Module, bool Validates>
+struct ModuleLoaders {
+  static constexpr bool trains = hook::train_dataloader::accepts<Module>;
+  template <class Hook>
+  static constexpr bool evaluates = Hook::template accepts<Module> && (Validates || !std::is_same_v<Hook, hook::val_dataloader>);
+
+  Module& from;
+
+  explicit ModuleLoaders(Module& data) : from(data) {}
+  Module& module() { return from; }
+  auto& train() {
+    return train_.get([this]() -> decltype(auto) { return from.train_dataloader(); });
+  }
+  template <class Hook>
+  auto evaluation() {
+    return as_tuple(slot<Hook>()->get([this]() -> decltype(auto) { return Hook::call(from); }));
+  }
+
+ private:
+  struct Nothing {};
+  template <class Hook>
+  static auto returned() {
+    if constexpr (Hook::template accepts<Module>) return std::type_identity<decltype(Hook::call(std::declval<Module&>()))>{};
+    else return std::type_identity<Nothing>{};
+  }
+  template <class Hook>
+  using Returned = typename decltype(returned<Hook>())::type;
+
+  template <class Hook>
+  auto* slot() {
+    if constexpr (std::is_same_v<Hook, hook::val_dataloader>) return &val_;
+    else if constexpr (std::is_same_v<Hook, hook::test_dataloader>) return &test_;
+    else return &predict_;
+  }
+
+  Kept<Returned<hook::train_dataloader>> train_;
+  Kept<Returned<hook::val_dataloader>> val_;
+  Kept<Returned<hook::test_dataloader>> test_;
+  Kept<Returned<hook::predict_dataloader>> predict_;
+};
+
+}  // namespace loop
+}  // namespace fulgurite

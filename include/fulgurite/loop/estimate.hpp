@@ -1,0 +1,51 @@
+#pragma once
+// How many batches and optimizer steps a run will have, as far as that is known.
+
+#include <algorithm>
+#include <concepts>
+#include <optional>
+#include <string>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/limits.hpp>
+
+namespace fulgurite::loop {
+
+template <class Loader>
+concept Sized = requires(Loader& loader) { { loader.size() } -> std::integral; };
+
+/// Batches of a loader, nullopt where it does not say.
+template <class Loader>
+std::optional<long> size_of(Loader& loader) {
+  if constexpr (Sized<Loader>) return static_cast<long>(loader.size());
+  else return std::nullopt;
+}
+
+/// Batches after the limit; a part of an unsized loader, or one that comes to nothing, is an early Error.
+inline std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
+  if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
+  if (limit.none()) return 0;
+  if (!size) {
+    if (limit.all()) return std::nullopt;
+    throw Error("fulgurite.options.fraction_of_unsized", name + " is a Fraction, but the loader has no size(): use a count of batches");
+  }
+  auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
+  if (part == 0 && *size > 0)
+    throw Error("fulgurite.options.fraction_too_small", name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
+                                                            " batches is less than one: use at least " +
+                                                            std::to_string(1.0 / static_cast<double>(*size)));
+  return part;
+}
+
+/// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches).
+template <class State>
+std::optional<long> estimated_steps(State const& state) {
+  auto const& o = state.options;
+  std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
+  if (!o.max_epochs || *o.max_epochs < 0 || !state.facts.train_batches) return most;
+  long const window = std::max(1, state.window);
+  long const steps = (*state.facts.train_batches + window - 1) / window * std::max(*o.max_epochs, 1);
+  return most ? std::min(*most, steps) : steps;
+}
+
+}  // namespace fulgurite::loop

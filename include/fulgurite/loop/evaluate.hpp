@@ -1,0 +1,198 @@
+#pragma once
+// One pass over evaluation loaders: validation inside fit, validate, test.
+
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/transfer.hpp>
+
+namespace fulgurite::loop {
+
+/// The hooks and the step of one kind of evaluation.
+struct Validation {
+  using Phase = phase::Validate;
+  using Step = hook::validation_step;
+  using Loader = hook::val_dataloader;
+  using start = hook::on_validation_start;
+  using end = hook::on_validation_end;
+  using epoch_start = hook::on_validation_epoch_start;
+  using epoch_end = hook::on_validation_epoch_end;
+  using batch_start = hook::on_validation_batch_start;
+  using batch_end = hook::on_validation_batch_end;
+  using model_eval = hook::on_validation_model_eval;
+  using model_train = hook::on_validation_model_train;
+};
+struct Testing {
+  using Phase = phase::Test;
+  using Step = hook::test_step;
+  using Loader = hook::test_dataloader;
+  using start = hook::on_test_start;
+  using end = hook::on_test_end;
+  using epoch_start = hook::on_test_epoch_start;
+  using epoch_end = hook::on_test_epoch_end;
+  using batch_start = hook::on_test_batch_start;
+  using batch_end = hook::on_test_batch_end;
+  using model_eval = hook::on_test_model_eval;
+  using model_train = hook::on_test_model_train;
+};
+
+/// Walks a loader up to `limit` batches: f(batch, index, is_last). An unsized one is read one batch ahead, to know the last.
+/// f returns false to leave early.
+template <class Loader, class F>
+void each_batch(Loader& loader, std::optional<long> limit, F&& f) {
+  if (limit && *limit == 0) return;
+  auto it = std::begin(loader);
+  auto const stop = std::end(loader);
+  for (long b = 0; it != stop; ++b) {
+    auto&& batch = *it;
+    if constexpr (Sized<Loader>) {
+      bool const last = b + 1 == *limit;
+      if (!f(batch, b, last) || last) return;
+      ++it;
+      if (it == stop) [[unlikely]]
+        throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(*limit) + " batches, it ended after " +
+                                               std::to_string(b + 1) + ": make size() and the loader agree");
+    } else {
+      bool last = limit && b + 1 == *limit;
+      if (!last) {
+        ++it;
+        last = !(it != stop);
+      }
+      if (!f(batch, b, last) || last) return;
+    }
+  }
+}
+
+/// f(loader, position) for each loader of a tuple of references.
+template <class Loaders, class F>
+void each_loader(Loaders& loaders, F&& f) {
+  std::apply([&, i = std::size_t{0}](auto&... l) mutable { (f(l, i++), ...); }, loaders);
+}
+
+/// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored afterwards.
+template <class Kind, class R, class Ctx, class Body>
+void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
+  auto& model = *run.model;
+  using Model = typename R::Model;
+  if constexpr (Listens<typename Kind::model_eval, Model, Ctx>) {
+    invoke<typename Kind::model_eval>(model, ctx);
+    body();
+  } else {
+    [[maybe_unused]] auto const modes = R::Backend::evaluating(model);
+    body();
+  }
+  if constexpr (Listens<typename Kind::model_train, Model, Ctx>) invoke<typename Kind::model_train>(model, ctx);
+}
+
+template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
+Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
+  using Backend = typename R::Backend;
+  auto& model = *run.model;
+  return with_batch(run, source, ctx, std::forward<Raw>(raw), [&](auto& batch) {
+    run.facts.batch_size = Backend::batch_size(batch);
+    run.facts.in_batch = true;
+    Flow flow = pack.template fire<typename Kind::batch_start>(model, batch, ctx);
+    auto step = [&]() -> decltype(auto) {
+      [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
+      return call_step<typename Kind::Step>(model, batch, ctx);
+    };
+    if constexpr (std::is_void_v<decltype(step())>) {
+      step();
+      NoOutput nothing;
+      flow = graver(flow, pack.template fire<typename Kind::batch_end>(model, nothing, batch, ctx));
+    } else {
+      auto&& outputs = step();
+      flow = graver(flow, pack.template fire<typename Kind::batch_end>(model, outputs, batch, ctx));
+    }
+    run.facts.in_batch = false;
+    run.eval_boards[run.facts.loader].fold();
+    return flow;
+  });
+}
+
+/// Merges the loaders' figures into the run's results: what watching a metric means (the weighted mean over loaders).
+template <class R>
+void publish(State<R>& run) {
+  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
+    Figures merged;
+    for (auto& board : run.eval_boards) merged.merge(board[i].epoch);
+    if (merged.count != 0) run.results[i] = merged;
+  }
+}
+
+/// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.results` unless this is a sanity check.
+template <class Kind, class R, class Pack, class Source, class Loaders>
+std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders, Limit const& limit,
+                                               std::optional<long> most) {
+  using Metrics = typename R::Metrics;
+  Context<R, typename Kind::Phase> ctx(run);
+  auto& model = *run.model;
+  auto& facts = run.facts;
+  Facts const outside = facts;
+  constexpr std::size_t n = std::tuple_size_v<Loaders>;
+  run.eval_boards.resize(n);
+  for (auto& board : run.eval_boards) board.restart();
+  std::vector<std::vector<MetricValue>> results(n);
+  facts.validating = true;
+  facts.loaders = n;
+  Flow flow = Flow::proceed;
+
+  in_evaluation_mode<Kind>(run, ctx, [&] {
+    auto const gradients_off = [&] {
+      if constexpr (std::is_same_v<Kind, Validation>) return R::Backend::no_grad(run.facts.stage != Stage::fit && run.options.inference_mode);
+      else return R::Backend::no_grad(run.options.inference_mode);
+    }();
+    flow = graver(flow, pack.template fire<typename Kind::start>(model, ctx));
+    flow = graver(flow, pack.template fire<typename Kind::epoch_start>(model, ctx));
+    each_loader(loaders, [&](auto& loader, std::size_t position) {
+      facts.loader = position;
+      auto batches = limited(size_of(loader), limit, "limit_*_batches");
+      if (most) batches = batches ? std::min(*batches, *most) : *most;
+      facts.eval_batches = batches;
+      each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
+        facts.batch_idx = b;
+        facts.is_last_batch = last;
+        flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
+        if constexpr (has_logger<Pack>) {
+          if (facts.stage != Stage::fit) {
+            std::vector<MetricValue> row;
+            each_step_value<Metrics>(run.eval_boards[position], [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+            log_row(run, pack, row, b, false);
+          }
+        }
+        return true;
+      });
+    });
+    facts.loader = 0;
+    flow = graver(flow, pack.template fire<typename Kind::epoch_end>(model, ctx));
+    std::vector<MetricValue> row;
+    for (std::size_t l = 0; l != n; ++l) {
+      auto& board = run.eval_boards[l];
+      board.collect();
+      std::string const suffix = n > 1 ? "/dataloader_idx_" + std::to_string(l) : "";
+      each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix, v}); });
+      row.insert(row.end(), results[l].begin(), results[l].end());
+    }
+    if (!facts.sanity_checking) publish(run);
+    facts.validating = false;
+    if constexpr (has_logger<Pack>)
+      if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
+    flow = graver(flow, pack.template fire<typename Kind::end>(model, ctx));
+  });
+  if (flow == Flow::stop && !outside.sanity_checking) run.stop_requested = true;
+  for (auto& board : run.eval_boards) board.restart();
+  facts = outside;
+  return results;
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,83 @@
+#pragma once
+// What surrounds every run: preparation, setup, teardown, and the path of an exception. Callbacks before the model throughout.
+
+#include <exception>
+#include <string>
+#include <type_traits>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/context.hpp>
+
+namespace fulgurite {
+
+/// How a run ended, as loggers hear it.
+enum class Status : std::uint8_t { success, failed };
+
+namespace loop {
+
+/// An event of the data module, if it has it.
+template <class Hook, class Module, class... Args>
+void tell_module(Module& module, Args&... args) {
+  if constexpr (Listens<Hook, Module, Args...>) invoke<Hook>(module, args...);
+}
+
+/// One hook of data module (unless the model is its own), callbacks, model.
+template <class Hook, class R, class Pack, class Source, class Ctx>
+void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>) tell_module<Hook>(source.module(), ctx);
+  pack.template fire<Hook>(*run.model, ctx);
+}
+
+template <class Pack>
+void finalize_loggers(Pack& pack, Status status) {
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.finalize(status); }) callback.finalize(status);
+  });
+}
+
+/// A rule that only the machine can decide: with a device chosen at run time, scaling still needs a GPU.
+template <class R>
+void check_device(State<R>& run) {
+  if constexpr (R::Precision::scales_loss && R::Strategy::on_gpu == Known::at_run_time)
+    if (!run.strategy.is_on_gpu())
+      throw Error("fulgurite.policy.fp16_needs_gpu",
+                  "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
+}
+
+/// prepare_data, setup, configure_model, then the strategy takes the model.
+template <class R, class Pack, class Source, class Ctx>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
+  auto& module = source.module();
+  using Module = std::remove_cvref_t<decltype(module)>;
+  if constexpr (requires { module.prepare_data(); }) module.prepare_data();
+  if constexpr (!std::is_same_v<Module, typename R::Model>)
+    if constexpr (requires { run.model->prepare_data(); }) run.model->prepare_data();
+  tell_all<hook::setup>(run, pack, source, ctx);
+  if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>) invoke<hook::configure_model>(*run.model, ctx);
+  run.strategy.setup(*run.model, run.precision);
+  check_device(run);
+}
+
+/// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told, then it goes on its
+/// way. No end or teardown hook runs then.
+template <class R, class Pack, class Source, class Body>
+decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  try {
+    return body();
+  } catch (std::exception const& error) {
+    Context<R, phase::Fit> ctx(run);
+    pack.template fire<hook::on_exception>(*run.model, error, ctx);
+    tell_module<hook::on_exception>(source.module(), error, ctx);
+    run.facts.accumulating = false;
+    if (run.optimizers) write_requests(run, pack);
+    finalize_loggers(pack, Status::failed);
+    run.strategy.teardown(*run.model);
+    run.facts = {};
+    throw;
+  }
+}
+
+}  // namespace loop
+}  // namespace fulgurite

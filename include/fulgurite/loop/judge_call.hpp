@@ -1,0 +1,107 @@
+#pragma once
+// The verdict on one call: do the steps take what the loaders yield, and has every step its loader?
+
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/loop/judge.hpp>
+#include <fulgurite/loop/train_epoch.hpp>
+
+namespace fulgurite::judge {
+
+/// The type of batch that a step of `Phase` receives from this loader; never called, only its type is asked for.
+template <class R, class Source, class Ctx, class Loader>
+auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
+  return loop::with_batch(run, source, ctx, *std::begin(loader), []<class B>(B&) { return std::type_identity<B>{}; });
+}
+template <class R, class Source, class Phase, class Loader>
+using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(), std::declval<Context<R, Phase>&>(),
+                                         std::declval<Loader&>()))::type;
+
+template <class R, class Pack, class StepCtx, class B>
+struct Training;
+template <class R, class... Cs, class StepCtx, class B>
+struct Training<R, Pack<Cs...>, StepCtx, B> {
+  using M = typename R::Model;
+  using Backend = typename R::Backend;
+
+  static consteval Verdict verdict() {
+    if constexpr (!loop::HasStep<hook::training_step, M, B, StepCtx>) return {Fault::step_batch, {HookFault::none, HookId::training_step}};
+    else {
+      using Result = std::remove_cvref_t<decltype(loop::call_step<hook::training_step>(
+          std::declval<M&>(), std::declval<B&>(), std::declval<StepCtx&>()))>;
+      if constexpr (!R::automatic) {
+        if constexpr (!std::is_void_v<Result>) return {Fault::manual_result};
+        else return hooks<loop::NoOutput, typename R::Value>();
+      } else if constexpr (!loop::StepOutput<Backend, Result>) return {Fault::step_result};
+      else {
+        using Loss = std::remove_pointer_t<decltype(loop::loss_of<Backend>(std::declval<Result&>()))>;
+        constexpr auto over = training_overrides<R, Loss>();
+        if constexpr (!over.ok()) return over;
+        else return hooks<typename loop::OutputsOf<Backend, Result>::type, Loss>();
+      }
+    }
+  }
+
+ private:
+  template <class Outputs, class Loss>
+  static consteval Verdict hooks() {
+    return first(training_hooks<R, M, Outputs, Loss, B>(), training_hooks<R, Cs, Outputs, Loss, B>()...);
+  }
+};
+
+template <class R, class Pack, class Source>
+consteval Verdict training() {
+  if constexpr (!Source::trains) return {Fault::no_train_loader};
+  else {
+    using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
+    using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack>>;
+    return Training<R, Pack, Ctx, Batch<R, Source, phase::Train, Loader>>::verdict();
+  }
+}
+
+template <class R, class Kind, class B, class... Cs>
+consteval Verdict evaluation_of(Pack<Cs...>*, HookId step, HookId start, HookId end) {
+  using M = typename R::Model;
+  using Ctx = Context<R, typename Kind::Phase>;
+  if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, step}};
+  else {
+    using Result = decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
+    using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
+    return first(evaluation_hooks<R, Kind, M, Outputs, B>(start, end), evaluation_hooks<R, Kind, Cs, Outputs, B>(start, end)...);
+  }
+}
+
+/// Each loader of an evaluation against its step.
+template <class R, class Kind, class Pack, class Source>
+consteval Verdict evaluation(HookId step, HookId start, HookId end) {
+  using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return first(evaluation_of<R, Kind, Batch<R, Source, typename Kind::Phase, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>>(
+        static_cast<Pack*>(nullptr), step, start, end)...);
+  }(std::make_index_sequence<std::tuple_size_v<Loaders>>{});
+}
+
+/// fit: training, and validation where both its halves are there (or NoValidation was said).
+template <class R, class Pack, class Source, bool Waived>
+consteval Verdict fit() {
+  constexpr bool step = hook::validation_step::named<typename R::Model>;
+  constexpr bool loader = Source::template evaluates<hook::val_dataloader>;
+  if constexpr (step && !loader && !Waived) return {Fault::unused_validation_step};
+  else if constexpr (loader && !step) return {Fault::unused_validation_loader};
+  else {
+    constexpr auto trained = training<R, Pack, Source>();
+    if constexpr (!trained.ok() || !loader) return trained;
+    else return evaluation<R, loop::Validation, Pack, Source>(HookId::validation_step, HookId::on_validation_batch_start, HookId::on_validation_batch_end);
+  }
+}
+
+/// validate or test.
+template <class R, class Kind, class Pack, class Source>
+consteval Verdict evaluates(HookId step, HookId start, HookId end) {
+  if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, step}};
+  else if constexpr (!Source::template evaluates<typename Kind::Loader>) return {Fault::no_evaluation_loader, {HookFault::none, step}};
+  else return evaluation<R, Kind, Pack, Source>(step, start, end);
+}
+
+}  // namespace fulgurite::judge

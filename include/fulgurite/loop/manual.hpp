@@ -1,0 +1,100 @@
+#pragma once
+// Manual optimization: the model's training_step drives its optimizers through its context.
+
+#include <concepts>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/precision_step.hpp>
+
+namespace fulgurite {
+
+/// What a manual `training_step(batch, ctx)` receives on top of a context. Each call goes through hooks, precision and strategy.
+template <class R, class Pack>
+class StepContext : public Context<R, phase::Train> {
+  using Base = Context<R, phase::Train>;
+  using Backend = typename R::Backend;
+
+ public:
+  StepContext(loop::State<R>& state, Pack& pack) : Base(state), pack_(&pack) {}
+
+  /// Accumulates gradients of the loss. Clearing is yours: `optimizer.zero_grad()` before it.
+  template <class Loss>
+  void backward(Loss loss) {
+    Base& ctx = *this;
+    pack_->template fire<hook::on_before_backward>(this->model(), loss, ctx);
+    loop::backward(*this->state_, ctx, loss, 1.0);
+    pack_->template fire<hook::on_after_backward>(this->model(), ctx);
+  }
+
+  /// One update with the gradients at hand; counts as a step.
+  template <class O>
+  void step(O& optimizer) {
+    static_assert(!O::needs_closure,
+                  "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: ctx.step(optimizer, closure)");
+    if constexpr (!O::needs_closure) {
+      before(optimizer);
+      loop::guarded(*this->state_, [&] { optimizer.step(); });
+      ++this->state_->progress.global_step;
+    }
+  }
+
+  /// The same with a closure that clears, runs backward and returns the loss; run once, or as often as the optimizer asks.
+  template <class O, class Closure>
+  void step(O& optimizer, Closure&& closure) {
+    auto whole = [&] {
+      auto loss = closure();
+      before(optimizer);
+      return loss;
+    };
+    if constexpr (O::needs_closure) {
+      optimizer.step(whole);
+    } else {
+      whole();
+      loop::guarded(*this->state_, [&] { optimizer.step(); });
+    }
+    ++this->state_->progress.global_step;
+  }
+
+  /// Toggle, clear, backward, step: what a GAN does for each of its networks.
+  template <class O, class Loss>
+  void minimize(O& optimizer, Loss loss) {
+    [[maybe_unused]] auto const only_its_parameters = toggle(optimizer);
+    optimizer.zero_grad();
+    backward(std::move(loss));
+    step(optimizer);
+  }
+
+  /// While the returned scope lives, parameters that belong to other optimizers alone receive no gradient.
+  template <class O>
+  [[nodiscard]] auto toggle(O& optimizer) {
+    return Backend::toggled(optimizer, this->state_->optimizers->optimizers);
+  }
+
+  /// The tuple of schedulers, one for each optimizer: `auto& [schedule] = ctx.lr_schedulers(); schedule.step();`
+  auto& lr_schedulers() { return this->state_->optimizers->schedulers; }
+
+ private:
+  template <class O>
+  void before(O& optimizer) {
+    Base& ctx = *this;
+    loop::unscale(*this->state_, optimizer);
+    pack_->template fire<hook::on_before_optimizer_step>(this->model(), optimizer, ctx);
+  }
+
+  Pack* pack_;
+};
+
+namespace loop {
+
+template <class R, class Pack, class Batch>
+void manual_step(State<R>& run, Pack& pack, Batch& batch) {
+  StepContext<R, Pack> ctx(run, pack);
+  [[maybe_unused]] auto const scope = R::Backend::autocast(run.precision, run.strategy.device());
+  call_step<hook::training_step>(*run.model, batch, ctx);
+}
+
+}  // namespace loop
+}  // namespace fulgurite

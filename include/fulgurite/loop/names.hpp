@@ -1,0 +1,71 @@
+#pragma once
+// The names under which metrics are reported: per step, per epoch, per loader.
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite {
+
+/// One finished value of an evaluation, under its reported name.
+struct MetricValue {
+  std::string name;
+  double value;
+};
+
+namespace loop {
+
+/// `loss`, or `loss_step` and `loss_epoch` where a metric is reported both ways.
+template <class M>
+std::string reported_name(M const& metric, Origin origin, bool epoch) {
+  std::string name(M::name());
+  if (per_step(metric, origin) && per_epoch(metric, origin)) name += epoch ? "_epoch" : "_step";
+  return name;
+}
+
+/// f(name, value) for each metric of the board that is reported per epoch.
+template <class Metrics, class Board, class F>
+void each_epoch_value(Board& board, F&& f) {
+  Metrics::each([&](std::size_t i, auto const& metric) {
+    auto const& cell = board[i];
+    if (!metric.logger || !per_epoch(metric, cell.origin)) return;
+    if (auto value = cell.epoch.reduced(metric.reduce)) f(reported_name(metric, cell.origin, true), *value);
+  });
+}
+
+/// f(name, latest value) for each metric of the board that is reported per step and was logged since the last such row.
+template <class Metrics, class Board, class F>
+void each_step_value(Board& board, F&& f) {
+  Metrics::each([&](std::size_t i, auto const& metric) {
+    auto& cell = board[i];
+    if (metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin))
+      f(reported_name(metric, cell.origin, false), cell.epoch.last);
+    cell.in_step_row = false;
+  });
+}
+
+/// Hands rows to the loggers among the callbacks: those that have `log_metrics`.
+template <class R, class Pack>
+void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, long step, bool with_epoch = true) {
+  if (values.empty() || run.strategy.rank() != 0) return;
+  std::vector<Scalar> row;
+  for (auto const& v : values) row.push_back({v.name, v.value});
+  if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
+  std::span<Scalar const> const cells(row);
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.log_metrics(cells, step); }) callback.log_metrics(cells, step);
+  });
+}
+
+/// Some callback is a logger, so rows are worth making.
+template <class Pack>
+inline constexpr bool has_logger = false;
+template <class... Cs>
+inline constexpr bool has_logger<Pack<Cs...>> = (hook::log_metrics::named<Cs> || ...);
+
+}  // namespace loop
+}  // namespace fulgurite

@@ -1,0 +1,176 @@
+#pragma once
+// What configure_optimizers may return, and what the loops make of it: a tuple of optimizers, a tuple of schedulers.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace fulgurite {
+
+/// When a scheduler moves in automatic optimization. In manual optimization the user steps it.
+enum class Interval : std::uint8_t { epoch, step };
+
+/// `frequency` counts optimizer steps, or epochs, over the whole run. Not given, `interval` is the schedule's own: those made
+/// of a number of steps say `per_step`, all others move once an epoch.
+struct ScheduleOptions {
+  std::optional<Interval> interval = std::nullopt;
+  long frequency = 1;
+  std::string name = {};
+};
+
+/// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate.
+template <class O, class S>
+struct Scheduled {
+  O optimizer;
+  S schedule;
+  ScheduleOptions options;
+};
+
+/// `return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});`
+template <class O, class S>
+Scheduled<O, S> scheduled(O optimizer, S schedule, ScheduleOptions options = {}) {
+  return {std::move(optimizer), std::move(schedule), std::move(options)};
+}
+
+template <class... Os>
+struct OptimizerList {
+  std::tuple<Os...> all;
+};
+
+/// Several optimizers, scheduled or not, for manual optimization: `return optimizers(adam_g, adam_d);`
+template <class... Os>
+OptimizerList<Os...> optimizers(Os... all) {
+  return {std::tuple<Os...>(std::move(all)...)};
+}
+
+/// The schedule of an optimizer that has none.
+struct NoSchedule {};
+
+/// Moves the learning rates of one optimizer along a schedule, each group from its own initial rate.
+template <class O, class S>
+class Scheduler {
+ public:
+  static constexpr bool exists = !std::is_same_v<S, NoSchedule>;
+
+  Scheduler(S schedule, ScheduleOptions options) : schedule_(std::move(schedule)), options_(std::move(options)) {
+    if (!options_.interval) options_.interval = default_interval();
+  }
+
+  /// Takes the optimizer's present rates as the initial ones and sets the first factor.
+  void attach(O& optimizer) {
+    optimizer_ = &optimizer;
+    initial_.clear();
+    for (std::size_t g = 0; g != optimizer.groups(); ++g) initial_.push_back(optimizer.lr(g));
+    apply();
+  }
+
+  /// One move.
+  void step() {
+    ++moves_;
+    apply();
+  }
+
+  /// Called by the loops at each optimizer step, or epoch end, of the run; moves at every `frequency`-th.
+  void tick() {
+    if (++ticks_ % options_.frequency == 0) step();
+  }
+
+  Interval interval() const { return *options_.interval; }
+  std::string const& name() const { return options_.name; }
+  long moves() const { return moves_; }
+  O& optimizer() const { return *optimizer_; }
+  S& schedule() { return schedule_; }
+
+  void state(auto& archive) { archive("moves", moves_)("ticks", ticks_)("initial", initial_); }
+
+ private:
+  static constexpr Interval default_interval() {
+    if constexpr (requires { S::per_step; }) return S::per_step ? Interval::step : Interval::epoch;
+    else return Interval::epoch;
+  }
+
+  void apply() {
+    if constexpr (exists) {
+      double const factor = schedule_(moves_);
+      for (std::size_t g = 0; g != initial_.size(); ++g) optimizer_->set_lr(g, initial_[g] * factor);
+    }
+  }
+
+  S schedule_;
+  ScheduleOptions options_;
+  O* optimizer_ = nullptr;
+  std::vector<double> initial_;
+  long moves_ = 0;
+  long ticks_ = 0;
+};
+
+namespace loop {
+
+/// One entry of what configure_optimizers returned: a bare optimizer, or a scheduled one.
+template <class Backend, class T>
+struct Entry {
+  using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<T>()))>;
+  using Schedule = NoSchedule;
+  static Optimizer optimizer(T&& from) { return Backend::adopt(std::move(from)); }
+  static Scheduler<Optimizer, NoSchedule> scheduler(T&) { return {NoSchedule{}, ScheduleOptions{}}; }
+};
+template <class Backend, class O, class S>
+struct Entry<Backend, Scheduled<O, S>> {
+  using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>;
+  using Schedule = S;
+  static Optimizer optimizer(Scheduled<O, S>&& from) { return Backend::adopt(std::move(from.optimizer)); }
+  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S>& from) { return {from.schedule, from.options}; }
+};
+
+template <class T>
+struct AsList {
+  using type = OptimizerList<T>;
+  static type make(T&& one) { return {std::tuple<T>(std::move(one))}; }
+};
+template <class... Os>
+struct AsList<OptimizerList<Os...>> {
+  using type = OptimizerList<Os...>;
+  static type make(type&& list) { return std::move(list); }
+};
+
+/// The optimizers and schedulers of a run; never moved, since schedulers point to optimizers.
+template <class Backend, class List>
+struct OptimizerSet;
+template <class Backend, class... Os>
+struct OptimizerSet<Backend, OptimizerList<Os...>> {
+  static constexpr std::size_t count = sizeof...(Os);
+  static constexpr bool needs_closure = (Entry<Backend, Os>::Optimizer::needs_closure || ...);
+  std::tuple<Scheduler<typename Entry<Backend, Os>::Optimizer, typename Entry<Backend, Os>::Schedule>...> schedulers;
+  std::tuple<typename Entry<Backend, Os>::Optimizer...> optimizers;
+
+  explicit OptimizerSet(OptimizerList<Os...>&& list)
+      : OptimizerSet(std::move(list), std::index_sequence_for<Os...>{}) {}
+  OptimizerSet(OptimizerSet const&) = delete;
+  OptimizerSet& operator=(OptimizerSet const&) = delete;
+
+  /// f(scheduler) for those that have a schedule.
+  template <class F>
+  void each_scheduler(F&& f) {
+    std::apply([&](auto&... s) { ((std::remove_reference_t<decltype(s)>::exists ? call(f, s) : void()), ...); }, schedulers);
+  }
+
+ private:
+  template <std::size_t... I>
+  OptimizerSet(OptimizerList<Os...>&& list, std::index_sequence<I...>)
+      : schedulers(Entry<Backend, Os>::scheduler(std::get<I>(list.all))...),
+        optimizers(Entry<Backend, Os>::optimizer(std::move(std::get<I>(list.all)))...) {
+    (std::get<I>(schedulers).attach(std::get<I>(optimizers)), ...);
+  }
+  template <class F, class S>
+  static void call(F& f, S& scheduler) {
+    if constexpr (S::exists) f(scheduler);
+  }
+};
+
+}  // namespace loop
+}  // namespace fulgurite

@@ -1,0 +1,77 @@
+#pragma once
+// One pass of predict_step over loaders, collecting what it returns.
+
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/loop/evaluate.hpp>
+
+namespace fulgurite::loop {
+
+struct Prediction {
+  using Phase = phase::Predict;
+  using Step = hook::predict_step;
+  using Loader = hook::predict_dataloader;
+  using start = hook::on_predict_start;
+  using end = hook::on_predict_end;
+  using epoch_start = hook::on_predict_epoch_start;
+  using epoch_end = hook::on_predict_epoch_end;
+  using batch_start = hook::on_predict_batch_start;
+  using batch_end = hook::on_predict_batch_end;
+  using model_eval = hook::on_predict_model_eval;
+  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
+    template <class T>
+    static constexpr bool named = false;
+  };
+};
+
+/// What one batch of a loader makes predict_step return.
+template <class R, class Batch>
+using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
+    std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<Context<R, phase::Predict>&>()))>;
+
+/// The predictions of each loader, in order. `T` is what predict_step returns.
+template <class T, class R, class Pack, class Source, class Loaders>
+std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders) {
+  Context<R, phase::Predict> ctx(run);
+  auto& model = *run.model;
+  auto& facts = run.facts;
+  Facts const outside = facts;
+  std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
+  facts.loaders = std::tuple_size_v<Loaders>;
+  in_evaluation_mode<Prediction>(run, ctx, [&] {
+    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.options.inference_mode);
+    pack.template fire<hook::on_predict_start>(model, ctx);
+    pack.template fire<hook::on_predict_epoch_start>(model, ctx);
+    each_loader(loaders, [&](auto& loader, std::size_t position) {
+      facts.loader = position;
+      auto const batches = limited(size_of(loader), run.options.limit_predict_batches, "limit_predict_batches");
+      facts.eval_batches = batches;
+      each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
+        facts.batch_idx = b;
+        facts.is_last_batch = last;
+        with_batch(run, source, ctx, raw, [&](auto& batch) {
+          facts.batch_size = R::Backend::batch_size(batch);
+          pack.template fire<hook::on_predict_batch_start>(model, batch, ctx);
+          auto outputs = [&] {
+            [[maybe_unused]] auto const scope = R::Backend::autocast(run.precision, run.strategy.device());
+            return T(call_step<hook::predict_step>(model, batch, ctx));
+          }();
+          pack.template fire<hook::on_predict_batch_end>(model, outputs, batch, ctx);
+          all[position].push_back(std::move(outputs));
+        });
+        return true;
+      });
+    });
+    facts.loader = 0;
+    pack.template fire<hook::on_predict_epoch_end>(model, ctx);
+    pack.template fire<hook::on_predict_end>(model, ctx);
+  });
+  facts = outside;
+  return all;
+}
+
+}  // namespace fulgurite::loop

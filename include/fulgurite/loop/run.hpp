@@ -1,0 +1,143 @@
+#pragma once
+// The key of a run (its four types) and everything a run keeps between steps.
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/known.hpp>
+#include <fulgurite/hook/call.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/progress.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite {
+
+/// Which of the trainer's functions is at work.
+enum class Stage : std::uint8_t { fit, validate, test, predict };
+
+/// The four types that decide everything a step sees; contexts are keyed on it, so they never know the callbacks.
+template <class M, class S, class P, class O>
+struct Run {
+  using Model = M;
+  using Strategy = S;
+  using Precision = P;
+  using Optimization = O;
+  using Backend = typename S::Backend;
+  using Value = typename Backend::Value;
+  using Metrics = typename MetricsOf<M>::type;
+  static constexpr bool automatic = O::automatic;
+};
+
+/// What a callback asks the trainer to write at the next safe point.
+struct CheckpointRequest {
+  std::filesystem::path path;
+  std::vector<std::filesystem::path> also = {};    ///< copies under other names, such as last
+  std::vector<std::filesystem::path> remove = {};  ///< files this one displaces; deleted once it is safely on disk
+
+  CheckpointRequest(std::filesystem::path to, std::vector<std::filesystem::path> copies = {},
+                    std::vector<std::filesystem::path> displaced = {})
+      : path(std::move(to)), also(std::move(copies)), remove(std::move(displaced)) {}
+  CheckpointRequest(char const* to) : CheckpointRequest(std::filesystem::path(to)) {}
+  CheckpointRequest(std::string const& to) : CheckpointRequest(std::filesystem::path(to)) {}
+};
+
+/// What a run has to show for itself; callbacks fill it, the last line of a fit is made of it.
+struct Outcome {
+  std::string best_metric = {};
+  std::optional<double> best_value = std::nullopt;
+  int best_epoch = 0;
+  std::filesystem::path best_file = {};
+  std::filesystem::path last_file = {};
+  std::filesystem::path metrics_file = {};
+};
+
+namespace phase {
+struct Fit;
+}
+template <class R, class Phase>
+class Context;
+
+namespace loop {
+
+/// Facts of the batch, the loader and the stage at hand, set by the loops and read through contexts.
+struct Facts {
+  Stage stage = Stage::fit;
+  long batch_idx = 0;
+  long batch_size = 0;
+  bool is_last_batch = false;
+  bool accumulating = false;
+  bool in_batch = false;
+  bool sanity_checking = false;
+  bool validating = false;
+  bool has_validation = false;
+  std::size_t loader = 0;
+  std::size_t loaders = 1;
+  std::optional<long> train_batches = std::nullopt;
+  std::optional<long> eval_batches = std::nullopt;
+};
+
+template <class R>
+decltype(auto) configure_optimizers(typename R::Model& model, Context<R, phase::Fit>& ctx) {
+  if constexpr (requires { model.configure_optimizers(ctx); }) return model.configure_optimizers(ctx);
+  else return model.configure_optimizers();
+}
+
+template <class R>
+using Optimizers = OptimizerSet<
+    typename R::Backend,
+    typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
+        std::declval<typename R::Model&>(), std::declval<Context<R, phase::Fit>&>()))>>::type>;
+
+struct NoScaler {};
+template <class Backend, class P>
+struct ScalerOf {
+  using type = NoScaler;
+};
+template <class Backend, class P>
+  requires P::scales_loss
+struct ScalerOf<Backend, P> {
+  using type = std::optional<typename Backend::template Scaler<P>>;
+};
+
+/// The state of a run. The trainer owns it; loops, contexts and steps borrow it.
+template <class R>
+struct State {
+  using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
+  static constexpr std::size_t metrics = R::Metrics::size;
+
+  TrainerOptions options;
+  typename R::Strategy strategy;
+  typename R::Precision precision;
+  typename R::Optimization optimization;
+
+  typename R::Model* model = nullptr;
+  std::optional<Optimizers<R>> optimizers = std::nullopt;
+  typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+
+  Progress progress{};
+  Facts facts{};
+  Board train_board{};
+  std::vector<Board> eval_boards = std::vector<Board>(1);
+  std::array<Figures, metrics> results{};  ///< of the last finished epoch or evaluation, merged over loaders
+
+  int window = 1;               ///< accumulate_grad_batches of this epoch
+  bool stop_requested = false;
+  std::optional<TrainerOptions::Clock::time_point> fit_began = std::nullopt;
+  std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
+  std::vector<CheckpointRequest> requests{};
+  std::filesystem::path log_dir{};
+  Outcome outcome{};
+
+  double seconds_since_fit_start() const {
+    return fit_began ? Seconds(options.now() - *fit_began).count() : 0.0;
+  }
+};
+
+}  // namespace loop
+}  // namespace fulgurite

@@ -1,0 +1,35 @@
+#pragma once
+// From what a loader yields to what a step receives: the three transfer hooks, the move to the device, the precision of inputs.
+
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// A transfer hook of the data module, else of the model, else what happens without one. References pass through untouched.
+template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
+[[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Ctx& ctx, Batch&& batch, Otherwise&& otherwise) {
+  using B = std::remove_reference_t<Batch>;
+  if constexpr (Overrides<Hook, Module, Ctx, B>) return call_override<Hook>(module, ctx, batch);
+  else if constexpr (Overrides<Hook, Model, Ctx, B>) return call_override<Hook>(model, ctx, batch);
+  else return otherwise(std::forward<Batch>(batch));
+}
+
+/// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns.
+template <class R, class Source, class Ctx, class Raw, class Use>
+[[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use) {
+  auto& module = source.module();
+  auto& model = *run.model;
+  auto same = []<class B>(B&& batch) -> B&& { return std::forward<B>(batch); };
+  auto&& before = transfer_stage<hook::on_before_batch_transfer>(module, model, ctx, std::forward<Raw>(raw), same);
+  auto&& moved = transfer_stage<hook::transfer_batch_to_device>(
+      module, model, ctx, before, [&](auto&& batch) -> decltype(auto) { return run.strategy.move(std::forward<decltype(batch)>(batch)); });
+  auto&& after = transfer_stage<hook::on_after_batch_transfer>(module, model, ctx, moved, same);
+  auto&& batch = R::Backend::convert_input(after, run.precision);
+  return use(batch);
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,95 @@
+#pragma once
+// When validation runs inside an epoch (Lightning's rules, in their order), and when training ends.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// The epoch's shape, fixed when its loader is known.
+struct EpochPlan {
+  std::optional<long> batches;    ///< known number of batches, after limits
+  std::optional<long> limit;      ///< most batches taken, where the loader has no size
+  std::optional<long> interval;   ///< validate after every so many batches; nullopt: at the epoch's end only, or by time
+
+  std::optional<long> most() const { return batches ? batches : limit; }
+};
+
+/// Computes the plan; a validation interval that can never come is an early Error.
+inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, bool has_validation) {
+  EpochPlan plan;
+  auto const taken = limited(size, o.limit_train_batches, "limit_train_batches");
+  (size ? plan.batches : plan.limit) = taken;
+  auto const& v = o.val_check_interval;
+  if (!has_validation) return plan;
+  if (v.kind == ValidationInterval::Kind::batches) {
+    plan.interval = v.batches;
+    if (plan.batches && v.batches > *plan.batches && o.check_val_every_n_epoch)
+      throw Error("fulgurite.options.val_check_interval",
+                  "val_check_interval = " + std::to_string(v.batches) + " batches is more than the " + std::to_string(*plan.batches) +
+                      " of an epoch, so validation would never run: lower it, or set check_val_every_n_epoch = std::nullopt");
+  } else if (v.kind == ValidationInterval::Kind::fraction) {
+    if (plan.batches) plan.interval = std::max(1L, static_cast<long>(static_cast<double>(*plan.batches) * v.part));
+    else if (!v.epoch_end())
+      throw Error("fulgurite.options.fraction_of_unsized",
+                  "val_check_interval is a Fraction, but the training loader has no size(): use a count of batches");
+  }
+  return plan;
+}
+
+template <class R>
+bool minima_met(State<R> const& run) {
+  auto const& o = run.options;
+  int const epochs = o.min_epochs.value_or(o.min_steps ? 1 : 0);
+  return run.progress.epoch >= epochs && run.progress.global_step >= o.min_steps.value_or(0);
+}
+
+template <class R>
+bool steps_exhausted(State<R> const& run) {
+  auto const& most = run.options.max_steps;
+  return most && *most >= 0 && run.progress.global_step >= *most;
+}
+
+template <class R>
+bool epochs_exhausted(State<R> const& run) {
+  auto const& most = run.options.max_epochs;
+  return most && *most >= 0 && run.progress.epoch >= *most;
+}
+
+template <class R>
+void check_time(State<R>& run) {
+  if (run.options.max_time && run.seconds_since_fit_start() >= run.options.max_time->count()) run.stop_requested = true;
+}
+
+/// Training leaves now: a stop was asked for and the minima are met.
+template <class R>
+bool stops(State<R> const& run) {
+  return run.stop_requested && minima_met(run);
+}
+
+template <class R>
+bool done(State<R> const& run) {
+  return steps_exhausted(run) || epochs_exhausted(run) || stops(run);
+}
+
+/// After batch `b`: spec 5.5, with D11 (an unsized loader that ends below its limit validates at its end).
+template <class R>
+bool validation_due(State<R>& run, EpochPlan const& plan, long b, bool last) {
+  auto const& o = run.options;
+  if (!run.facts.has_validation) return false;
+  if (o.check_val_every_n_epoch && (run.progress.epoch + 1) % *o.check_val_every_n_epoch != 0) return false;
+  if (last && !plan.batches && o.val_check_interval.epoch_end()) return true;
+  if (stops(run)) return true;
+  if (o.val_check_interval.kind == ValidationInterval::Kind::time)
+    return Seconds(o.now() - *run.last_validation) >= o.val_check_interval.time;
+  if (!plan.interval) return false;
+  long const i = o.check_val_every_n_epoch ? b : run.progress.total_batches - 1;
+  return (i + 1) % *plan.interval == 0;
+}
+
+}  // namespace fulgurite::loop

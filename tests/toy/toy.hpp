@@ -1,0 +1,147 @@
+#pragma once
+// Strategy, optimizers, loaders and small models on the toy tensor.
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/known.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+#include "backend.hpp"
+
+namespace toy {
+
+/// One imagined device. `Gpu` says what the rules see.
+template <fulgurite::Known Gpu>
+struct DeviceOn {
+  using Backend = toy::Backend;
+  using Stateless = fulgurite::ByChoice;
+  static constexpr fulgurite::Known on_gpu = Gpu;
+  static constexpr bool is_distributed = false;
+  static constexpr bool captures = false;
+
+  template <class M, class P>
+  void setup(M&, P const&) {}
+  template <class M>
+  void teardown(M&) {}
+  int device() const { return 0; }
+  bool is_on_gpu() const { return Gpu == fulgurite::Known::yes; }
+  template <class B>
+  B&& move(B&& batch) {
+    return std::forward<B>(batch);
+  }
+  template <class B, class Board, class Body>
+  auto gradients(fulgurite::StepKey, B& batch, Board&, Body&& body) {
+    return body(batch);
+  }
+  void backward(Tensor& loss, double seed) { loss.backward(seed); }
+  template <class O>
+  void flush(O& optimizer, double scale) {
+    Backend::scale_gradients(optimizer.parameters(), scale);
+  }
+  int rank() const { return 0; }
+  int world() const { return 1; }
+};
+using Device = DeviceOn<fulgurite::Known::no>;
+using Gpu = DeviceOn<fulgurite::Known::yes>;
+using SomeDevice = DeviceOn<fulgurite::Known::at_run_time>;
+
+/// Gradient descent with momentum. Counts its calls.
+struct Sgd {
+  static constexpr bool needs_closure = false;
+  static constexpr bool stable_gradients = true;
+  static constexpr std::string_view name() { return "SGD"; }
+
+  std::vector<Tensor> params;
+  double rate = 1.0;
+  double momentum = 0.0;
+  std::vector<double> buffers = {};
+  long steps = 0;
+  long clears = 0;
+
+  void zero_grad() {
+    ++clears;
+    for (auto& p : params) p.clear_grad();
+  }
+  void step() {
+    ++steps;
+    buffers.resize(params.size());
+    for (std::size_t i = 0; i != params.size(); ++i) {
+      if (!params[i].has_grad()) continue;
+      buffers[i] = momentum * buffers[i] + params[i].grad();
+      params[i].set(params[i].value() - rate * buffers[i]);
+    }
+  }
+  std::size_t groups() const { return 1; }
+  double lr(std::size_t) const { return rate; }
+  void set_lr(std::size_t, double to) { rate = to; }
+  std::vector<Tensor> const& parameters() const { return params; }
+  void state(auto& archive) { archive("rate", rate)("buffers", buffers); }
+};
+
+/// Evaluates its closure `evaluations` times a step, as LBFGS does.
+struct Repeating : Sgd {
+  static constexpr bool needs_closure = true;
+  int evaluations = 4;
+  template <class Closure>
+  void step(Closure&& closure) {
+    for (int i = 0; i != evaluations; ++i) {
+      closure();
+      Sgd::step();
+    }
+    steps -= evaluations - 1;
+  }
+};
+
+/// 0, 1, 2, ... as batches; sized.
+inline std::vector<double> batches(int n, double from = 0) {
+  std::vector<double> all;
+  for (int i = 0; i != n; ++i) all.push_back(from + i);
+  return all;
+}
+
+/// The same without a size: only its end tells how long it was.
+class Unsized {
+ public:
+  explicit Unsized(int n) : n_(n) {}
+  struct Iterator {
+    int at;
+    double operator*() const { return at; }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator!=(Iterator const& other) const { return at != other.at; }
+    bool operator==(Iterator const& other) const { return at == other.at; }
+    void operator++(int) { ++at; }
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+  };
+  Iterator begin() const { return {0}; }
+  Iterator end() const { return {n_}; }
+
+ private:
+  int n_;
+};
+
+/// The specification's P: one parameter p = 0, the step returns -p, so every step of SGD(lr 1) adds 1.
+struct P {
+  static constexpr fulgurite::Metric<"loss"> loss{};
+  using Metrics = fulgurite::MetricList<loss>;
+  Tensor p = Tensor::parameter(0.0);
+  std::vector<double> seen;
+
+  Tensor training_step(double, auto& ctx) {
+    seen.push_back(p.value());
+    auto value = -p;
+    ctx.log(loss, value);
+    return value;
+  }
+  Sgd configure_optimizers() { return Sgd{{p}}; }
+};
+
+}  // namespace toy
