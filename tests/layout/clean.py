@@ -12,16 +12,17 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-# what must not occur -> the lines where it may (file pattern, line pattern). The dots are written [.] so that no line here names what it seeks.
-HOSTS = ['pypi[.]org', 'pythonhosted[.]org', 'download[.]pytorch[.]org', r'\b(deb|security|snapshot|ftp)[.][\w.]*debian[.]org', 'archive[.]ubuntu[.]com',
-         'security[.]ubuntu[.]com', 'registry[.]npmjs[.]org', 'conan[.]io', 'crates[.]io', 'proxy[.]golang[.]org', r'wrapdb[.]mesonbuild[.]com', 'conda[.]anaconda[.]org',
-         r'[\w-]+[.]pkg[.]dev', r'\bartifactory\b']
+# What must not occur, and the lines where it may (file pattern, line pattern). Dots are written [.] so that no line here names what it seeks.
+HOSTS = ['pypi[.]org', 'pythonhosted[.]org', 'download[.]pytorch[.]org', 'conda[.]anaconda[.]org', 'registry[.]npmjs[.]org', 'conan[.]io',
+         'crates[.]io', 'proxy[.]golang[.]org', 'wrapdb[.]mesonbuild[.]com', r'\b(deb|security|snapshot|ftp)[.][\w.]*debian[.]org',
+         '(archive|security)[.]ubuntu[.]com', r'[\w-]+[.]pkg[.]dev', r'\bartifactory\b']
 PATHS = [r'(?<![\w.~*])/(work|root|home|Users|opt)(?![\w.-])(/|\b)']
 EXEMPT = [('subprojects/*.wrap', r'(source|patch)(_fallback)?_url = ')]
 
 
 def tracked() -> list[str] | None:
-    run = subprocess.run(['git', '-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'], cwd=flags.ROOT, capture_output=True, text=True)
+    run = subprocess.run(['git', '-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+                         cwd=flags.ROOT, capture_output=True, text=True)
     return sorted(set(run.stdout.split('\0')) - {''}) if run.returncode == 0 else None
 
 

@@ -28,7 +28,8 @@ ALLOWED = {
     'fwd.hpp': [],
 }
 LIBTORCH = re.compile(r'(torch|ATen|c10|caffe2)/')
-NEVER = {'boost/hana.hpp': 'include single headers, as <boost/hana/tuple.hpp>', 'range/v3/all.hpp': 'include single views, as <range/v3/view/chunk.hpp>'}
+NEVER = {'boost/hana.hpp': 'include single headers, as <boost/hana/tuple.hpp>',
+         'range/v3/all.hpp': 'include single views, as <range/v3/view/chunk.hpp>'}
 MOST_LINES, AIM = 400, 150
 
 text = {header: header.read_text() for header in flags.headers()}
