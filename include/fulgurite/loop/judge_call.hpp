@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fulgurite/loop/judge.hpp>
+#include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::judge {
@@ -60,25 +61,45 @@ consteval Verdict training() {
   }
 }
 
+/// The names that a refusal of an evaluation can show.
+template <class Kind>
+struct Ids;
+template <>
+struct Ids<loop::Validation> {
+  static constexpr HookId step = HookId::validation_step, start = HookId::on_validation_batch_start, end = HookId::on_validation_batch_end;
+};
+template <>
+struct Ids<loop::Testing> {
+  static constexpr HookId step = HookId::test_step, start = HookId::on_test_batch_start, end = HookId::on_test_batch_end;
+};
+template <>
+struct Ids<loop::Prediction> {
+  static constexpr HookId step = HookId::predict_step, start = HookId::on_predict_batch_start, end = HookId::on_predict_batch_end;
+};
+
+template <class R, class Kind, class B, class P>
+struct Evaluation;
 template <class R, class Kind, class B, class... Cs>
-consteval Verdict evaluation_of(Pack<Cs...>*, HookId step, HookId start, HookId end) {
+struct Evaluation<R, Kind, B, Pack<Cs...>> {
+  static consteval Verdict verdict() {
   using M = typename R::Model;
   using Ctx = Context<R, typename Kind::Phase>;
-  if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, step}};
+  if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, Ids<Kind>::step}};
   else {
     using Result = decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
     using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
-    return first(evaluation_hooks<R, Kind, M, Outputs, B>(start, end), evaluation_hooks<R, Kind, Cs, Outputs, B>(start, end)...);
+    return first(evaluation_hooks<R, Kind, M, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end),
+                 evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...);
   }
-}
+  }
+};
 
 /// Each loader of an evaluation against its step.
 template <class R, class Kind, class Pack, class Source>
-consteval Verdict evaluation(HookId step, HookId start, HookId end) {
+consteval Verdict evaluation() {
   using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return first(evaluation_of<R, Kind, Batch<R, Source, typename Kind::Phase, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>>(
-        static_cast<Pack*>(nullptr), step, start, end)...);
+    return first(Evaluation<R, Kind, Batch<R, Source, typename Kind::Phase, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>, Pack>::verdict()...);
   }(std::make_index_sequence<std::tuple_size_v<Loaders>>{});
 }
 
@@ -92,16 +113,16 @@ consteval Verdict fit() {
   else {
     constexpr auto trained = training<R, Pack, Source>();
     if constexpr (!trained.ok() || !loader) return trained;
-    else return evaluation<R, loop::Validation, Pack, Source>(HookId::validation_step, HookId::on_validation_batch_start, HookId::on_validation_batch_end);
+    else return evaluation<R, loop::Validation, Pack, Source>();
   }
 }
 
 /// validate or test.
 template <class R, class Kind, class Pack, class Source>
-consteval Verdict evaluates(HookId step, HookId start, HookId end) {
-  if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, step}};
-  else if constexpr (!Source::template evaluates<typename Kind::Loader>) return {Fault::no_evaluation_loader, {HookFault::none, step}};
-  else return evaluation<R, Kind, Pack, Source>(step, start, end);
+consteval Verdict evaluates() {
+  if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
+  else if constexpr (!Source::template evaluates<typename Kind::Loader>) return {Fault::no_evaluation_loader, {HookFault::none, Ids<Kind>::step}};
+  else return evaluation<R, Kind, Pack, Source>();
 }
 
 }  // namespace fulgurite::judge

@@ -165,11 +165,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   template <class Kind, class Source>
   std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source& source, Stage stage, Limit const& limit) {
-    constexpr bool validating = std::is_same_v<Kind, loop::Validation>;
-    constexpr Verdict verdict = judge::evaluates<Run, Kind, Pack<Cs...>, Source>(
-        validating ? HookId::validation_step : HookId::test_step,
-        validating ? HookId::on_validation_batch_start : HookId::on_test_batch_start,
-        validating ? HookId::on_validation_batch_end : HookId::on_test_batch_end);
+    constexpr Verdict verdict = judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
 #define FULGURITE_V verdict
     FULGURITE_REFUSE_CALL
 #undef FULGURITE_V
@@ -183,8 +179,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   template <class Source>
   auto predict_from(M& model, Source& source) {
-    constexpr Verdict verdict = judge::evaluates<Run, loop::Prediction, Pack<Cs...>, Source>(
-        HookId::predict_step, HookId::on_predict_batch_start, HookId::on_predict_batch_end);
+    constexpr Verdict verdict = judge::evaluates<Run, loop::Prediction, Pack<Cs...>, Source>();
 #define FULGURITE_V verdict
     FULGURITE_REFUSE_CALL
 #undef FULGURITE_V
