@@ -1,0 +1,124 @@
+#pragma once
+// Ends a fit when a metric has stopped getting better.
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/flow.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite {
+
+struct EarlyStoppingOptions {
+  double min_delta = 0;  ///< a change counts as better only when it is larger than this
+  int patience = 3;      ///< checks without improvement until the stop; 0 acts as 1
+  Mode mode = Mode::min;
+  bool strict = true;        ///< a metric that nobody has logged is an Error; false: that check is skipped
+  bool check_finite = true;  ///< NaN or infinity stops
+  std::optional<double> stopping_threshold = std::nullopt;    ///< better than this: good enough, stop
+  std::optional<double> divergence_threshold = std::nullopt;  ///< worse than this: hopeless, stop
+  std::optional<bool> check_on_train_epoch_end = std::nullopt;  ///< not given: where validation runs once an epoch, or never
+  bool verbose = false;                                         ///< say on stderr why it stops
+};
+
+/// Why EarlyStopping ended the fit; the numbers are Lightning's.
+enum class StopReason : std::uint8_t { not_stopped, stopping_threshold, divergence, patience, non_finite };
+
+/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. Looks once an
+/// epoch, at the metric's mean over it (`Net::loss.last()`: its last value). The stop holds once min_epochs and min_steps are met.
+template <Watchable M>
+class EarlyStopping {
+ public:
+  using Hooks = Implements<hook::on_train_epoch_end, hook::on_validation_end>;
+  using Watches = MetricTypes<M>;
+  static constexpr Order order = Order::monitor;
+
+  explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : metric_(metric), options_(options) {
+    if (options.patience < 0 || !(options.min_delta >= 0))
+      throw Error("fulgurite.callback.early_stopping_options", "EarlyStopping on '" + std::string(M::name()) +
+                                                                   "': patience and min_delta are not negative");
+  }
+
+  Stop on_train_epoch_end(auto& ctx) {
+    return Stop{watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx) && check(ctx)};
+  }
+  Stop on_validation_end(auto& ctx) {
+    return Stop{!watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx) && check(ctx)};
+  }
+
+  StopReason reason() const { return reason_; }
+  std::string const& message() const { return message_; }     ///< why it stopped, in a sentence
+  std::optional<int> stopped_epoch() const { return epoch_; }  ///< index of the epoch in which it stopped
+  int wait_count() const { return wait_; }                     ///< checks since the last improvement
+  double best_score() const { return best_.value_or(watch::worst(options_.mode)); }
+
+  std::string state_key() const { return "EarlyStopping{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min}" : ", max}"); }
+  void state(auto& archive) {
+    archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience)("reason", reason_)("message", message_);
+  }
+
+ private:
+  bool check(auto& ctx) {
+    if (!watch::in_fit(ctx)) return false;
+    std::optional<double> const value = ctx.value(metric_);
+    if (!value) {
+      if (!options_.strict) return false;
+      throw Error("fulgurite.callback.early_stopping_metric",
+                  "EarlyStopping watches '" + std::string(M::name()) + "', which nobody has logged by the end of epoch " +
+                      std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
+    }
+    bool const stop = judge(*value, ctx);
+    if (stop) {
+      epoch_ = ctx.current_epoch();
+      if (options_.verbose && ctx.rank() == 0) std::fprintf(stderr, "%s\n", message_.c_str());
+    }
+    return stop;
+  }
+
+  // Lightning's order: what is not a number is never compared, thresholds come before patience.
+  bool judge(double value, auto& ctx) {
+    auto const mode = options_.mode;
+    if (options_.check_finite && !std::isfinite(value)) return because(StopReason::non_finite, value, "is not finite");
+    if (options_.stopping_threshold && watch::better(mode, value, *options_.stopping_threshold))
+      return because(StopReason::stopping_threshold, value, "is better than the threshold " + report::exact(*options_.stopping_threshold));
+    if (options_.divergence_threshold && watch::better(mode, *options_.divergence_threshold, value))
+      return because(StopReason::divergence, value, "is worse than the threshold " + report::exact(*options_.divergence_threshold));
+    double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
+    if (watch::better(mode, counted, best_score())) {
+      best_ = value;
+      wait_ = 0;
+      // A checkpoint on a metric knows more: the file that holds it.
+      if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
+        outcome.best_metric = M::name();
+        outcome.best_value = value;
+        outcome.best_epoch = ctx.current_epoch();
+      }
+      return false;
+    }
+    return ++wait_ >= options_.patience &&
+           because(StopReason::patience, value, "has not improved on " + report::exact(best_score()) + " for " + std::to_string(wait_) + " checks");
+  }
+
+  bool because(StopReason reason, double value, std::string const& what) {
+    reason_ = reason;
+    message_ = "EarlyStopping: " + std::string(M::name()) + " = " + report::exact(value) + " " + what;
+    return true;
+  }
+
+  [[no_unique_address]] M metric_;
+  EarlyStoppingOptions options_;
+  int wait_ = 0;
+  std::optional<double> best_ = std::nullopt;
+  std::optional<int> epoch_ = std::nullopt;
+  StopReason reason_ = StopReason::not_stopped;
+  std::string message_{};
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,173 @@
+#pragma once
+// tqdm's bar for epochs, with a second one beneath it while validation runs; plain lines where the output is not a terminal.
+
+#include <cstddef>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/report/outcome_line.hpp>
+#include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/status_lines.hpp>
+#include <fulgurite/report/terminal.hpp>
+
+namespace fulgurite {
+
+struct ProgressBarOptions {
+  std::FILE* stream = stderr;
+  bool ascii = false;                             ///< digits and '#' instead of block characters
+  bool leave = false;                             ///< keep the line of each finished epoch
+  int columns = 0;                                ///< width of a line; 0: the terminal's
+  double seconds_between_redraws = 0.1;           ///< at least
+  std::optional<bool> terminal = std::nullopt;    ///< not given: asked from the stream. false: no control codes, a line per epoch
+};
+
+/// `ProgressBar{}`. Shows the metrics declared with `.prog_bar = true`, with the values the host knows already: it never waits for a
+/// device. Looks at the clock once a batch. On a terminal it redraws at most ten times a second; elsewhere it writes one line for
+/// each epoch and each evaluation. Only rank 0 writes. A fit ends with one line that says what came out of it and where.
+class ProgressBar {
+ public:
+  using Hooks = Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_epoch_start, hook::on_train_batch_end,
+                           hook::on_train_epoch_end, hook::on_train_end, hook::on_validation_start, hook::on_validation_batch_end,
+                           hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start,
+                           hook::on_predict_batch_end, hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
+  using Stateless = ByChoice;  // a bar shows the present
+  static constexpr Order order = Order::progress;
+
+  explicit ProgressBar(ProgressBarOptions options = {})
+      : options_(options), terminal_(options.terminal.value_or(report::is_terminal(options.stream))), lines_(options.stream) {}
+
+  void on_fit_start(auto& ctx) {
+    on_ = ctx.rank() == 0;
+    first_epoch_ = ctx.current_epoch();
+    first_step_ = ctx.global_step();
+  }
+  void on_sanity_check_start() { sanity_ = true; }
+  void on_sanity_check_end() {
+    sanity_ = false;
+    lines_.wipe();
+  }
+
+  void on_train_epoch_start(auto& ctx) {
+    if (!on_) return;
+    last_line_.clear();
+    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), ctx.seconds_now());
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (!on_ || !train_) return;
+    double const now = ctx.seconds_now();
+    train_->advance(ctx.batch_idx() + 1, now);
+    if (due(now)) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii));
+  }
+  void on_train_epoch_end(auto& ctx) {
+    if (!on_ || !train_) return;
+    train_->advance(train_->done(), ctx.seconds_now());
+    last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
+    if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
+  }
+  void on_train_end() {
+    if (on_ && !last_line_.empty()) keep(std::exchange(last_line_, {}));
+    train_.reset();
+  }
+
+  void on_validation_start(auto& ctx) { evaluation_start(sanity_ ? "Sanity Checking" : "Validation", ctx); }
+  void on_validation_batch_end(auto& ctx) { evaluation_batch(ctx); }
+  void on_validation_end(auto& ctx) { evaluation_end(ctx); }
+  void on_test_start(auto& ctx) { evaluation_start("Testing", ctx); }
+  void on_test_batch_end(auto& ctx) { evaluation_batch(ctx); }
+  void on_test_end(auto& ctx) { evaluation_end(ctx); }
+  void on_predict_start(auto& ctx) { evaluation_start("Predicting", ctx); }
+  void on_predict_batch_end(auto& ctx) { evaluation_batch(ctx); }
+  void on_predict_end(auto& ctx) { evaluation_end(ctx); }
+
+  void on_fit_end(auto& ctx) {
+    if (!on_) return;
+    lines_.close();
+    lines_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_, ctx.global_step() - first_step_,
+                                      ctx.seconds_since_fit_start()) +
+                 "\n");
+  }
+  /// What is on the screen stays, and the error's text starts a line of its own.
+  void on_exception() {
+    lines_.close();
+    train_.reset();
+    evaluation_.reset();
+    last_line_.clear();
+    sanity_ = false;
+  }
+
+ private:
+  void evaluation_start(char const* title, auto& ctx) {
+    on_ = ctx.rank() == 0;
+    title_ = title;
+    loader_ = 0;
+    if (on_) start_loader(ctx, ctx.seconds_now());
+  }
+  void start_loader(auto& ctx, double now) {
+    evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
+  }
+  void evaluation_batch(auto& ctx) {
+    if (!on_ || !evaluation_) return;
+    double const now = ctx.seconds_now();
+    if (loader_ != ctx.loader()) {
+      if (!terminal_) keep(evaluation_->finished({}, 0, options_.ascii));
+      loader_ = ctx.loader();
+      start_loader(ctx, evaluation_->last_look());
+    }
+    if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
+    evaluation_->advance(ctx.batch_idx() + 1, now);
+    if (!due(now)) return;
+    if (train_) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii), evaluation_->running({}, columns(), options_.ascii));
+    else lines_.show(evaluation_->running({}, columns(), options_.ascii));
+  }
+  void evaluation_end(auto& ctx) {
+    if (!on_ || !evaluation_) return;
+    bool const transient = terminal_ && (train_ || sanity_);
+    if (!transient) keep(evaluation_->finished(train_ || sanity_ ? std::string{} : postfix(ctx), columns(), options_.ascii));
+    else lines_.wipe_lower();
+    evaluation_.reset();
+  }
+
+  bool due(double now) {
+    if (!terminal_ || now - drawn_ < options_.seconds_between_redraws) return false;
+    drawn_ = now;
+    return true;
+  }
+  void keep(std::string_view line) {
+    if (terminal_) lines_.keep(line);
+    else lines_.write(std::string(line) + "\n");
+  }
+  int columns() const {
+    if (options_.columns > 0 || !terminal_) return options_.columns;
+    return report::terminal_columns(options_.stream);
+  }
+  std::string postfix(auto& ctx) const {
+    std::string text;
+    ctx.each_metric([&](auto const& metric, std::optional<double> value) {
+      if (metric.prog_bar && value) (text += text.empty() ? "" : ", ") += std::string(metric.name()) + "=" + report::short_value(*value);
+    });
+    return text;
+  }
+
+  ProgressBarOptions options_;
+  bool terminal_;
+  report::StatusLines lines_;
+  std::optional<report::ProgressMeter> train_ = std::nullopt;
+  std::optional<report::ProgressMeter> evaluation_ = std::nullopt;
+  std::string title_{};
+  std::string last_line_{};
+  double drawn_ = -std::numeric_limits<double>::infinity();
+  std::size_t loader_ = 0;
+  int first_epoch_ = 0;
+  long first_step_ = 0;
+  bool on_ = false;
+  bool sanity_ = false;
+};
+
+}  // namespace fulgurite

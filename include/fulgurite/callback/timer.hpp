@@ -1,0 +1,119 @@
+#pragma once
+// Ends a fit after so much time, and tells how long each stage has taken.
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+
+namespace fulgurite {
+
+struct TimerOptions {
+  Interval interval = Interval::step;  ///< look at the clock after each optimizer step, or after each epoch
+};
+
+/// `Timer{std::chrono::hours{8}}`, `Timer{"00:08:00:00"}` (DD:HH:MM:SS), or `Timer{}` that only measures. The time used counts
+/// over resumed runs: a spent one stops at once. min_epochs and min_steps win over it.
+class Timer {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
+                           hook::on_validation_start, hook::on_validation_end, hook::on_test_start, hook::on_test_end>;
+  static constexpr Order order = Order::timer;
+  enum class Stage : std::uint8_t { train, validate, test };
+
+  Timer() = default;
+  explicit Timer(Seconds limit, TimerOptions options = {}) : limit_(limit), options_(options) {
+    if (!(limit.count() >= 0)) throw Error("fulgurite.callback.timer_duration", "Timer: a duration is not negative");
+  }
+  explicit Timer(std::string_view days_hours_minutes_seconds, TimerOptions options = {})
+      : Timer(parsed(days_hours_minutes_seconds), options) {}
+
+  void on_fit_start(auto& ctx) { stop_when_spent(ctx); }
+  void on_train_start(auto& ctx) { begin(Stage::train, ctx); }
+  void on_train_batch_end(auto& ctx) {
+    if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
+    stop_when_spent(ctx);
+  }
+  void on_train_epoch_end(auto& ctx) { stop_when_spent(ctx); }
+  void on_train_end(auto& ctx) { end(Stage::train, ctx); }
+  void on_validation_start(auto& ctx) { begin(Stage::validate, ctx); }
+  void on_validation_end(auto& ctx) { end(Stage::validate, ctx); }
+  void on_test_start(auto& ctx) { begin(Stage::test, ctx); }
+  void on_test_end(auto& ctx) { end(Stage::test, ctx); }
+
+  /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its validations.
+  Seconds elapsed(Stage stage = Stage::train) const { return Seconds(of(stage).before + of(stage).running); }
+  /// Until the limit; nullopt without one, never negative.
+  std::optional<Seconds> remaining() const {
+    if (!limit_) return std::nullopt;
+    return std::max(Seconds(0), *limit_ - elapsed());
+  }
+
+  void state(auto& archive) {
+    std::array<double, 3> spent{};
+    for (std::size_t i = 0; i != 3; ++i) spent[i] = clocks_[i].before + clocks_[i].running;
+    archive("elapsed", spent);
+    if (archive.loading)
+      for (std::size_t i = 0; i != 3; ++i) clocks_[i] = {spent[i], 0, std::nullopt};
+  }
+
+ private:
+  struct StageClock {
+    double before = 0;   ///< seconds of finished runs
+    double running = 0;  ///< seconds of the run at hand, as of the last look
+    std::optional<double> since = std::nullopt;
+  };
+
+  StageClock& of(Stage stage) { return clocks_[static_cast<std::size_t>(stage)]; }
+  StageClock const& of(Stage stage) const { return clocks_[static_cast<std::size_t>(stage)]; }
+
+  void begin(Stage stage, auto& ctx) {
+    auto& clock = of(stage);
+    clock = {clock.before + clock.running, 0, ctx.seconds_now()};
+  }
+  void look(Stage stage, auto& ctx) {
+    if (auto& clock = of(stage); clock.since) clock.running = ctx.seconds_now() - *clock.since;
+  }
+  void end(Stage stage, auto& ctx) {
+    look(stage, ctx);
+    of(stage).since.reset();
+  }
+  void stop_when_spent(auto& ctx) {
+    look(Stage::train, ctx);
+    if (limit_ && elapsed() >= *limit_) ctx.request_stop();
+  }
+
+  static Seconds parsed(std::string_view text) {
+    constexpr std::array<double, 4> unit{86400, 3600, 60, 1};
+    constexpr std::array<int, 4> below{std::numeric_limits<int>::max(), 24, 60, 60};
+    double seconds = 0;
+    auto const* at = text.data();
+    auto const* const end = at + text.size();
+    for (std::size_t i = 0; i != 4; ++i) {
+      int value = -1;
+      auto const [next, error] = std::from_chars(at, end, value);
+      bool const separated = i == 3 ? next == end : next != end && *next == ':';
+      if (error != std::errc{} || value < 0 || value >= below[i] || !separated)
+        throw Error("fulgurite.callback.timer_duration", "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
+      seconds += value * unit[i];
+      at = next + (i == 3 ? 0 : 1);
+    }
+    return Seconds(seconds);
+  }
+
+  std::optional<Seconds> limit_ = std::nullopt;
+  TimerOptions options_{};
+  std::array<StageClock, 3> clocks_{};
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,194 @@
+#pragma once
+// A strict reader of JSON that pulls one piece at a time and says where it failed; used for file headers and saved state.
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::json {
+
+/// Text in quotes; `text` is valid UTF-8.
+inline std::string quoted(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (char c : text) {
+    auto const code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') (out += '\\') += c;
+    else if (code < 0x20) ((out += "\\u00") += digits[code >> 4]) += digits[code & 15];
+    else out += c;
+  }
+  return out + '"';
+}
+
+/// Well-formed UTF-8: no stray or missing continuation, no overlong form, no surrogate, nothing above U+10FFFF.
+inline bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    auto const lead = static_cast<unsigned char>(text[i]);
+    std::size_t const more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : lead >= 0xE0 && lead < 0xF0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : 9;
+    if (more == 9 || text.size() - i <= more) return false;
+    std::uint32_t code = lead & (more == 0 ? 0x7FU : 0x3FU >> more);
+    for (std::size_t k = 1; k <= more; ++k) {
+      auto const next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xC0U) != 0x80U) return false;
+      code = code << 6 | (next & 0x3FU);
+    }
+    if ((more == 2 && (code < 0x800 || (code >= 0xD800 && code < 0xE000))) || (more == 3 && (code < 0x10000 || code > 0x10FFFF))) return false;
+    i += more + 1;
+  }
+  return true;
+}
+
+/// Pulls values out of `text`. Every failure is an Error with `identifier` that names the source and the byte in it.
+class Reader {
+ public:
+  Reader(std::string_view text, std::string identifier, std::string source, std::uint64_t first_byte = 0)
+      : text_(text), identifier_(std::move(identifier)), source_(std::move(source)), first_byte_(first_byte) {}
+
+  [[noreturn]] void fail(std::string const& why) const {
+    throw Error(identifier_, source_ + ", byte " + std::to_string(first_byte_ + at_) + ": " + why);
+  }
+
+  /// The next character that is not white space, not consumed; 0 at the end.
+  char peek() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool accept(char c) { return peek() == c && at_ < text_.size() ? (++at_, true) : false; }
+  void expect(char c) {
+    if (!accept(c)) fail(std::string("'") + c + "' expected" + (at_ < text_.size() ? "" : ", but the text ends"));
+  }
+  bool accept_word(std::string_view word) {
+    peek();
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+  void expect_end() {
+    peek();
+    if (at_ != text_.size()) fail("nothing more expected");
+  }
+
+  /// element() for each element of an array.
+  template <class F>
+  void array(F&& element) {
+    enter('[');
+    if (!accept(']')) {
+      do element();
+      while (accept(','));
+      expect(']');
+    }
+    --depth_;
+  }
+  /// member(key) for each member of an object; it reads the value. Keys may repeat: whether that is wrong is the caller's to say.
+  template <class F>
+  void object(F&& member) {
+    enter('{');
+    if (!accept('}')) {
+      do {
+        auto key = string();
+        expect(':');
+        member(std::move(key));
+      } while (accept(','));
+      expect('}');
+    }
+    --depth_;
+  }
+
+  std::string string() {
+    expect('"');
+    std::string out;
+    while (true) {
+      if (at_ == text_.size()) fail("the text ends inside a string");
+      char const c = text_[at_++];
+      if (c == '"') break;
+      if (static_cast<unsigned char>(c) < 0x20) fail("a control character inside a string");
+      if (c == '\\') escape(out);
+      else out += c;
+    }
+    if (!is_utf8(out)) fail("a string that is not UTF-8");
+    return out;
+  }
+
+  /// The characters of a number as JSON's grammar has it: no leading zeros, no plus, digits on both sides of the point.
+  std::string_view number() {
+    peek();
+    auto const begin = at_;
+    auto const digits = [&] {
+      auto const from = at_;
+      while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+      if (at_ == from) fail("a digit expected");
+    };
+    auto const take = [&](char c) { return at_ < text_.size() && text_[at_] == c ? (++at_, true) : false; };
+    take('-');
+    if (!take('0')) digits();
+    if (take('.')) digits();
+    if (take('e') || take('E')) {
+      if (!take('-')) take('+');
+      digits();
+    }
+    return text_.substr(begin, at_ - begin);
+  }
+
+  /// A number without point or exponent that fits `I`.
+  template <class I>
+  I integer() {
+    auto const text = number();
+    I value{};
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) fail("'" + std::string(text) + "' is not an integer in range");
+    return value;
+  }
+
+ private:
+  void enter(char bracket) {
+    expect(bracket);
+    if (++depth_ > 64) fail("nested too deeply");
+  }
+
+  std::uint32_t four_digits() {
+    std::uint32_t code = 0;
+    auto const text = text_.substr(at_, 4);
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), code, 16);
+    if (text.size() != 4 || error != std::errc{} || end != text.data() + 4) fail("four hexadecimal digits expected");
+    at_ += 4;
+    return code;
+  }
+
+  void escape(std::string& out) {
+    char const c = at_ < text_.size() ? text_[at_++] : '\0';
+    constexpr std::string_view names = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+    if (auto const i = names.find(c); c != '\0' && i != std::string_view::npos) {
+      out += meanings[i];
+      return;
+    }
+    if (c != 'u') fail("an unknown escape in a string");
+    auto code = four_digits();
+    if (code >= 0xD800 && code < 0xDC00) {
+      if (text_.substr(at_, 2) != "\\u") fail("half of a surrogate pair");
+      at_ += 2;
+      auto const low = four_digits();
+      if (low < 0xDC00 || low > 0xDFFF) fail("half of a surrogate pair");
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    } else if (code >= 0xDC00 && code < 0xE000) {
+      fail("half of a surrogate pair");
+    }
+    auto const byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
+    auto const tail = [&](int shift) { byte(0x80U | (code >> shift & 0x3FU)); };
+    if (code < 0x80) byte(code);
+    else if (code < 0x800) byte(0xC0U | code >> 6), tail(0);
+    else if (code < 0x10000) byte(0xE0U | code >> 12), tail(6), tail(0);
+    else byte(0xF0U | code >> 18), tail(12), tail(6), tail(0);
+  }
+
+  std::string_view text_;
+  std::string identifier_;
+  std::string source_;
+  std::uint64_t first_byte_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace fulgurite::json

@@ -1,0 +1,94 @@
+#pragma once
+// One line of a progress bar, character for character as tqdm draws it.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/terminal.hpp>
+
+namespace fulgurite::report {
+
+/// What a line shows. `rate` is in items per second.
+struct ProgressLine {
+  std::string_view title;
+  long done = 0;
+  std::optional<long> total = std::nullopt;  ///< not known: no bar, no end
+  double elapsed = 0;
+  std::optional<double> rate = std::nullopt;
+  std::string_view postfix = {};  ///< "train/loss=0.123, val/loss=0.200"
+};
+
+/// `columns` of blocks, filled to `part` in eighths of a column (ASCII: in tenths).
+inline std::string progress_bar(double part, std::size_t columns, bool ascii) {
+  static constexpr std::array<std::string_view, 9> blocks{" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
+  static constexpr std::array<std::string_view, 11> digits{" ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#"};
+  auto const symbol = [&](std::size_t i) { return ascii ? digits[i] : blocks[i]; };
+  std::size_t const steps = ascii ? 10 : 8;
+  auto const filled = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(columns) * static_cast<double>(steps));
+  std::string bar;
+  for (std::size_t i = 0; i != columns; ++i) bar += symbol(std::min(steps, filled - std::min(filled, i * steps)));
+  return bar;
+}
+
+/// "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". The bar takes what `columns` leaves, at least
+/// one column; 10 when `columns` is 0 (not known). Slower than one a second the rate turns into "1.53s/it".
+inline std::string progress_line(ProgressLine const& line, int columns = 0, bool ascii = false) {
+  bool const rated = line.rate && *line.rate > 0;
+  std::string const rate = !rated             ? "?it/s"
+                           : *line.rate < 1.0 ? formatted("%5.2f", 1.0 / *line.rate) + "s/it"
+                                              : formatted("%5.2f", *line.rate) + "it/s";
+  std::string const postfix = line.postfix.empty() ? "" : ", " + std::string(line.postfix);
+  std::string text = line.title.empty() ? "" : std::string(line.title) + ": ";
+  auto const clip = [&](std::string whole) {
+    return columns > 0 ? std::string(clipped(whole, static_cast<std::size_t>(columns))) : whole;
+  };
+  // More done than announced: the total was wrong, so it is not shown.
+  if (!line.total || *line.total <= 0 || line.done > *line.total)
+    return clip(text + std::to_string(line.done) + "it [" + clock_text(line.elapsed) + ", " + rate + postfix + "]");
+  double const part = static_cast<double>(line.done) / static_cast<double>(*line.total);
+  text += formatted("%3.0f", part * 100) + "%|";
+  std::string const remaining = rated ? clock_text(static_cast<double>(*line.total - line.done) / *line.rate) : "?";
+  std::string const right = "| " + std::to_string(line.done) + "/" + std::to_string(*line.total) + " [" + clock_text(line.elapsed) + "<" + remaining +
+                            ", " + rate + postfix + "]";
+  std::size_t width = 10;
+  if (columns > 0) {
+    auto const taken = display_width(text) + display_width(right);
+    width = taken < static_cast<std::size_t>(columns) ? static_cast<std::size_t>(columns) - taken : 1;
+  }
+  return clip(text + progress_bar(part, width, ascii) + right);
+}
+
+/// A metric's value at a steady width: three significant digits, filled up to five characters ("0.123", "2.000", "1e-05").
+inline std::string short_value(double value) {
+  std::string text = formatted("%.3g", value);
+  for (std::string_view sign : {"e+0", "e-0"})
+    if (auto const at = text.find(sign); at != std::string::npos) text.erase(at + 2, 1);
+  if (!std::isfinite(value) || text.find('e') != std::string::npos) return text;
+  if (text.find('.') == std::string::npos && text.size() < 5) text += '.';
+  return text.size() < 5 ? text + std::string(5 - text.size(), '0') : text;
+}
+
+/// Items per second as tqdm smooths it: moving averages of the items and of the time between two looks.
+class Rate {
+ public:
+  void add(double items, double seconds) {
+    if (items <= 0 || seconds <= 0) return;
+    items_ = alpha * items + (1 - alpha) * items_;
+    seconds_ = alpha * seconds + (1 - alpha) * seconds_;
+  }
+  /// Both averages lack the same part of their history, which the quotient takes out.
+  std::optional<double> value() const { return seconds_ > 0 ? std::optional(items_ / seconds_) : std::nullopt; }
+
+ private:
+  static constexpr double alpha = 0.3;
+  double items_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace fulgurite::report

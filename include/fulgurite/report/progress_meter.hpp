@@ -1,0 +1,62 @@
+#pragma once
+// The figures behind one progress bar between its first and its last item.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/report/progress_line.hpp>
+
+namespace fulgurite::report {
+
+/// Fed with counts and times in seconds; draws nothing and looks at no clock.
+class ProgressMeter {
+ public:
+  ProgressMeter() = default;
+  ProgressMeter(std::string title, std::optional<long> total, double now)
+      : title_(std::move(title)), total_(total), began_(now), looked_(now), now_(now) {}
+
+  /// Where it starts later than at 0 (a resumed epoch), the first step tells: what was done before does not count for the rate.
+  void advance(long done, double now) {
+    if (done_ == 0 && done > 1) initial_ = shown_ = done - 1;
+    done_ = done;
+    now_ = now;
+  }
+  long done() const { return done_; }
+  double last_look() const { return now_; }
+  void set_total(std::optional<long> total) { total_ = total; }
+
+  /// The line while it runs, with the smoothed rate.
+  std::string running(std::string_view postfix, int columns, bool ascii) {
+    rate_.add(static_cast<double>(done_ - shown_), now_ - looked_);
+    if (done_ != shown_) {
+      shown_ = done_;
+      looked_ = now_;
+    }
+    auto const rate = rate_.value();
+    return line(rate ? rate : average(), postfix, columns, ascii);
+  }
+  /// The line of a finished one: the rate over all of it.
+  std::string finished(std::string_view postfix, int columns, bool ascii) const { return line(average(), postfix, columns, ascii); }
+
+ private:
+  std::optional<double> average() const {
+    double const elapsed = now_ - began_;
+    return elapsed > 0 && done_ > initial_ ? std::optional(static_cast<double>(done_ - initial_) / elapsed) : std::nullopt;
+  }
+  std::string line(std::optional<double> rate, std::string_view postfix, int columns, bool ascii) const {
+    return progress_line({title_, done_, total_, now_ - began_, rate, postfix}, columns, ascii);
+  }
+
+  std::string title_{};
+  std::optional<long> total_ = std::nullopt;
+  long initial_ = 0;
+  long done_ = 0;
+  long shown_ = 0;
+  double began_ = 0;
+  double looked_ = 0;
+  double now_ = 0;
+  Rate rate_{};
+};
+
+}  // namespace fulgurite::report

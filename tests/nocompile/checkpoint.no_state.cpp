@@ -1,0 +1,16 @@
+// refused: [fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, or `using Stateless = ByChoice;`
+#include <fulgurite/checkpoint/archive.hpp>
+
+struct Counter {
+  int calls = 0;
+#ifdef LEGAL
+  void state(auto& archive) { archive("calls", calls); }
+#endif
+};
+
+int main() {
+  fulgurite::ArchiveNode tree;
+  fulgurite::Saver saver(tree);
+  Counter counter;
+  saver.child("counter", counter);
+}

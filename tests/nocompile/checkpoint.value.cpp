@@ -1,0 +1,14 @@
+// refused: [fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`
+#include <fulgurite/checkpoint/archive.hpp>
+
+int main() {
+  fulgurite::ArchiveNode tree;
+  fulgurite::Saver saver(tree);
+#ifdef LEGAL
+  int value = 1;
+#else
+  int one = 1;
+  int* value = &one;
+#endif
+  saver("value", value);
+}
