@@ -1,4 +1,8 @@
-"""Counts the named tests of the last `meson test` in a build folder: `tally.py BUILD` prints "PASSED FAILED".
+"""Counts the named tests of the last `meson test` in a build folder.
+
+    tally.py count BUILD               prints "PASSED FAILED"
+    tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
+    tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run
 
 A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
 A program that died before its report was complete counts what it had reported, and one failure for dying."""
@@ -22,8 +26,12 @@ def tap(output: str) -> tuple[int, int]:
     return len(lines) - failed, failed
 
 
-def main() -> None:
-    build = pathlib.Path(sys.argv[1])
+def tests(build: pathlib.Path, suites: list[str]) -> list[dict]:
+    known = json.loads((build / 'meson-info' / 'intro-tests.json').read_text())
+    return [test for test in known if not suites or {suite.split(':')[-1] for suite in test['suite']} & set(suites)]
+
+
+def count(build: pathlib.Path) -> tuple[int, int]:
     log = build / 'meson-logs' / 'testlog.json'
     passed = failed = 0
     for line in log.read_text().splitlines() if log.exists() else []:
@@ -41,7 +49,18 @@ def main() -> None:
         passed, failed = passed + good, failed + bad
     if passed + failed == 0:
         failed = 1  # nothing ran: that is no success
-    print(passed, failed)
+    return passed, failed
+
+
+def main() -> None:
+    verb, build, suites = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
+    if verb == 'count':
+        print(*count(build))
+    elif verb == 'runnable':
+        print(*(test['name'] for test in tests(build, suites) if pathlib.Path(test['cmd'][0]).exists()))
+    elif verb == 'targets':
+        programs = [pathlib.Path(test['cmd'][0]) for test in tests(build, suites)]
+        print(*(program.relative_to(build) for program in programs if program.is_relative_to(build)))
 
 
 main()
