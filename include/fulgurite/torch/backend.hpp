@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -11,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/torch/autocast.hpp>
+#include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
 #include <fulgurite/torch/modes.hpp>
 #include <fulgurite/torch/move.hpp>
@@ -99,6 +101,10 @@ struct LibTorch {
   template <class Model, class F>
   static void each_weight(Model& model, F&& f) {
     libtorch::each_weight(model, f);
+  }
+  template <class Model, class State>
+  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+    libtorch::save(path, model, state);
   }
   template <class Model, class File>
   static void load_weights(Model& model, File const& file) {
