@@ -28,8 +28,10 @@ class Batches {
   class Iterator {
    public:
     using value_type = B;
+    using reference = B&;
+    using pointer = B*;
     using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
+    using iterator_category = std::input_iterator_tag;  // all five, since range-v3's counted views ask std::iterator_traits
 
     Iterator() = default;
     explicit Iterator(Batches* loader) : loader_(loader) {}

@@ -34,7 +34,8 @@ class IdxReader {
   Idx read(std::span<std::uint8_t const> file, std::size_t dimensions) const {
     if (!is_gzip(file)) {
       Plain source{file};
-      return parse(source, file.size(), dimensions);
+      std::size_t const header = 4 + 4 * dimensions;
+      return parse(source, file.size() - std::min(file.size(), header), dimensions);
     }
     Gunzip source{file, name_};
     return parse(source, file.size() * largest_gzip_ratio, dimensions);
@@ -52,7 +53,7 @@ class IdxReader {
     }
   };
 
-  /// `most`: no more bytes than this can come out of the source.
+  /// `most`: no more values than this can come out of the source.
   Idx parse(auto& source, std::size_t most, std::size_t dimensions) const {
     std::uint32_t const expected = 0x0800 | static_cast<std::uint32_t>(dimensions), magic = number(source, 0);
     if (magic != expected) {
@@ -65,16 +66,18 @@ class IdxReader {
     }
     Idx idx;
     std::size_t const header = 4 + 4 * dimensions;
-    std::size_t count = 1;
     std::string shape;
     for (std::size_t i = 0; i < dimensions; ++i) {
       idx.shape.push_back(number(source, 4 + 4 * i));
       shape += (i == 0 ? "" : " x ") + std::to_string(idx.shape.back());
-      if (idx.shape.back() != 0 && count > most / idx.shape.back())
+    }
+    std::size_t count = 1;
+    for (std::size_t const length : idx.shape) {
+      if (length != 0 && count > most / length)
         refuse("fulgurite.data.idx_shape", "the header (bytes 4 to " + std::to_string(header - 1) + ") promises " + shape +
-                                               (i + 1 < dimensions ? " x ..." : "") + " bytes, but the file can hold only " + std::to_string(most) +
-                                               ": it was cut off, or its header is damaged; fetch it again");
-      count *= idx.shape.back();
+                                               " bytes, but the file has room for " + std::to_string(most) +
+                                               " at most: it was cut off, or its header is damaged; fetch it again");
+      count *= length;
     }
     // Grown as bytes arrive: a small gzip file may truthfully be able to hold a thousand times its size, and yet not do so.
     std::size_t found = 0;

@@ -9,8 +9,6 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,9 +58,9 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
   /// Throws fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch for a number that makes no sense.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
       : options_(std::move(options)), sampler_(std::move(sampler)), plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
-    if (options_.batch_size < 1) refuse("fulgurite.data.batch_size", ".batch_size", options_.batch_size, 1);
-    if (options_.workers < 0) refuse("fulgurite.data.workers", ".workers", options_.workers, 0);
-    if (options_.prefetch < 1) refuse("fulgurite.data.prefetch", ".prefetch", options_.prefetch, 1);
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", options_.batch_size);
+    at_least(0, "fulgurite.data.workers", ".workers", options_.workers);
+    at_least(1, "fulgurite.data.prefetch", ".prefetch", options_.prefetch);
     plan_->batch_size = static_cast<std::size_t>(options_.batch_size);
   }
 
@@ -71,10 +69,7 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
 
   /// Batches of an epoch.
-  std::size_t size() const {
-    std::size_t const samples = sampler_.size(), each = plan_->batch_size;
-    return options_.drop_last ? samples / each : (samples + each - 1) / each;
-  }
+  std::size_t size() const { return batch_count(sampler_.size(), options_.batch_size, options_.drop_last); }
 
   Layout layout() const {
     return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
@@ -94,20 +89,11 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
                BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start)}, std::move(collate)) {}
 
-  [[noreturn]] static void refuse(std::string_view identifier, std::string const& option, long value, long least) {
-    throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
-  }
-
   void start(long epoch, long first) {
     team_.reset();  // the workers of an epoch that was left early still read the plan
     plan_->number = epoch;
     plan_->order.clear();
-    for (std::size_t const index : sampler_.indices(epoch)) {
-      if (index >= plan_->dataset.size())
-        throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) + " of a dataset that has " +
-                                                std::to_string(plan_->dataset.size()) + ": make the sampler with the size of this dataset");
-      plan_->order.push_back(index);
-    }
+    each_index(sampler_, epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
     next_ = std::min(static_cast<std::size_t>(first), size());
     int const workers = std::min(options_.workers, static_cast<int>(size() - next_));
     if (workers == 0) return;

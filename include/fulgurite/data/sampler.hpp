@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <numeric>
 #include <ranges>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,28 @@ concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.size() } -> std::convertible_to<std::size_t>;
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
+
+/// Calls `f(index)` along an epoch. Throws fulgurite.data.index for one that a dataset of `samples` samples does not have.
+template <Sampler S>
+void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
+  for (std::size_t const index : sampler.indices(epoch)) {
+    if (index >= samples)
+      throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) + " of a dataset that has " + std::to_string(samples) +
+                                              ": make the sampler with the size of this dataset");
+    f(index);
+  }
+}
+
+/// Batches of an epoch; the last one may be smaller, unless it is dropped.
+inline std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last) {
+  auto const each = static_cast<std::size_t>(batch_size);
+  return drop_last ? samples / each : (samples + each - 1) / each;
+}
+
+/// For options that are counts: throws `identifier` where `value` is less than `least`.
+inline void at_least(long least, std::string_view identifier, std::string const& option, long value) {
+  if (value < least) throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
+}
 
 /// 0, 1, 2, ...: validation, and whatever has an order of its own.
 struct Sequential {

@@ -15,6 +15,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/dataset.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
 
@@ -90,8 +91,7 @@ struct StreamOptions {
 template <class Open, class Collate = AsVector>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
-  if (options.batch_size < 1)
-    throw Error("fulgurite.data.batch_size", ".batch_size is " + std::to_string(options.batch_size) + ": it must be at least 1");
+  at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
   auto const size = static_cast<std::size_t>(options.batch_size);
   using Samples = std::vector<typename decltype(stream_of(std::move(open)))::Batch>;
   using Batch = std::invoke_result_t<Collate&, Samples>;
