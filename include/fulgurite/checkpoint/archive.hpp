@@ -36,11 +36,8 @@ template <class T>
 inline constexpr bool is_duration = false;
 template <class R, class P>
 inline constexpr bool is_duration<std::chrono::duration<R, P>> = true;
-
-template <bool Known>
-constexpr void refuse_value() {
-  static_assert(Known, "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
-}
+template <class V>
+inline constexpr bool archivable = false;
 }  // namespace archive
 
 /// Takes the state of objects into a tree:  ArchiveNode tree;  Saver saver(tree);  saver.child("early", early_stopping);
@@ -113,7 +110,7 @@ class Saver {
       Saver inner(node, path);
       const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
     } else {
-      archive::refuse_value<false>();
+      static_assert(archive::archivable<V>, "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
     }
   }
   template <class T>
@@ -132,6 +129,7 @@ class Loader {
   static constexpr bool loading = true;
 
   explicit Loader(ArchiveNode const& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {}
+  explicit Loader(ArchiveNode&&, std::string = {}) = delete;  // the tree must outlive the loader
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
 
@@ -212,7 +210,7 @@ class Loader {
       Loader inner(node, path);
       value.state(inner);
     } else {
-      archive::refuse_value<false>();
+      static_assert(archive::archivable<V>, "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
     }
   }
 

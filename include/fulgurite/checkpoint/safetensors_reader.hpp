@@ -43,9 +43,11 @@ class SafetensorsFile {
   }
 
   std::filesystem::path const& path() const { return path_; }
-  Metadata const& metadata() const { return metadata_; }
+  Metadata const& metadata() const& { return metadata_; }
   /// In the order of the bytes.
-  std::vector<Entry> const& entries() const { return entries_; }
+  std::vector<Entry> const& entries() const& { return entries_; }
+  void metadata() && = delete;  // `for (auto& e : SafetensorsFile(path).entries())` would walk what is gone
+  void entries() && = delete;
   /// nullptr when there is none of that name.
   Entry const* find(std::string_view name) const {
     auto const found = index_.find(name);

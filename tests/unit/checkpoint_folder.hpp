@@ -1,0 +1,55 @@
+#pragma once
+// A folder of a test's own, and looks into files.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/core/error.hpp>
+
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    auto pattern = (std::filesystem::temp_directory_path() / "fulgurite-XXXXXX").string();
+    path = ::mkdtemp(pattern.data());
+  }
+  Folder(Folder const&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path operator/(std::string_view name) const { return path / name; }
+  /// Names of all files, relative to the folder.
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (auto const& entry : std::filesystem::recursive_directory_iterator(path))
+      if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(path).string());
+    return names;
+  }
+};
+
+inline std::string content(std::filesystem::path const& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+inline void put(std::filesystem::path const& file, std::string_view text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+/// The text of the Error that `body` throws, "" when it throws none.
+template <class F>
+std::string error_of(F&& body) {
+  try {
+    body();
+  } catch (fulgurite::Error const& error) {
+    return error.what();
+  }
+  return {};
+}
