@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <torch/torch.h>
+// After LibTorch, whose logging header defines a CHECK of its own.
+#include <catch2/catch_test_macros.hpp>
 
 namespace fixtures {
 

@@ -10,12 +10,6 @@
 
 namespace fulgurite::libtorch {
 
-/// A batch type's own way to move: `Batch to(torch::Device) const`. It wins over the walk.
-template <class T>
-concept MovesItself = std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
-  { batch.to(device) } -> std::convertible_to<T>;
-};
-
 /// The copy overlaps with other work where the source is pinned; a pageable source is safe to reuse at once either way.
 inline at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
   if (!tensor.defined() || tensor.device() == device) return tensor;
@@ -53,15 +47,11 @@ void convert_in_place(T& object, at::ScalarType type) {
   }
 }
 
-/// Whether moving can do anything to a batch of this type.
-template <class T>
-inline constexpr bool movable = holds_tensors<T> || MovesItself<std::remove_cvref_t<T>>;
-
 /// The batch on the device, as a value: tensors are replaced in a copy of the handles, the loader's batch stays as it is.
 /// A batch that can hold no tensor is returned as the reference it came as.
 template <class B>
-auto moved(B&& batch, at::Device device) -> std::conditional_t<movable<B>, std::remove_cvref_t<B>, B> {
-  if constexpr (!movable<B>) return std::forward<B>(batch);
+auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>, std::remove_cvref_t<B>, B> {
+  if constexpr (!holds_tensors<B>) return std::forward<B>(batch);
   else {
     std::remove_cvref_t<B> copy(std::forward<B>(batch));
     move_in_place(copy, device);
@@ -92,7 +82,7 @@ long batch_extent(B const& batch) {
   else if constexpr (TensorLike<B>) return !batch.defined() ? 0 : batch.dim() == 0 ? 1 : static_cast<long>(batch.size(0));
   else if constexpr (PackedSequenceLike<B>) {
     auto const& sizes = batch.batch_sizes();  // on the CPU by definition
-    return sizes.defined() && sizes.numel() != 0 ? static_cast<long>(*sizes.template const_data_ptr<std::int64_t>()) : 0;
+    return sizes.defined() && sizes.numel() != 0 ? static_cast<long>(*static_cast<std::int64_t const*>(sizes.const_data_ptr())) : 0;
   } else {
     long found = 0;
     each_part(batch, [&](auto const& part) {

@@ -22,10 +22,11 @@ namespace fulgurite {
 
 /// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable: `optimizer->defaults()`.
 ///
-/// Mind LibTorch 2.10 and 2.11: of a parameter group given to the constructor, an option that equals the *class's* default is
-/// replaced by the optimizer-wide one; a group with lr(1e-3), which is Adam's default, silently takes the common rate. Nothing
-/// that comes after can see it. Set the rates of groups on the constructed optimizer:
-///   torch::optim::Adam adam({body->parameters(), head->parameters()}, torch::optim::AdamOptions(1e-4));
+/// Mind the options of a parameter group given to the constructor. LibTorch up to 2.11 takes them whole: what the group does not
+/// set is the class's default, not the optimizer-wide value (its weight_decay is lost). Later ones merge, and drop a value that
+/// happens to equal the class's default (lr(1e-3) of Adam). Nothing that comes after can see either. Both are avoided by setting
+/// what differs on the constructed optimizer:
+///   torch::optim::Adam adam({body->parameters(), head->parameters()}, torch::optim::AdamOptions(1e-4).weight_decay(0.1));
 ///   adam.param_groups()[1].options().set_lr(1e-3);
 template <std::derived_from<torch::optim::Optimizer> X>
 class TorchOptimizer {

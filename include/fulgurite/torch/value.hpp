@@ -24,6 +24,13 @@ inline at::Tensor keep(at::Tensor const& value) {
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
 
+/// The elements of a host tensor. LibTorch's const_data_ptr<T>() does not link under clang 18 and later: the library was built by
+/// g++, and the two mangle its constraint differently.
+template <class T>
+T const* data_of(at::Tensor const& tensor) {
+  return static_cast<T const*>(tensor.const_data_ptr());
+}
+
 /// The one element of a tensor. On the CPU a load, not an operator call.
 inline double read(at::Tensor const& value) {
   if (!value.defined() || value.numel() != 1)
@@ -31,11 +38,11 @@ inline double read(at::Tensor const& value) {
                                                     " elements, it must have exactly one: log its mean(), or the sum()");
   if (value.is_cpu() && value.layout() == at::kStrided && !value.is_neg()) {
     switch (value.scalar_type()) {
-      case at::ScalarType::Float: return static_cast<double>(*value.const_data_ptr<float>());
-      case at::ScalarType::Double: return *value.const_data_ptr<double>();
-      case at::ScalarType::Long: return static_cast<double>(*value.const_data_ptr<std::int64_t>());
-      case at::ScalarType::BFloat16: return static_cast<double>(float(*value.const_data_ptr<at::BFloat16>()));
-      case at::ScalarType::Half: return static_cast<double>(float(*value.const_data_ptr<at::Half>()));
+      case at::ScalarType::Float: return static_cast<double>(*data_of<float>(value));
+      case at::ScalarType::Double: return *data_of<double>(value);
+      case at::ScalarType::Long: return static_cast<double>(*data_of<std::int64_t>(value));
+      case at::ScalarType::BFloat16: return static_cast<double>(float(*data_of<at::BFloat16>(value)));
+      case at::ScalarType::Half: return static_cast<double>(float(*data_of<at::Half>(value)));
       default: break;
     }
   }
@@ -58,7 +65,7 @@ inline void read_all(std::span<at::Tensor const> values, std::span<double> into)
   }
   if (remote.empty()) return;
   auto const host = at::stack(remote).cpu();
-  auto const* numbers = host.const_data_ptr<double>();
+  auto const* numbers = data_of<double>(host);
   for (std::size_t i = 0; i != place.size(); ++i) into[place[i]] = numbers[i];
 }
 

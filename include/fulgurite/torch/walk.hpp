@@ -2,7 +2,7 @@
 // The one structural walk over batches: where the tensors are in whatever a loader yields. Moving, converting, counting and
 // recording are all written on it.
 
-#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,6 +37,12 @@ concept PackedSequenceLike = requires(T const& packed) {
   packed.unsorted_indices();
 };
 
+/// A batch type's own way to move: `Batch to(torch::Device) const`. It wins over the walk.
+template <class T>
+concept MovesItself = std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
+  { batch.to(device) } -> std::convertible_to<T>;
+};
+
 namespace walk {
 template <class T>
 inline constexpr bool is_example = false;
@@ -66,7 +72,9 @@ consteval bool holds();
 template <std::size_t Depth>
 struct AnyOf {
   template <class... Fields>
-  constexpr auto operator()(Fields&...) const -> std::bool_constant<(holds<std::remove_const_t<Fields>, Depth>() || ...)>;
+  constexpr auto operator()(Fields&...) const -> std::bool_constant<(holds<std::remove_const_t<Fields>, Depth>() || ...)> {
+    return {};
+  }
 };
 
 }  // namespace walk
@@ -100,7 +108,7 @@ consteval bool tuple_holds(std::index_sequence<I...>, std::integral_constant<std
 /// Whether values of type T can hold tensors; types that contain themselves are cut off at a depth (and said to).
 template <class T, std::size_t Depth>
 consteval bool holds() {
-  if constexpr (TensorLike<T> || PackedSequenceLike<T> || Depth == 0) return true;
+  if constexpr (TensorLike<T> || PackedSequenceLike<T> || MovesItself<T> || Depth == 0) return true;
   else if constexpr (!std::is_class_v<T> && !std::is_bounded_array_v<T>) return false;
   else if constexpr (is_optional<T> || Container<T>) return holds<std::remove_const_t<typename T::value_type>, Depth - 1>();
   else if constexpr (std::is_bounded_array_v<T>) return holds<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();

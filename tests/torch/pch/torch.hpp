@@ -1,4 +1,5 @@
 // The precompiled header of tests/torch: what every unit there includes anyway. Meson wants it in a folder of its own.
 #pragma once
-#include <catch2/catch_test_macros.hpp>
 #include <torch/torch.h>
+// After LibTorch, whose logging header defines a CHECK of its own (it ends the program instead of failing a test).
+#include <catch2/catch_test_macros.hpp>

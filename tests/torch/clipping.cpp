@@ -1,0 +1,118 @@
+// Clipping against numbers worked out by hand, and without a read by the host.
+#include "fixtures.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <catch2/catch_approx.hpp>
+
+#include <fulgurite/torch/backend.hpp>
+
+namespace {
+using Catch::Approx;
+using fulgurite::LibTorch;
+
+/// Lightning's conformance model: Linear(32, 2) on ones, the loss is the sum: each of its 66 gradients is the batch size... of one row: 1.
+struct Sum {
+  torch::nn::Linear layer{32, 2};
+  std::vector<torch::Tensor> parameters = layer->parameters();
+  Sum() { layer->forward(torch::ones({1, 32})).sum().backward(); }
+  double norm() const {
+    double sum = 0;
+    for (auto const& p : parameters) sum += p.grad().to(torch::kDouble).square().sum().item<double>();
+    return std::sqrt(sum);
+  }
+  double largest() const {
+    double most = 0;
+    for (auto const& p : parameters) most = std::max(most, p.grad().abs().max().item<double>());
+    return most;
+  }
+};
+}  // namespace
+
+TEST_CASE("C61: clipping by norm", "[clip]") {
+  Sum sum;
+  CHECK(sum.norm() == Approx(8.124).margin(5e-4));
+  auto const before = LibTorch::clip_norm(sum.parameters, 0.5);
+  CHECK(before.item<double>() == Approx(std::sqrt(66.0)));
+  CHECK(sum.norm() == Approx(0.5).epsilon(1e-5));
+  CHECK(sum.largest() == Approx(0.0615).margin(5e-5));
+}
+
+TEST_CASE("C62: clipping by value", "[clip]") {
+  Sum sum;
+  LibTorch::clip_value(sum.parameters, 0.5);
+  CHECK(sum.largest() == 0.5);
+  CHECK(sum.norm() == Approx(4.062).margin(5e-4));
+}
+
+TEST_CASE("C63: the factor is limit / (norm + 1e-6), and never enlarges", "[clip]") {
+  auto p = torch::zeros({1}).requires_grad_();
+  for (int step = 0; step != 3; ++step) {
+    p.mutable_grad() = torch::full({1}, -1.0F);
+    LibTorch::clip_norm(std::vector{p}, 0.25);
+    p.data() -= p.grad();
+  }
+  CHECK(p.item<double>() == Approx(0.7499993).margin(5e-8));
+  auto const clipped = p.grad().clone();
+  LibTorch::clip_norm(std::vector{p}, 10.0);
+  CHECK(fixtures::same_bits(p.grad(), clipped));
+}
+
+TEST_CASE("clipping equals torch::nn::utils, bit for bit, over several tensors", "[clip]") {
+  torch::manual_seed(3);
+  std::vector<torch::Tensor> ours, theirs;
+  for (long n : {1, 7, 64, 1000}) {
+    auto const gradient = torch::randn({n, 3});
+    for (auto* list : {&ours, &theirs}) {
+      list->push_back(torch::zeros({n, 3}).requires_grad_());
+      list->back().mutable_grad() = gradient.clone();
+    }
+  }
+  auto const norm = LibTorch::clip_norm(ours, 1.5).item<double>();
+  CHECK(norm == torch::nn::utils::clip_grad_norm_(theirs, 1.5));
+  for (std::size_t i = 0; i != ours.size(); ++i) CHECK(fixtures::same_bits(ours[i].grad(), theirs[i].grad()));
+  LibTorch::clip_value(ours, 0.01);
+  torch::nn::utils::clip_grad_value_(theirs, 0.01);
+  for (std::size_t i = 0; i != ours.size(); ++i) CHECK(fixtures::same_bits(ours[i].grad(), theirs[i].grad()));
+}
+
+TEST_CASE("clipping asks the host for nothing", "[clip]") {
+  Sum sum;
+  {
+    fixtures::Operators const operators;
+    LibTorch::clip_norm(sum.parameters, 0.5);
+    LibTorch::clip_value(sum.parameters, 0.1);
+    LibTorch::scale_gradients(sum.parameters, 2.0);
+    CHECK(operators.all() > 0);
+    CHECK(operators.host_reads() == 0);
+  }
+  fixtures::Operators const operators;  // the counter does see such reads
+  torch::nn::utils::clip_grad_norm_(sum.parameters, 0.5);
+  CHECK(operators.host_reads() > 0);
+}
+
+TEST_CASE("clipping without gradients, with some, of mixed types, and with a nan", "[clip]") {
+  auto a = torch::ones({2}).requires_grad_(), b = torch::ones({2}, torch::kBFloat16).requires_grad_(), c = torch::ones({2}).requires_grad_();
+  std::vector const all{a, b, c};
+  CHECK(LibTorch::clip_norm(all, 1.0).item<double>() == 0.0);
+  LibTorch::clip_value(all, 1.0);
+  LibTorch::scale_gradients(all, 3.0);
+  a.mutable_grad() = torch::full({2}, 3.0);
+  b.mutable_grad() = torch::full({2}, 4.0, torch::kBFloat16);
+  CHECK(LibTorch::clip_norm(all, 1.0).item<double>() == Approx(std::sqrt(50.0)).epsilon(1e-3));  // b's share is a bfloat16
+  CHECK(a.grad()[0].item<double>() == Approx(3.0 / std::sqrt(50.0)).epsilon(1e-3));
+  CHECK(b.grad()[0].item<double>() == Approx(4.0 / std::sqrt(50.0)).epsilon(1e-2));
+  CHECK(b.grad().scalar_type() == torch::kBFloat16);
+  CHECK_FALSE(c.grad().defined());
+  a.mutable_grad() = torch::full({2}, std::numeric_limits<float>::quiet_NaN());
+  CHECK(std::isnan(LibTorch::clip_norm(all, 1.0).item<double>()));
+}
+
+TEST_CASE("gradients are scaled in place", "[clip]") {
+  Sum sum;
+  auto const* where = sum.parameters[0].grad().data_ptr();
+  LibTorch::scale_gradients(sum.parameters, 0.25);
+  CHECK(sum.largest() == 0.25);
+  CHECK(sum.parameters[0].grad().data_ptr() == where);
+}

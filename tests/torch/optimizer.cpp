@@ -1,0 +1,141 @@
+// LibTorch's six optimizers, adopted as they are: the same steps, bit for bit, as when they are driven by hand.
+#include "fixtures.hpp"
+
+#include <fulgurite/torch/backend.hpp>
+
+namespace {
+using fulgurite::LibTorch;
+using torch::Tensor;
+namespace optim = torch::optim;
+
+std::vector<Tensor> two_parameters() {
+  return {torch::arange(6.0).reshape({2, 3}).clone().requires_grad_(), torch::ones({3}).requires_grad_()};
+}
+Tensor loss_of(std::vector<Tensor> const& p) { return ((p[0] * p[1]).sum() - 2).square(); }
+
+template <class O>
+concept steps_alone = requires(O& o) { o.step(); };
+template <class O>
+concept adoptable = requires(O&& o) { LibTorch::adopt(std::forward<O>(o)); };
+
+template <class Make>
+void check_same_steps(Make make, std::string_view name) {
+  auto by_hand = two_parameters(), adopted = two_parameters();
+  auto raw = make(by_hand);
+  auto ours = LibTorch::adopt(make(adopted));
+  using Ours = decltype(ours);
+  static_assert(!Ours::stable_gradients && !Ours::needs_closure);
+  CHECK(Ours::name() == name);
+  for (int step = 0; step != 5; ++step) {
+    if (step == 3) {  // a schedule at work
+      CHECK(ours.lr(0) == raw.param_groups()[0].options().get_lr());
+      ours.set_lr(0, 0.003);
+      raw.param_groups()[0].options().set_lr(0.003);
+      CHECK(ours.lr(0) == 0.003);
+    }
+    raw.zero_grad();
+    loss_of(by_hand).backward();
+    raw.step();
+    ours.zero_grad();
+    loss_of(adopted).backward();
+    ours.step();
+  }
+  for (std::size_t i = 0; i != by_hand.size(); ++i) CHECK(fixtures::same_bits(by_hand[i], adopted[i]));
+  CHECK(ours.groups() == 1);
+  CHECK(ours.parameters().size() == 2);
+  ours.zero_grad();
+  CHECK_FALSE(adopted[0].grad().defined());
+}
+}  // namespace
+
+TEST_CASE("adopted optimizers step as those driven by hand", "[optimizer]") {
+  check_same_steps([](auto& p) { return optim::SGD(p, optim::SGDOptions(0.01).momentum(0.9)); }, "SGD");
+  check_same_steps([](auto& p) { return optim::Adam(p, 0.01); }, "Adam");
+  check_same_steps([](auto& p) { return optim::AdamW(p, optim::AdamWOptions(0.01).weight_decay(0.1)); }, "AdamW");
+  check_same_steps([](auto& p) { return optim::RMSprop(p, optim::RMSpropOptions(0.01).centered(true)); }, "RMSprop");
+  check_same_steps([](auto& p) { return optim::Adagrad(p, optim::AdagradOptions(0.01).lr_decay(0.1)); }, "Adagrad");
+}
+
+TEST_CASE("LBFGS takes a closure, and steps as by hand", "[optimizer]") {
+  auto by_hand = two_parameters(), adopted = two_parameters();
+  optim::LBFGS raw(by_hand, optim::LBFGSOptions(0.1).max_iter(4));
+  auto ours = LibTorch::adopt(optim::LBFGS(adopted, optim::LBFGSOptions(0.1).max_iter(4)));
+  static_assert(decltype(ours)::needs_closure);
+  static_assert(!steps_alone<decltype(ours)>);
+  CHECK(ours.name() == "LBFGS");
+  int calls = 0;
+  for (int step = 0; step != 3; ++step) {
+    auto const expected = raw.step([&] {
+      raw.zero_grad();
+      auto loss = loss_of(by_hand);
+      loss.backward();
+      return loss;
+    });
+    auto const loss = ours.step([&] {
+      ++calls;
+      ours.zero_grad();
+      auto value = loss_of(adopted);
+      value.backward();
+      return value;
+    });
+    CHECK(fixtures::same_bits(loss, expected));
+  }
+  CHECK(calls > 3);
+  CHECK(ours.lr(0) == 0.1);
+  ours.set_lr(0, 0.2);
+  CHECK(ours->param_groups()[0].options().get_lr() == 0.2);
+  for (std::size_t i = 0; i != by_hand.size(); ++i) CHECK(fixtures::same_bits(by_hand[i], adopted[i]));
+}
+
+TEST_CASE("what already is an optimizer passes through; lvalues are refused, since adopting moves", "[optimizer]") {
+  auto p = two_parameters();
+  auto once = LibTorch::adopt(optim::SGD(p, 0.1));
+  auto twice = LibTorch::adopt(std::move(once));
+  static_assert(std::is_same_v<decltype(once), decltype(twice)>);
+  CHECK(twice.parameters().size() == 2);
+  static_assert(adoptable<optim::SGD> && !adoptable<optim::SGD&>);
+}
+
+TEST_CASE("all groups' parameters are one list, and follow later additions", "[optimizer]") {
+  auto p = two_parameters();
+  optim::SGD sgd({optim::OptimizerParamGroup({p[0]}), optim::OptimizerParamGroup({p[1]})}, optim::SGDOptions(0.1));
+  auto ours = LibTorch::adopt(std::move(sgd));
+  CHECK(ours.groups() == 2);
+  auto const& list = ours.parameters();
+  REQUIRE(list.size() == 2);
+  CHECK((list[0].is_same(p[0]) && list[1].is_same(p[1])));
+  CHECK(&ours.parameters() == &list);
+  ours.set_lr(1, 0.5);
+  CHECK((ours.lr(0) == 0.1 && ours.lr(1) == 0.5));
+  ours->add_param_group(optim::OptimizerParamGroup({torch::ones({1}).requires_grad_()}));
+  CHECK(ours.parameters().size() == 3);
+  CHECK(&ours.raw() == ours.operator->());
+}
+
+TEST_CASE("zero_grad drops gradients that are views, where LibTorch's own throws", "[optimizer]") {
+  auto p = torch::ones({4}).requires_grad_();
+  auto const bucket = torch::ones({8});
+  auto ours = LibTorch::adopt(optim::SGD(std::vector{p}, 0.1));
+  p.mutable_grad() = bucket.split(4)[0];  // one of several views from one call, as in a communication bucket
+  CHECK_THROWS(ours->zero_grad());
+  ours.zero_grad();
+  CHECK_FALSE(p.grad().defined());
+}
+
+TEST_CASE("LibTorch's parameter-group traps, and the way around them", "[optimizer]") {
+  auto p = two_parameters();
+  auto const common = optim::AdamOptions(1e-4).weight_decay(0.1);
+  std::vector<optim::OptimizerParamGroup> groups;
+  groups.emplace_back(std::vector{p[0]});
+  groups.emplace_back(std::vector{p[1]}, std::make_unique<optim::AdamOptions>(1e-3));  // on purpose Adam's own default
+  optim::Adam trapped(groups, common);
+  auto const& options = static_cast<optim::AdamOptions&>(trapped.param_groups()[1].options());
+  if (options.lr() != 1e-3) WARN("this LibTorch replaces a group's value that equals the class's default");
+  if (options.weight_decay() != 0.1) SUCCEED("this LibTorch takes a group's options whole");
+
+  optim::Adam adam({optim::OptimizerParamGroup({p[0]}), optim::OptimizerParamGroup({p[1]})}, common);
+  adam.param_groups()[1].options().set_lr(1e-3);
+  auto ours = LibTorch::adopt(std::move(adam));
+  CHECK((ours.lr(0) == 1e-4 && ours.lr(1) == 1e-3));
+  for (auto& group : ours->param_groups()) CHECK(static_cast<optim::AdamOptions&>(group.options()).weight_decay() == 0.1);
+}

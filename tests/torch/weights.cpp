@@ -1,0 +1,146 @@
+// Weights as named bytes: a round trip through a file, every way in which a file can fail to fit, and the summary of a model.
+#include "fixtures.hpp"
+
+#include <filesystem>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/torch/backend.hpp>
+
+namespace {
+using fulgurite::LibTorch;
+using fixtures::Net;
+
+std::filesystem::path file() { return std::filesystem::temp_directory_path() / ("fulgurite_weights_" + std::to_string(::getpid()) + ".safetensors"); }
+
+template <class Model>
+void save(Model& model) {
+  fulgurite::write_safetensors(file(), {}, [&](auto&& f) { LibTorch::each_weight(model, f); });
+}
+template <class Model>
+void load(Model& model) {
+  LibTorch::load_weights(model, fulgurite::SafetensorsFile(file()));
+}
+template <class Model>
+std::string refusal(Model& model) {
+  try {
+    load(model);
+  } catch (fulgurite::Error const& error) {
+    CHECK(error.identifier() == "fulgurite.checkpoint.weights_mismatch");
+    return error.what();
+  }
+  return "accepted";
+}
+
+struct Wider : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 5));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(3));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(3, 1));
+};
+struct More : Net {
+  torch::Tensor extra = register_parameter("extra", torch::ones({1}));
+};
+struct AllTypes : torch::nn::Module {
+  AllTypes() {
+    for (auto type : {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong, torch::kInt, torch::kShort, torch::kChar, torch::kByte, torch::kBool})
+      register_buffer(std::string("b") + c10::toString(type), torch::tensor({0, 1, 1}).to(type));
+    register_buffer("empty", torch::ones({0, 3}));
+    register_buffer("scalar", torch::tensor(2.5F));
+    register_buffer("transposed", torch::arange(6.0).reshape({2, 3}).t());
+  }
+};
+}  // namespace
+
+TEST_CASE("weights survive a round trip, bit for bit", "[weights]") {
+  torch::manual_seed(1);
+  Net saved, loaded;
+  saved.forward(torch::randn({8, 4}));  // moves the running statistics
+  auto const* where = loaded.in->weight.data_ptr();
+  save(saved);
+  load(loaded);
+  auto const expected = saved.named_parameters(), got = loaded.named_parameters();
+  for (auto const& p : expected) CHECK(fixtures::same_bits(p.value(), got[p.key()]));
+  for (auto const& b : saved.named_buffers()) CHECK(fixtures::same_bits(b.value(), loaded.named_buffers()[b.key()]));
+  CHECK(loaded.in->weight.data_ptr() == where);  // copied into place: optimizers and views stay valid
+  CHECK(loaded.in->weight.requires_grad());
+}
+
+TEST_CASE("every element type, empty, scalar and strided tensors", "[weights]") {
+  AllTypes saved, loaded;
+  for (auto& b : loaded.buffers()) b.zero_();
+  save(saved);
+  load(loaded);
+  for (auto const& b : saved.named_buffers()) CHECK(fixtures::same_bits(b.value(), loaded.named_buffers()[b.key()]));
+  CHECK_FALSE(loaded.named_buffers()["transposed"].is_contiguous());
+}
+
+TEST_CASE("names come dotted, parameters before buffers", "[weights]") {
+  Net net;
+  std::vector<std::string> names;
+  LibTorch::each_weight(net, [&](std::string_view name, fulgurite::WeightView const& view) {
+    names.emplace_back(name);
+    if (name == "in.weight") {
+      CHECK(view.dtype == "F32");
+      CHECK(view.shape == std::vector<std::int64_t>{3, 4});
+      CHECK(view.bytes.size() == 48);
+    }
+  });
+  CHECK(names == std::vector<std::string>{"in.weight", "in.bias", "norm.weight", "norm.bias", "out.weight", "out.bias", "norm.running_mean",
+                                          "norm.running_var", "norm.num_batches_tracked"});
+}
+
+TEST_CASE("a file that does not fit names all that differs, and changes nothing", "[weights]") {
+  using Catch::Matchers::ContainsSubstring;
+  Net net;
+  save(net);
+  Wider wider;
+  auto const before = wider.out->weight.clone();
+  CHECK_THAT(refusal(wider), ContainsSubstring("different: in.weight (the file has F32 [3, 4], the model F32 [5, 4]), in.bias"));
+  CHECK(fixtures::same_bits(wider.out->weight, before));
+  More more;
+  CHECK_THAT(refusal(more), ContainsSubstring("missing in the file: extra"));
+  save(more);
+  CHECK_THAT(refusal(net), ContainsSubstring("unknown to the model: extra"));
+  save(net);
+  Net low;
+  low.to(torch::kBFloat16);
+  CHECK_THAT(refusal(low), ContainsSubstring("in.weight (the file has F32 [3, 4], the model BF16 [3, 4])"));
+  More none;
+  none.in->to(torch::kDouble);
+  CHECK_THAT(refusal(none), ContainsSubstring("missing in the file: extra; different: in.weight"));
+  std::filesystem::remove(file());
+}
+
+TEST_CASE("an element type that a file cannot hold is refused by name", "[weights]") {
+  struct Complex : torch::nn::Module {
+    torch::Tensor z = register_parameter("z", torch::ones({1}, torch::kComplexFloat));
+  } model;
+  CHECK_THROWS_WITH(LibTorch::each_weight(model, [](std::string_view, fulgurite::WeightView const&) {}),
+                    Catch::Matchers::StartsWith("[fulgurite.checkpoint.element_type] 'z'"));
+}
+
+TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][summary]") {
+  struct Model : torch::nn::Module {
+    torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(4, 2), torch::nn::ReLU()));
+    std::shared_ptr<Net> net = register_module("net", std::make_shared<Net>());
+  } model;
+  for (auto& p : model.net->in->parameters()) p.set_requires_grad(false);
+  model.net->norm->eval();
+  auto const rows = LibTorch::summarize(model, 2);
+  std::vector<std::string> names, types;
+  for (auto const& row : rows) {
+    names.push_back(row.name);
+    types.push_back(row.type);
+  }
+  CHECK(names == std::vector<std::string>{"", "body", "body.0", "body.1", "net", "net.in", "net.norm", "net.out"});
+  CHECK(types == std::vector<std::string>{"Model", "Sequential", "Linear", "ReLU", "Net", "Linear", "BatchNorm1d", "Linear"});
+  CHECK(rows[0].parameters == 10 + 15 + 6 + 4);
+  CHECK(rows[0].trainable == 10 + 6 + 4);
+  CHECK(rows[0].bytes == 4 * 35 + 2 * 12 + 8);
+  CHECK(rows[5].trainable == 0);
+  CHECK((rows[4].training && !rows[6].training));
+  CHECK(LibTorch::summarize(model, 1).size() == 3);
+  CHECK(LibTorch::summarize(model, -1).size() == 8);
+  CHECK(LibTorch::summarize(model, 0).size() == 1);
+}
