@@ -188,15 +188,18 @@ class TrainerBody<true, M, S, P, O, Cs...> {
       using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
       using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
       state_.model = &model;
-      check_limit("limit_predict_batches", state_.options.limit_predict_batches);
+      auto const& limit = state_.options.limit_predict_batches;
+      loop::check_limit("limit_predict_batches", limit);
       state_.facts = {};
       state_.facts.stage = Stage::predict;
       Context<Run, phase::Predict> ctx(state_);
       return loop::framed(state_, pack_, source, [&] {
         loop::set_up(state_, pack_, source, ctx);
-        auto predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>());
+        std::vector<std::vector<T>> predictions;
+        if (!limit.none()) predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>());
         state_.strategy.teardown(model);
         loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
+        loop::finalize_loggers(pack_, Status::success);
         return predictions;
       });
     }
