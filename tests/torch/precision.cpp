@@ -75,8 +75,8 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
     fulgurite::SingleDevice chosen{fulgurite::automatic};
     static_assert(decltype(chosen)::on_gpu == fulgurite::Known::at_run_time);
     CHECK(chosen.device().is_cpu());
+    CHECK_FALSE(chosen.is_on_gpu());
     chosen.setup(net, fulgurite::Bf16Mixed{});
-    CHECK_THROWS_WITH(chosen.setup(net, fulgurite::Fp16Mixed{}), Catch::Matchers::StartsWith("[fulgurite.policy.fp16_needs_gpu]"));
   } else {
     fulgurite::SingleDevice strategy{fulgurite::Cuda{99}};
     CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float32{}), Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_index]"));

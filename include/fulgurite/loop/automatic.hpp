@@ -26,7 +26,7 @@ class SteppingOptimizer {
       optimizer_.step(std::forward<Closure>(closure));
     } else {
       closure();
-      loop::guarded(run_, [this] { optimizer_.step(); });
+      loop::guarded(run_, run_.facts.has_gradients, [this] { optimizer_.step(); });
     }
   }
   O& optimizer() { return optimizer_; }
@@ -44,7 +44,7 @@ template <class R, class Pack, class Ctx, class Batch>
   using Backend = typename R::Backend;
   auto& model = *run.model;
   auto& optimizer = std::get<0>(run.optimizers->optimizers);
-  return run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
+  auto result = run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
     auto result = [&] {
       [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
       return call_step<hook::training_step>(model, taken, ctx);
@@ -62,14 +62,16 @@ template <class R, class Pack, class Ctx, class Batch>
     }
     return result;
   });
+  run.facts.has_gradients = loss_of<Backend>(result) || (run.facts.has_gradients && !key.first);
+  return result;
 }
 
 /// Between the gradients and the update: unscaling, the hook, clipping.
 template <class R, class Pack, class Ctx>
-[[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, bool has_gradients) {
+[[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx) {
   auto& model = *run.model;
   auto& optimizer = std::get<0>(run.optimizers->optimizers);
-  if (has_gradients) unscale(run, optimizer);
+  if (run.facts.has_gradients) unscale(run, optimizer);
   pack.template fire<hook::on_before_optimizer_step>(model, optimizer, ctx);
   Clip clip = run.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>)
@@ -81,10 +83,10 @@ template <class R, class Pack, class Ctx>
 template <class R, class Ctx>
 void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
   run.optimizers->each_scheduler([&](auto& scheduler) {
-    if (scheduler.interval() != interval) return;
+    if (scheduler.interval() != interval || !scheduler.due()) return;
     if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
       call_override<hook::lr_scheduler_step>(*run.model, ctx, scheduler);
-    else scheduler.tick();
+    else scheduler.step();
   });
 }
 
@@ -113,7 +115,7 @@ template <class R, class Ctx, class Closure>
     optimizer.step(closure);
   } else {
     closure();
-    guarded(run, [&] { optimizer.step(); });
+    guarded(run, run.facts.has_gradients, [&] { optimizer.step(); });
   }
   ++run.progress.global_step;
   tick_schedulers(run, ctx, Interval::step);
@@ -131,7 +133,7 @@ template <class R, class Pack, class Ctx, class Batch>
     result.emplace(gradients(run, pack, ctx, batch, key));
     auto* loss = loss_of<Backend>(*result);
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.optimizers->optimizers).parameters(), rescale);
-    before_update(run, pack, ctx, loss != nullptr);
+    before_update(run, pack, ctx);
     if constexpr (closure_is_shown<R>) return loss ? Backend::detached(*loss, 1.0) : typename Backend::Value{};
     else return typename Backend::Value{};
   });
@@ -143,7 +145,7 @@ template <class R, class Pack, class Ctx>
 void flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
   update(run, ctx, [&] {
     run.strategy.flush(std::get<0>(run.optimizers->optimizers), rescale);
-    before_update(run, pack, ctx, true);
+    before_update(run, pack, ctx);
     return typename R::Backend::Value{};
   });
 }

@@ -1,9 +1,12 @@
 #pragma once
 // Checkpoints are requested by callbacks and written here, at safe points: after an event has been heard by all, between steps.
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -36,14 +39,17 @@ template <class R, class Pack>
   if (run.requests.empty() || run.facts.accumulating) [[likely]] return;
   auto const requests = std::exchange(run.requests, {});
   if (run.strategy.rank() != 0) return;
+  std::vector<std::filesystem::path> written;
   for (auto const& request : requests) {
-    write_checkpoint(run, pack, request.path);
-    for (auto const& copy : request.also) write_checkpoint(run, pack, copy);
+    for (auto const& copy : request.also) written.push_back(copy);
+    written.push_back(request.path);
+  }
+  for (auto const& path : written) write_checkpoint(run, pack, path);
+  for (auto const& request : requests)
     for (auto const& displaced : request.remove) {
       std::error_code ignored;  // a file that somebody else removed is gone, as wanted
-      if (displaced != request.path) std::filesystem::remove(displaced, ignored);
+      if (std::find(written.begin(), written.end(), displaced) == written.end()) std::filesystem::remove(displaced, ignored);
     }
-  }
 }
 
 }  // namespace fulgurite::loop

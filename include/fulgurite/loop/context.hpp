@@ -133,13 +133,15 @@ class Context {
   auto& optimizers() const
     requires(Phase::trains)
   {
+    if (!state_->optimizers) [[unlikely]]
+      throw Error("fulgurite.context.optimizers", "there are no optimizers yet: ask for them from on_fit_start on, inside fit");
     return state_->optimizers->optimizers;
   }
   /// The one optimizer of automatic optimization.
   auto& optimizer() const
     requires(Phase::trains && R::automatic)
   {
-    return std::get<0>(state_->optimizers->optimizers);
+    return std::get<0>(optimizers());
   }
   /// f(position, optimizer) for each; nothing outside of fit.
   template <class F>

@@ -37,14 +37,18 @@ inline std::optional<long> limited(std::optional<long> size, Limit const& limit,
   return part;
 }
 
-/// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches).
+/// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches). Asked for in
+/// configure_optimizers, it loads the training data early.
 template <class State>
 std::optional<long> estimated_steps(State const& state) {
   auto const& o = state.options;
   std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
-  if (!o.max_epochs || *o.max_epochs < 0 || !state.facts.train_batches) return most;
+  if (!o.max_epochs || *o.max_epochs < 0) return most;
+  auto batches = state.facts.train_batches;
+  if (!batches && state.count_training) batches = state.count_training();
+  if (!batches) return most;
   long const window = std::max(1, state.window);
-  long const steps = (*state.facts.train_batches + window - 1) / window * std::max(*o.max_epochs, 1);
+  long const steps = (*batches + window - 1) / window * std::max(*o.max_epochs, 1);
   return most ? std::min(*most, steps) : steps;
 }
 

@@ -31,6 +31,7 @@ struct Validation {
   using batch_end = hook::on_validation_batch_end;
   using model_eval = hook::on_validation_model_eval;
   using model_train = hook::on_validation_model_train;
+  static constexpr char const* limit = "limit_val_batches";
 };
 struct Testing {
   using Phase = phase::Test;
@@ -44,6 +45,7 @@ struct Testing {
   using batch_end = hook::on_test_batch_end;
   using model_eval = hook::on_test_model_eval;
   using model_train = hook::on_test_model_train;
+  static constexpr char const* limit = "limit_test_batches";
 };
 
 /// Walks a loader up to `limit` batches: f(batch, index, is_last). An unsized one is read one batch ahead, to know the last.
@@ -156,7 +158,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, pack.template fire<typename Kind::epoch_start>(model, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       facts.loader = position;
-      auto batches = limited(size_of(loader), limit, "limit_*_batches");
+      auto batches = limited(size_of(loader), limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
       facts.eval_batches = batches;
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {

@@ -45,10 +45,9 @@ template <class R, class Pack, class Source, class Loader>
 void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, EpochPlan const& plan) {
   Context<R, phase::Train> ctx(run);
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
-  run.train_board.restart();
   run.progress.at = At::before_batch;
   if (pack.template fire<hook::on_train_epoch_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
-  TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
+  if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
   if (pack.template fire<hook::on_train_epoch_end>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
   report_epoch(run, pack);
   ++run.progress.epoch;
@@ -57,6 +56,16 @@ void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, 
   run.facts.accumulating = false;
   write_requests(run, pack);
   run.train_board.restart();
+}
+
+/// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
+template <class R, class Source>
+void check_validation(State<R>& run, Source& source) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    if (!run.facts.has_validation) return;
+    auto loaders = source.template evaluation<hook::val_dataloader>();
+    each_loader(loaders, [&](auto& loader, std::size_t) { limited(size_of(loader), run.options.limit_val_batches, Validation::limit); });
+  }
 }
 
 /// Everything between setup and teardown.
@@ -70,6 +79,8 @@ void train(State<R>& run, Pack& pack, Source& source) {
   auto const plan = plan_epoch(run.options, size, run.facts.has_validation);
   run.facts.train_batches = plan.most();
   if (plan.most() == 0) return;
+  check_validation(run, source);
+  run.train_board.restart();
   if (pack.template fire<hook::on_train_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
   if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
   while (!done(run)) train_one_epoch(run, pack, source, loader, plan);
@@ -105,10 +116,12 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   Context<R, phase::Fit> ctx(run);
   framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx);
+    run.count_training = [&] { return limited(size_of(source.train()), run.options.limit_train_batches, "limit_train_batches"); };
     run.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*run.model, ctx))>>::make(
         configure_optimizers<R>(*run.model, ctx)));
+    run.count_training = nullptr;
     if constexpr (R::Precision::scales_loss) run.scaler.emplace(run.precision, run.strategy.device());
-    run.train_board.reserve(static_cast<std::size_t>(run.options.log_every_n_steps));
+    run.train_board.reserve(static_cast<std::size_t>(run.options.log_every_n_steps) * static_cast<std::size_t>(run.window));
     run.fit_began = run.options.now();
     if (pack.template fire<hook::on_fit_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
     check_time(run);
@@ -127,7 +140,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
 /// validate or test: the frame and one evaluation. Results: one list of values for each loader.
 template <class Kind, class R, class Pack, class Source>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit) {
-  check_limit("limit", limit);
+  check_limit(Kind::limit, limit);
   run.facts = {};
   run.facts.stage = stage;
   Context<R, typename Kind::Phase> ctx(run);

@@ -49,6 +49,7 @@ void check_device(State<R>& run) {
 /// prepare_data, setup, configure_model, then the strategy takes the model.
 template <class R, class Pack, class Source, class Ctx>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
+  check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
   if constexpr (requires { module.prepare_data(); }) module.prepare_data();
@@ -57,7 +58,23 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   tell_all<hook::setup>(run, pack, source, ctx);
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>) invoke<hook::configure_model>(*run.model, ctx);
   run.strategy.setup(*run.model, run.precision);
-  check_device(run);
+}
+
+template <class R, class Pack, class Source>
+void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
+  Context<R, phase::Fit> ctx(run);
+  pack.template fire<hook::on_exception>(*run.model, error, ctx);
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    tell_module<hook::on_exception>(source.module(), error, ctx);
+  run.facts.accumulating = false;
+  try {
+    if (run.optimizers) write_requests(run, pack);
+  } catch (std::exception const&) {  // the first error is the one to be seen: a full disk often is its own cause
+  }
+  run.requests.clear();
+  finalize_loggers(pack, Status::failed);
+  run.strategy.teardown(*run.model);
+  run.facts = {};
 }
 
 /// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told, then it goes on its
@@ -67,14 +84,11 @@ decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
   try {
     return body();
   } catch (std::exception const& error) {
-    Context<R, phase::Fit> ctx(run);
-    pack.template fire<hook::on_exception>(*run.model, error, ctx);
-    tell_module<hook::on_exception>(source.module(), error, ctx);
-    run.facts.accumulating = false;
-    if (run.optimizers) write_requests(run, pack);
-    finalize_loggers(pack, Status::failed);
-    run.strategy.teardown(*run.model);
-    run.facts = {};
+    failed(run, pack, source, error);
+    throw;
+  } catch (...) {
+    Error const error("fulgurite.exception.unknown", "what was thrown is no std::exception: derive it from one, so that its reason can be told");
+    failed(run, pack, source, error);
     throw;
   }
 }

@@ -36,7 +36,7 @@ class StepContext : public Context<R, phase::Train> {
                   "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: ctx.step(optimizer, closure)");
     if constexpr (!O::needs_closure) {
       before(optimizer);
-      loop::guarded(*this->state_, [&] { optimizer.step(); });
+      loop::guarded(*this->state_, true, [&] { optimizer.step(); });
       ++this->state_->progress.global_step;
     }
   }
@@ -53,7 +53,7 @@ class StepContext : public Context<R, phase::Train> {
       optimizer.step(whole);
     } else {
       whole();
-      loop::guarded(*this->state_, [&] { optimizer.step(); });
+      loop::guarded(*this->state_, true, [&] { optimizer.step(); });
     }
     ++this->state_->progress.global_step;
   }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/error.hpp>
+
 namespace fulgurite {
 
 /// When a scheduler moves in automatic optimization. In manual optimization the user steps it.
@@ -59,6 +61,9 @@ class Scheduler {
 
   Scheduler(S schedule, ScheduleOptions options) : schedule_(std::move(schedule)), options_(std::move(options)) {
     if (!options_.interval) options_.interval = default_interval();
+    if (options_.frequency < 1)
+      throw Error("fulgurite.options.frequency", "a schedule's frequency = " + std::to_string(options_.frequency) +
+                                                     ": it moves every 1 or more steps or epochs");
   }
 
   /// Takes the optimizer's present rates as the initial ones and sets the first factor.
@@ -75,10 +80,8 @@ class Scheduler {
     apply();
   }
 
-  /// Called by the loops at each optimizer step, or epoch end, of the run; moves at every `frequency`-th.
-  void tick() {
-    if (++ticks_ % options_.frequency == 0) step();
-  }
+  /// Asked by the loops at each optimizer step, or epoch end, of the run: every `frequency`-th time it is to move.
+  bool due() { return ++ticks_ % options_.frequency == 0; }
 
   Interval interval() const { return *options_.interval; }
   std::string const& name() const { return options_.name; }

@@ -36,10 +36,11 @@ void unscale(State<R>& run, O& optimizer) {
   if constexpr (scales_loss<R>) run.scaler->unscale(optimizer.parameters());
 }
 
-/// The update; a scaled step whose gradients are not finite is skipped and counted.
+/// The update; a scaled step whose gradients are not finite is skipped and counted, one that has none is left out.
 template <class R, class Update>
-void guarded(State<R>& run, Update&& update) {
+void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update) {
   if constexpr (scales_loss<R>) {
+    if (!has_gradients) return;
     if (run.scaler->finite()) update();
     else ++run.progress.skipped_steps;
     run.scaler->update();

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -73,6 +74,7 @@ struct Facts {
   bool is_last_batch = false;
   bool accumulating = false;
   bool in_batch = false;
+  bool has_gradients = false;  ///< some batch of the window at hand ran backward
   bool sanity_checking = false;
   bool validating = false;
   bool has_validation = false;
@@ -126,6 +128,7 @@ struct State {
   std::vector<Board> eval_boards = std::vector<Board>(1);
   std::array<Figures, metrics> results{};  ///< of the last finished epoch or evaluation, merged over loaders
 
+  std::function<std::optional<long>()> count_training = {};  ///< asks the training loader for its size, loading it if need be
   int window = 1;               ///< accumulate_grad_batches of this epoch
   bool stop_requested = false;
   std::optional<TrainerOptions::Clock::time_point> fit_began = std::nullopt;

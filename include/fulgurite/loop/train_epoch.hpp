@@ -1,6 +1,7 @@
 #pragma once
 // One epoch of training: batches, windows, schedules, validation in between, and what must happen when it is left early.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -83,7 +84,8 @@ class TrainEpoch {
   [[gnu::always_inline]] bool one(Batch& batch, long b, bool last) {
     auto& facts = run_.facts;
     auto& progress = run_.progress;
-    auto const window = window_of(b, progress.window_start, R::automatic ? run_.window : 1, plan_.batches, last);
+    if (b == progress.window_start) length_ = R::automatic ? run_.window : 1;
+    auto const window = window_of(b, progress.window_start, length_, plan_.batches, last);
     facts.batch_idx = b;
     facts.is_last_batch = last;
     facts.accumulating = !window.key.closes;
@@ -103,15 +105,15 @@ class TrainEpoch {
     ++progress.total_batches;
     progress.at = At::after_batch;
     run_.train_board.fold();
+    check_time(run_);
     if (!facts.accumulating) {
       progress.window_start = b + 1;
       report_step(run_, pack_);
     }
-    facts.in_batch = false;
-    check_time(run_);
 
     bool const leaving = last || steps_exhausted(run_) || stops(run_);
     if (leaving && facts.accumulating) flush(b + 1);
+    facts.in_batch = false;
     write_requests(run_, pack_);
     if (validation_due(run_, plan_, b, last)) validate_in_fit(run_, pack_, source_);
     if (!facts.accumulating) ++progress.logged_steps;
@@ -151,10 +153,14 @@ class TrainEpoch {
     if constexpr (R::automatic) {
       auto& progress = run_.progress;
       long const position = seen - progress.window_start;
-      long const divisor = plan_.batches ? std::min<long>(run_.window, *plan_.batches - progress.window_start) : run_.window;
-      flush_window(run_, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(position));
-      progress.window_start = seen;
+      long const divisor = plan_.batches ? std::min<long>(length_, *plan_.batches - progress.window_start) : length_;
       run_.facts.accumulating = false;
+      run_.facts.in_batch = true;
+      flush_window(run_, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(position));
+      run_.train_board.fold();
+      progress.window_start = seen;
+      report_step(run_, pack_);
+      run_.facts.in_batch = false;
     }
   }
 
@@ -174,6 +180,7 @@ class TrainEpoch {
   Source& source_;
   EpochPlan const& plan_;
   Ctx ctx_;
+  int length_ = 1;  ///< of the window at hand; ctx.accumulate speaks of the next
 };
 
 }  // namespace fulgurite::loop

@@ -15,7 +15,7 @@ namespace libtorch {
 template <class Model, class State>
 void save(std::filesystem::path const& path, Model& model, State&& state) {
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   state(saver);
   write_safetensors(path, {{"format", "pt"}, {"fulgurite", to_text(tree)}}, [&](auto&& f) { each_weight(model, f); });
 }

@@ -34,7 +34,7 @@ class SingleDevice {
   /// Moves the model, and converts it to the precision's type. Error, before anything is touched, where the device is not there.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
-    check<Precision>();
+    check();
     libtorch::relocate(model, device_, libtorch::scalar_type(Precision::parameters));
   }
 
@@ -45,6 +45,8 @@ class SingleDevice {
   }
 
   at::Device device() const { return device_; }
+  /// What rules about GPUs ask where only the machine can tell.
+  bool is_on_gpu() const { return device_.is_cuda(); }
 
   /// On the CPU the batch itself: no copy, no reference count. For a GPU a copy of its handles with the tensors moved.
   template <class B>
@@ -87,7 +89,6 @@ class SingleDevice {
     else return torch::cuda::is_available() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   }
 
-  template <class Precision>
   void check() const {
     if constexpr (on_gpu == Known::yes) {
       auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
@@ -97,10 +98,6 @@ class SingleDevice {
       if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
         throw Error("fulgurite.strategy.cuda_index", wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
                                                          ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
-    }
-    if constexpr (on_gpu != Known::yes && Precision::scales_loss) {
-      if (device_.is_cpu())
-        throw Error("fulgurite.policy.fp16_needs_gpu", "Fp16Mixed scales the loss, which needs a GPU, and SingleDevice{automatic} found none: use Bf16Mixed");
     }
   }
 
