@@ -10,7 +10,7 @@ struct Counter {
 
 int main() {
   fulgurite::ArchiveNode tree;
-  fulgurite::Saver saver(tree);
+  fulgurite::StateSaver saver(tree);
   Counter counter;
   saver.child("counter", counter);
 }

@@ -3,7 +3,7 @@
 
 int main() {
   fulgurite::ArchiveNode tree;
-  fulgurite::Saver saver(tree);
+  fulgurite::StateSaver saver(tree);
 #ifdef LEGAL
   int value = 1;
 #else

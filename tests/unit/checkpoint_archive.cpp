@@ -83,11 +83,11 @@ TEST_CASE("doubles keep every bit") {
                              std::bit_cast<double>(0x7ff0000000000001ULL), std::bit_cast<double>(0xfff8000000001234ULL)};
   for (int i = 0; i != 2000; ++i) values.push_back(std::bit_cast<double>(random()));
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   saver("values", values);
   auto const back = from_text(to_text(tree));
   std::vector<double> read;
-  Loader loader(back);
+  StateLoader loader(back);
   loader("values", read);
   REQUIRE(read.size() == values.size());
   std::size_t same = 0;
@@ -98,13 +98,13 @@ TEST_CASE("doubles keep every bit") {
 TEST_CASE("a wrong entry is an error with its full name") {
   Everything from, to;
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   saver.child("callbacks", [&](auto& a) { a.child("EarlyStopping", from); });
   auto const loading = [&](auto&& spoil) {
     auto text = to_text(tree);
     spoil(text);
     auto const spoilt = from_text(text);
-    Loader loader(spoilt);
+    StateLoader loader(spoilt);
     return error_of([&] { loader.child("callbacks", [&](auto& a) { a.child("EarlyStopping", to); }); });
   };
   auto const replace = [](std::string what, std::string by) {
@@ -126,7 +126,7 @@ TEST_CASE("a wrong entry is an error with its full name") {
 
 TEST_CASE("names are used once, and never start with a dollar") {
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   int n = 1;
   saver("n", n);
   CHECK(error_of([&] { saver("n", n); }) == "[fulgurite.checkpoint.state_name] 'n' is saved twice: give each value its own name");
@@ -135,11 +135,11 @@ TEST_CASE("names are used once, and never start with a dollar") {
 
 TEST_CASE("what needs no state leaves no trace") {
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   Keyless keyless;
   saver.child("keyless", keyless);
   CHECK(to_text(tree) == "{}");
-  Loader loader(tree);
+  StateLoader loader(tree);
   loader.child("keyless", keyless);
 }
 

@@ -230,7 +230,7 @@ TEST_CASE("a run's state travels in the metadata") {
   step = 0;
   best = 1;
   auto const state = run_state(file);
-  Loader loader(state);
+  StateLoader loader(state);
   loader("step", step)("best", best);
   CHECK(step == 7);
   CHECK(std::signbit(best));

@@ -107,8 +107,8 @@ class ModelCheckpoint {
     }
     if (!by_step && !by_time) return;
     if constexpr (watches) {
-      // A value of an earlier validation is stale where the next one is about to run.
-      bool const validation_follows = ctx.is_last_batch() && !at_train_epoch_end(ctx);
+      // The value of an earlier validation is stale where the next one is about to run.
+      bool const validation_follows = ctx.is_last_batch() && (ctx.validating_each_epoch_end() || !at_train_epoch_end(ctx));
       if (ctx.has_validation() && (validation_follows || !ctx.value(monitor_))) {
         deferred_ = true;
         return;
@@ -129,6 +129,7 @@ class ModelCheckpoint {
   }
 
   void on_train_end(auto& ctx) {
+    if (std::exchange(deferred_, false) && !skips(ctx)) save(ctx);  // the validation it waited for did not come
     if (options_.save_last && ctx.global_step() != 0 && last_written_ != ctx.global_step()) {
       auto const path = last_file(ctx);
       ctx.request_checkpoint({path, {}, {}});

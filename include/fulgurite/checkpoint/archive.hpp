@@ -40,30 +40,30 @@ template <class V>
 inline constexpr bool archivable = false;
 }  // namespace archive
 
-/// Takes the state of objects into a tree:  ArchiveNode tree;  Saver saver(tree);  saver.child("early", early_stopping);
+/// Takes the state of objects into a tree:  ArchiveNode tree;  StateSaver saver(tree);  saver.child("early", early_stopping);
 /// Values: bool, integers, enumerations, float, double, std::string, path, durations (their count), whatever has `state`, and
 /// std::optional, std::vector and std::array of those. A name used twice, or starting with '$', is an Error.
-class Saver {
+class StateSaver {
  public:
   static constexpr bool loading = false;
 
-  explicit Saver(ArchiveNode& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {
+  explicit StateSaver(ArchiveNode& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {
     if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
   }
 
   template <class T>
-  Saver& operator()(std::string_view name, T&& value) {
+  StateSaver& operator()(std::string_view name, T&& value) {
     put(entry(name), value, full(name));
     return *this;
   }
   /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
   template <class T>
-  Saver& child(std::string_view key, T&& object) {
+  StateSaver& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
-    if constexpr (std::invocable<T&, Saver&>) {
-      Saver inner(entry(key), full(key));
+    if constexpr (std::invocable<T&, StateSaver&>) {
+      StateSaver inner(entry(key), full(key));
       object(inner);
-    } else if constexpr (Stateful<Plain, Saver>) {
+    } else if constexpr (Stateful<Plain, StateSaver>) {
       put(entry(key), object, full(key));
     } else {
       constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
@@ -106,8 +106,8 @@ class Saver {
         else put(list.emplace_back(), value[i], at);
       }
       node.value = std::move(list);
-    } else if constexpr (Stateful<V, Saver>) {
-      Saver inner(node, path);
+    } else if constexpr (Stateful<V, StateSaver>) {
+      StateSaver inner(node, path);
       const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
     } else {
       static_assert(archive::archivable<V>, "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
@@ -124,27 +124,27 @@ class Saver {
 
 /// Gives the state back. A missing, mistyped or out-of-range entry is an Error [fulgurite.checkpoint.state_entry] with its full
 /// name ("callbacks.EarlyStopping.best"); the object keeps what it had in that entry.
-class Loader {
+class StateLoader {
  public:
   static constexpr bool loading = true;
 
-  explicit Loader(ArchiveNode const& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {}
-  explicit Loader(ArchiveNode&&, std::string = {}) = delete;  // the tree must outlive the loader
+  explicit StateLoader(ArchiveNode const& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {}
+  explicit StateLoader(ArchiveNode&&, std::string = {}) = delete;  // the tree must outlive the loader
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
 
   template <class T>
-  Loader& operator()(std::string_view name, T&& value) {
+  StateLoader& operator()(std::string_view name, T&& value) {
     get(entry(name), value, full(name));
     return *this;
   }
   template <class T>
-  Loader& child(std::string_view key, T&& object) {
+  StateLoader& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
-    if constexpr (std::invocable<T&, Loader&>) {
-      Loader inner(entry(key), full(key));
+    if constexpr (std::invocable<T&, StateLoader&>) {
+      StateLoader inner(entry(key), full(key));
       object(inner);
-    } else if constexpr (Stateful<Plain, Loader>) {
+    } else if constexpr (Stateful<Plain, StateLoader>) {
       get(entry(key), object, full(key));
     } else {
       constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
@@ -205,9 +205,9 @@ class Loader {
         if constexpr (std::is_same_v<V, std::vector<bool>>) value[i] = as<bool>(list[i], at, "true or false");
         else get(list[i], value[i], at);
       }
-    } else if constexpr (Stateful<V, Loader>) {
+    } else if constexpr (Stateful<V, StateLoader>) {
       as<ArchiveNode::Object>(node, path, "an object");
-      Loader inner(node, path);
+      StateLoader inner(node, path);
       value.state(inner);
     } else {
       static_assert(archive::archivable<V>, "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
@@ -222,14 +222,14 @@ class Loader {
 template <class T>
 std::string state_text(T& object) {
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   object.state(saver);
   return to_text(tree);
 }
 template <class T>
 void load_state_text(T& object, std::string_view text, std::string source = "saved state") {
   auto const tree = from_text(text, std::move(source));
-  Loader loader(tree);
+  StateLoader loader(tree);
   object.state(loader);
 }
 

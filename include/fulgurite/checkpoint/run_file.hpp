@@ -18,14 +18,14 @@ inline constexpr char const* run_state_key = "fulgurite";
 template <class EachWeight, class Fold>
 void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold, Metadata metadata = {}) {
   ArchiveNode tree;
-  Saver saver(tree);
+  StateSaver saver(tree);
   fold(saver);
   metadata[run_state_key] = to_text(tree);
   metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
   write_safetensors(path, metadata, each_weight);
 }
 
-/// The state in a file, for a Loader; an Error [fulgurite.checkpoint.no_run_state] when it holds weights alone.
+/// The state in a file, for a StateLoader; an Error [fulgurite.checkpoint.no_run_state] when it holds weights alone.
 inline ArchiveNode run_state(SafetensorsFile const& file) {
   auto const found = file.metadata().find(run_state_key);
   if (found == file.metadata().end())

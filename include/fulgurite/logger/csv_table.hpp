@@ -32,7 +32,13 @@ class CsvTable {
   explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
     std::ifstream in(path_);
     if (std::string header; in && std::getline(in, header)) columns_ = split(header);
-    if (!columns_.empty()) open();
+    if (columns_.empty()) return;
+    open();
+    // A row that a power cut left unfinished is ended, so that the next one stands for itself.
+    char last = '\n';
+    in.clear();
+    in.seekg(-1, std::ios::end).get(last);
+    if (last != '\n') append("\n");
   }
 
   void add(std::vector<Cell> const& cells) {

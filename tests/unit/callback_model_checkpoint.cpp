@@ -1,0 +1,226 @@
+#include <limits>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+
+#include "callback_run.hpp"
+
+using namespace fulgurite;
+using Names = std::vector<std::string>;
+using Kept = std::set<std::string>;
+using Options = ModelCheckpointOptions;
+
+namespace {
+std::string name(int epoch, int step) { return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors"; }
+
+/// Two batches an epoch, so epoch e ends at step 2(e + 1); returns what is left on the disk.
+Kept kept(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options, int batches = 2) {
+  Scripted model{.script = std::move(script)};
+  options.max_epochs = epochs;
+  fitted(model, options, batches, ModelCheckpoint{Scripted::vl, folder.path, how});
+  return folder.files();
+}
+Kept kept(std::vector<double> script, Options how, int epochs, TrainerOptions options = quick(1), int batches = 2) {
+  Folder const folder;
+  return kept(std::move(script), how, folder, epochs, options, batches);
+}
+Kept unwatched(Options how, int epochs, TrainerOptions options = quick(1), int batches = 2) {
+  Folder const folder;
+  Scripted model;
+  options.max_epochs = epochs;
+  fitted(model, options, batches, ModelCheckpoint{folder.path, how});
+  return folder.files();
+}
+constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
+}  // namespace
+
+static_assert(std::is_same_v<decltype(ModelCheckpoint{}), ModelCheckpoint<NoMonitor>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{"runs"}), ModelCheckpoint<NoMonitor>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{{.save_last = true}}), ModelCheckpoint<NoMonitor>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, "runs", {.mode = Mode::max}}), ModelCheckpoint<Metric<"vl">>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.mode = Mode::max}}), ModelCheckpoint<Metric<"vl">>>);
+
+TEST_CASE("checkpoint: without a metric the latest is kept") {  // C84
+  CHECK(unwatched({}, 3) == Kept{name(2, 6)});
+  CHECK(saved_files == Names{name(0, 2), name(1, 4), name(2, 6)});
+  CHECK(unwatched({.save_top_k = -1}, 3) == Kept{name(0, 2), name(1, 4), name(2, 6)});  // C86
+  CHECK(unwatched({.save_top_k = 0}, 3).empty());
+  CHECK(unwatched({.save_top_k = 0, .save_last = true}, 3) == Kept{"last.safetensors"});
+}
+
+TEST_CASE("checkpoint: the best k") {  // C85, C87, C95
+  CHECK(kept({5, 6, 4, 7}, {}, 4) == Kept{name(2, 6)});
+  CHECK(saved_files == Names{name(0, 2), name(2, 6)});
+  CHECK(kept({5, 6, 4, 7}, {.save_top_k = 2}, 4) == Kept{name(0, 2), name(2, 6)});
+  CHECK(saved_files == Names{name(0, 2), name(1, 4), name(2, 6)});
+  CHECK(kept({5, 6, 4}, {.mode = Mode::max}, 3) == Kept{name(1, 4)});
+  CHECK(kept({5, 5, 5}, {}, 3) == Kept{name(0, 2)});  // strictly better
+  CHECK(kept({nan_value, 4, 3}, {}, 3) == Kept{name(2, 6)});
+  CHECK(saved_files == Names{name(0, 2), name(1, 4), name(2, 6)});
+  CHECK(kept({nan_value, 4, 3}, {.mode = Mode::max, .save_top_k = 2}, 3) == Kept{name(1, 4), name(2, 6)});
+  CHECK(kept({4, nan_value, 5}, {}, 3) == Kept{name(0, 2)});
+}
+
+TEST_CASE("checkpoint: last follows each save, and the end") {  // C88
+  CHECK(kept({5, 6, 4}, {.save_last = true}, 3) == Kept{name(2, 6), "last.safetensors"});
+  CHECK(saved_files == Names{name(0, 2), "last.safetensors", name(2, 6), "last.safetensors"});
+  kept({4, 5, 6}, {.save_last = true}, 3);
+  CHECK(saved_files == Names{name(0, 2), "last.safetensors", "last.safetensors"});
+}
+
+TEST_CASE("checkpoint: rhythms") {  // C89, C90, C92, C93, C97
+  CHECK(unwatched({.save_top_k = -1, .every_n_epochs = 2}, 5) == Kept{name(1, 4), name(3, 8)});
+  CHECK(unwatched({.save_top_k = -1, .every_n_train_steps = 2}, 2, quick(1), 5) ==
+        Kept{name(0, 2), name(0, 4), name(1, 6), name(1, 8), name(1, 10)});
+  auto twice = quick(1);
+  twice.val_check_interval = Fraction{0.5};
+  CHECK(unwatched({.save_top_k = -1}, 2, twice, 4) == Kept{name(0, 2), name(0, 4), name(1, 6), name(1, 8)});
+  auto rarely = quick(1);
+  rarely.check_val_every_n_epoch = 2;
+  CHECK(unwatched({.save_top_k = -1}, 4, rarely) == Kept{name(1, 4), name(3, 8)});
+  CHECK(unwatched({.save_top_k = -1, .save_on_train_epoch_end = true}, 4, rarely) == Kept{name(0, 2), name(1, 4), name(2, 6), name(3, 8)});
+  auto cut = quick(1);
+  cut.max_steps = 5;
+  CHECK(unwatched({}, -1, cut, 4) == Kept{name(1, 5)});
+  CHECK(unwatched({.every_n_epochs = 0}, 3).empty());
+}
+
+TEST_CASE("checkpoint: a window of batches is one step") {  // C90
+  Folder const folder;
+  Scripted model;
+  auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                        ModelCheckpoint{folder.path, {.save_top_k = -1, .every_n_train_steps = 2}});
+  trainer.fit(model, toy::batches(6), toy::batches(1));
+  CHECK(folder.files() == Kept{name(0, 2), name(1, 4), name(1, 6)});
+}
+
+TEST_CASE("checkpoint: by time") {
+  Folder const folder;
+  Scripted model{.seconds_per_batch = 1};
+  fitted(model, quick(1), 7, ModelCheckpoint{folder.path, {.save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
+  CHECK(folder.files() == Kept{name(0, 3), name(0, 6)});
+}
+
+TEST_CASE("checkpoint: by steps on a metric that only validation knows") {
+  // Steps 2 and 4 know no value yet, so the validation after step 5 saves. Step 10 ends an epoch, and waits for its validation.
+  CHECK(kept({5, 4}, {.save_top_k = -1, .every_n_train_steps = 2}, 2, quick(1), 5) == Kept{name(0, 5), name(1, 6), name(1, 8), name(1, 10)});
+  CHECK(kept({5, 4}, {.filename = "{step}-{vl}", .every_n_train_steps = 10}, 2, quick(1), 5) == Kept{"step=10-vl=4.0.safetensors"});
+  auto twice = quick(1);
+  twice.val_check_interval = Fraction{0.5};
+  CHECK(kept({5, 4}, {.save_top_k = -1, .every_n_train_steps = 4}, 2, twice, 4) == Kept{name(0, 4), name(1, 8)});
+  CHECK(saved_files == Names{name(0, 4), name(1, 8)});
+}
+
+TEST_CASE("checkpoint: names") {  // C94
+  CHECK(kept({5}, {.filename = "{epoch:02d}-{vl:.2f}-{missing}"}, 1) == Kept{"epoch=00-vl=5.00-missing=0.safetensors"});
+  CHECK(kept({5}, {.filename = "e{epoch}_s{step}_vl{vl:.1f}", .auto_insert_metric_name = false, .extension = ".ckpt"}, 1) == Kept{"e0_s2_vl5.0.ckpt"});
+  CHECK(kept({5}, {.filename = "{vl}-{vl:.3e}-{vl:g}"}, 1) == Kept{"vl=5.0-vl=5.000e+00-vl=5.safetensors"});
+  CHECK(kept({5}, {.filename = "{val/acc:.2f}"}, 1) == Kept{"val/acc=0.25.safetensors"});  // a folder
+  CHECK(kept({5}, {.filename = "plain"}, 1) == Kept{"plain.safetensors"});
+  for (char const* wrong : {"{", "}", "{epoch", "{}", "{{epoch}}", "{vl:x}", "{vl:.f}", "{vl:.2d}", "{vl:2.2.2}", "{undeclared}", "{vl:d}"}) {
+    INFO(wrong);
+    saved_files.clear();
+    CHECK(error_of([&] { kept({5}, {.filename = wrong}, 1); }).starts_with("[fulgurite.callback.checkpoint_name] "));
+    CHECK(saved_files.empty());
+  }
+}
+
+TEST_CASE("checkpoint: files of somebody else are not overwritten") {  // C96
+  Folder const folder;
+  Options const how{.filename = "x", .save_last = true};
+  kept({5, 4}, how, folder, 2, quick(1));
+  CHECK(folder.files() == Kept{"x.safetensors", "last.safetensors"});
+  CHECK(kept({5, 4}, how, folder, 2, quick(1)) == Kept{"x.safetensors", "last.safetensors", "x-v1.safetensors", "last-v1.safetensors"});
+  CHECK(kept({5, 4}, {.filename = "x", .enable_version_counter = false}, folder, 2, quick(1)).size() == 4);
+  // Several files of one name are slots of their own.
+  CHECK(kept({5, 4, 3}, {.filename = "y", .save_top_k = 2}, 3) == Kept{"y.safetensors", "y-v1.safetensors"});
+}
+
+TEST_CASE("checkpoint: what it tells") {
+  Folder const folder;
+  Scripted model{.script = {5, 3, 4}};
+  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}},
+                        EarlyStopping{Scripted::vl});
+  auto const& checkpoint = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
+  CHECK(checkpoint.best_model_path() == folder / name(1, 4));
+  CHECK(checkpoint.best_model_score() == 3.0);
+  CHECK(checkpoint.current_score() == 4.0);
+  CHECK(checkpoint.best_k_models().size() == 2);
+  auto const& outcome = trainer.outcome();
+  CHECK(outcome.best_metric == "vl");
+  CHECK(outcome.best_value == 3.0);
+  CHECK(outcome.best_epoch == 1);
+  CHECK(outcome.best_file == folder / name(1, 4));
+  CHECK(outcome.last_file == folder / name(2, 6));
+}
+
+TEST_CASE("checkpoint: where files go without a folder") {
+  Folder const folder;
+  Scripted model;
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  fitted(model, options, 2, ModelCheckpoint{});
+  CHECK(folder.files() == Kept{"checkpoints/" + name(0, 2)});
+}
+
+TEST_CASE("checkpoint: not in the sanity check, not outside of fit, not at step 0") {
+  auto options = quick(1);
+  options.num_sanity_val_steps = 1;
+  options.val_check_interval = 1;
+  Folder const folder;
+  Scripted model;
+  auto trainer = fitted(model, options, 2, ModelCheckpoint{folder.path, {.save_top_k = -1}});
+  CHECK(saved_files == Names{name(0, 1), name(0, 2)});
+  trainer.validate(model, toy::batches(1));
+  CHECK(saved_files.size() == 2);
+}
+
+TEST_CASE("checkpoint: an exception leaves one where that was asked for") {  // C99
+  for (bool const asked : {true, false}) {
+    Folder const folder;
+    Scripted model{.fails_at = 3};
+    CHECK(error_of([&] { fitted(model, quick(1), 9, ModelCheckpoint{folder.path, {.save_on_exception = asked}}); }).starts_with("[fulgurite.test.step]"));
+    CHECK(folder.files() == (asked ? Kept{name(0, 3)} : Kept{}));
+  }
+}
+
+TEST_CASE("checkpoint: a metric nobody logs") {
+  Folder const folder;
+  Scripted model;
+  auto const said = error_of([&] { fitted(model, quick(2), 2, ModelCheckpoint{Scripted::missing, folder.path}); });
+  CHECK(said == "[fulgurite.callback.checkpoint_metric] ModelCheckpoint watches 'missing', which nobody has logged by step 2: log it, or watch another metric");
+}
+
+TEST_CASE("checkpoint: options that make no sense") {
+  for (Options const& wrong : {Options{.save_top_k = -2}, Options{.every_n_train_steps = -1}, Options{.every_n_epochs = -1},
+                               Options{.train_time_interval = std::chrono::seconds(-1)}, Options{.every_n_train_steps = 2, .every_n_epochs = 1},
+                               Options{.every_n_epochs = 1, .train_time_interval = std::chrono::seconds(1)}})
+    CHECK(error_of([&] { ModelCheckpoint{Scripted::vl, "x", wrong}; }).starts_with("[fulgurite.callback.checkpoint_options]"));
+  CHECK(error_of([] { ModelCheckpoint{"x", {.save_top_k = 2}}; }).find("needs a metric to rank by") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: its state comes back; another folder keeps the best path alone") {
+  Folder const folder;
+  Scripted model{.script = {5, 3, 4}};
+  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}});
+  auto& one = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
+  ModelCheckpoint same{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}};
+  load_state_text(same, state_text(one));
+  CHECK(state_text(same) == state_text(one));
+  ModelCheckpoint moved{Scripted::vl, folder / "elsewhere", {.save_top_k = 2, .save_last = true}};
+  load_state_text(moved, state_text(one));
+  CHECK(moved.best_model_path() == one.best_model_path());
+  CHECK(moved.best_k_models().empty());
+  CHECK(moved.last_model_path().empty());
+  CHECK(one.state_key() == "ModelCheckpoint{vl, min, -, -, -}");
+}
+
+TEST_CASE("checkpoint: the file holds the state of the run and of the callbacks, itself included") {
+  Folder const folder;
+  Scripted model{.script = {5, 3}};
+  fitted(model, quick(2), 2, ModelCheckpoint{Scripted::vl, folder.path});
+  auto const text = to_text(run_state(SafetensorsFile(folder / name(1, 4))));
+  CHECK(text.find(R"("global_step":4)") != std::string::npos);
+  CHECK(text.find(R"("best_model_score":3.0)") != std::string::npos);
+  CHECK(text.find(name(1, 4)) != std::string::npos);
+}

@@ -1,0 +1,90 @@
+#pragma once
+// A run on toy tensors whose metrics follow a script, whose clock stands still until told, and whose checkpoints are real files.
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+#include "checkpoint_folder.hpp"
+#include "toy.hpp"
+
+/// What each Backend::save wrote, in order.
+inline std::vector<std::string> saved_files;
+
+struct SavingBackend : toy::Backend {
+  template <class Model, class State>
+  static void save(std::filesystem::path const& path, Model&, State&& state) {
+    fulgurite::save_run_file(path, [](auto&&) {}, state);
+    saved_files.push_back(path.filename().string());
+  }
+};
+struct SavingDevice : toy::Device {
+  using Backend = SavingBackend;
+};
+
+/// Seconds that pass only when a test says so.
+inline double fake_seconds = 0;
+inline long clock_looks = 0;
+inline fulgurite::TrainerOptions::Clock::time_point fake_now() {
+  ++clock_looks;
+  return fulgurite::TrainerOptions::Clock::time_point(
+      std::chrono::duration_cast<fulgurite::TrainerOptions::Clock::duration>(std::chrono::duration<double>(fake_seconds)));
+}
+
+/// `vl` of epoch e is script[e] (the last one goes on); NaN is logged as such, a missing value is not logged.
+struct Scripted {
+  static constexpr fulgurite::Metric<"loss"> loss{.prog_bar = true};
+  static constexpr fulgurite::Metric<"vl"> vl{.prog_bar = true};
+  static constexpr fulgurite::Metric<"missing"> missing{};
+  static constexpr fulgurite::Metric<"val/acc"> acc{};
+  using Metrics = fulgurite::MetricList<loss, vl, missing, acc>;
+
+  std::vector<double> script = {1};
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  double seconds_per_batch = 0;
+  long fails_at = -1;
+  long batches = 0;
+  int epochs = 0;
+
+  toy::Tensor training_step(double batch, auto& ctx) {
+    fake_seconds += seconds_per_batch;
+    if (batches++ == fails_at) throw fulgurite::Error("fulgurite.test.step", "a step failed");
+    ctx.log(loss, batch);
+    epochs = ctx.current_epoch() + 1;
+    return -p;
+  }
+  void validation_step(double, auto& ctx) {
+    fake_seconds += seconds_per_batch;
+    auto const at = std::min(static_cast<std::size_t>(ctx.current_epoch()), script.size() - 1);
+    ctx.log(vl, script[at]);
+    ctx.log(acc, 0.25);
+  }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+
+inline fulgurite::TrainerOptions quick(int epochs) {
+  return {.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1, .now = &fake_now};
+}
+
+/// A fit of `batches` batches an epoch with one validation batch. A trainer does not move, so this one is its own.
+template <class... Cs>
+using ScriptedTrainer = fulgurite::Trainer<Scripted, SavingDevice, fulgurite::Float32, fulgurite::Automatic, Cs...>;
+template <class... Cs>
+struct Fitted : ScriptedTrainer<Cs...> {
+  Fitted(Scripted& model, fulgurite::TrainerOptions options, int batches, Cs... callbacks)
+      : ScriptedTrainer<Cs...>(std::move(options), SavingDevice{}, fulgurite::Float32{}, fulgurite::Automatic{}, std::move(callbacks)...) {
+    saved_files.clear();
+    this->fit(model, toy::batches(batches), toy::batches(1));
+  }
+};
+template <class... Cs>
+Fitted<Cs...> fitted(Scripted& model, fulgurite::TrainerOptions options, int batches, Cs... callbacks) {
+  return Fitted<Cs...>(model, std::move(options), batches, std::move(callbacks)...);
+}

@@ -1,0 +1,70 @@
+#include <fulgurite/callback/timer.hpp>
+
+#include "callback_run.hpp"
+
+using namespace fulgurite;
+using std::chrono::duration;
+using std::chrono::seconds;
+
+namespace {
+/// One second a batch, training and validation alike; 4 training batches an epoch and one of validation.
+long steps(Timer timer, TrainerOptions options = quick(5)) {
+  Scripted model{.seconds_per_batch = 1};
+  auto const trainer = fitted(model, options, 4, std::move(timer));
+  return trainer.progress().global_step;
+}
+}  // namespace
+
+TEST_CASE("timer: stops after the step in which the time is used up") {
+  CHECK(steps(Timer{seconds(3)}) == 3);
+  CHECK(steps(Timer{seconds(5)}) == 4);  // the fifth second is the validation's
+  CHECK(steps(Timer{seconds(6)}) == 5);
+  CHECK(steps(Timer{}) == 20);
+}
+
+TEST_CASE("timer: looks after each epoch only, where that is asked") {
+  CHECK(steps(Timer{seconds(3), {.interval = Interval::epoch}}) == 4);
+  CHECK(steps(Timer{seconds(6), {.interval = Interval::epoch}}) == 8);
+}
+
+TEST_CASE("timer: no time at all, and minima that win over it") {  // C52
+  CHECK(steps(Timer{seconds(0)}) == 0);
+  auto options = quick(5);
+  options.min_epochs = 2;
+  CHECK(steps(Timer{seconds(0)}, options) == 8);
+}
+
+TEST_CASE("timer: measures each stage") {
+  Scripted model{.seconds_per_batch = 1};
+  auto trainer = fitted(model, quick(2), 4, Timer{seconds(100)});
+  auto const& timer = trainer.template callback<Timer>();
+  CHECK(timer.elapsed() == seconds(10));
+  CHECK(timer.elapsed(Timer::Stage::validate) == seconds(2));
+  CHECK(timer.elapsed(Timer::Stage::test) == seconds(0));
+  CHECK(timer.remaining() == seconds(90));
+  CHECK_FALSE(Timer{}.remaining());
+}
+
+TEST_CASE("timer: days, hours, minutes, seconds") {
+  CHECK(Timer{"01:02:03:04"}.remaining() == seconds(86400 + 7200 + 180 + 4));
+  CHECK(Timer{"100:00:00:00"}.remaining() == seconds(8640000));
+  for (char const* wrong : {"", "1h", "00:00:01", "00:24:00:00", "00:00:60:00", "00:00:00:60", "00:00:00:00:00", "00:00:00:-1", "00:00:00:1x", "a:0:0:0"}) {
+    INFO(wrong);
+    CHECK(error_of([&] { Timer{std::string_view(wrong)}; }).starts_with("[fulgurite.callback.timer_duration]"));
+  }
+  CHECK(error_of([] { Timer{seconds(-1)}; }).starts_with("[fulgurite.callback.timer_duration]"));
+}
+
+TEST_CASE("timer: a resumed one goes on where it was, a spent one stops at once") {
+  Scripted model{.seconds_per_batch = 1};
+  auto trainer = fitted(model, quick(1), 4, Timer{seconds(7)});
+  auto const text = state_text(trainer.template callback<Timer>());
+  Timer resumed{seconds(7)};
+  load_state_text(resumed, text);
+  CHECK(state_text(resumed) == text);
+  CHECK(resumed.remaining() == seconds(2));
+  CHECK(steps(std::move(resumed)) == 2);
+  Timer spent{seconds(5)};
+  load_state_text(spent, text);
+  CHECK(steps(std::move(spent)) == 0);
+}

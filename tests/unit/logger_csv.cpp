@@ -1,0 +1,245 @@
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <thread>
+
+#include <fulgurite/logger/csv_logger.hpp>
+
+#include "callback_run.hpp"
+
+using namespace fulgurite;
+using logger::CsvTable;
+
+namespace {
+void log(CSVLogger& to, long step, std::vector<Scalar> const& row) { to.log_metrics(row, step); }
+
+/// What a logger knows of a run in `setup`.
+struct Ctx {
+  TrainerOptions given{};
+  Outcome told{};
+  std::filesystem::path dir{};
+  int number = 0;
+  int rank() const { return number; }
+  TrainerOptions const& options() const { return given; }
+  Outcome& outcome() { return told; }
+  void set_log_dir(std::filesystem::path const& to) { dir = to; }
+};
+}  // namespace
+
+TEST_CASE("csv: columns grow, and no row is lost by it") {
+  Folder const folder;
+  CsvTable table(folder / "m.csv");
+  table.add({{"step", 0, true}, {"b", 0.1}});
+  CHECK(content(folder / "m.csv") == "b,step\n0.1,0\n");
+  table.add({{"step", 1, true}});
+  table.add({{"step", 2, true}, {"a", NAN}, {"c", -INFINITY}});
+  CHECK(content(folder / "m.csv") == "a,b,c,step\n,0.1,,0\n,,,1\nnan,,-inf,2\n");
+  table.add({{"b", 1e-300}, {"step", 3, true}});
+  CHECK(content(folder / "m.csv") == "a,b,c,step\n,0.1,,0\n,,,1\nnan,,-inf,2\n,1e-300,,3\n");
+  CHECK(folder.files().size() == 1);
+}
+
+TEST_CASE("csv: a name with a comma, a quote; a table that is there is continued") {
+  Folder const folder;
+  {
+    CsvTable table(folder / "m.csv");
+    table.add({{"a,b", 1}, {"say \"x\"", 2}});
+  }
+  CsvTable table(folder / "m.csv");
+  CHECK(table.columns() == std::vector<std::string>{"a,b", "say \"x\""});
+  table.add({{"say \"x\"", 3}});
+  table.add({{"z", 4}});
+  CHECK(content(folder / "m.csv") == "\"a,b\",\"say \"\"x\"\"\",z\n1,2,\n,3,\n,,4\n");
+}
+
+TEST_CASE("csv: a row that was cut off does not swallow the next one") {
+  Folder const folder;
+  put(folder / "m.csv", "a,step\n1,0\n2");
+  CsvTable table(folder / "m.csv");
+  table.add({{"a", 3}, {"step", 2, true}});
+  CHECK(content(folder / "m.csv") == "a,step\n1,0\n2\n3,2\n");
+}
+
+TEST_CASE("csv: every value reads back as it was") {
+  Folder const folder;
+  CsvTable table(folder / "m.csv");
+  double const value = 0.1 + 0.2;
+  table.add({{"a", value}});
+  auto const text = content(folder / "m.csv");
+  CHECK(std::stod(text.substr(2)) == value);
+}
+
+TEST_CASE("csv: no row is lost when the process is killed") {
+  Folder const folder;
+  int go[2];
+  REQUIRE(::pipe(go) == 0);
+  auto const child = ::fork();
+  if (child == 0) {
+    CSVLogger logger(folder.path);
+    Ctx ctx;
+    logger.setup(ctx);
+    for (long step = 0; step != 1000; ++step) {
+      if (step == 500) log(logger, step, {{"late", 1}, {"loss", 0.5}});  // a column more
+      else log(logger, step, {{"loss", 0.5}});
+    }
+    // Nothing is flushed, closed or destroyed from here on.
+    if (::write(go[1], "x", 1) == 1) ::kill(::getpid(), SIGKILL);
+    ::_exit(1);
+  }
+  char byte = 0;
+  CHECK(::read(go[0], &byte, 1) == 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFSIGNALED(status));
+  ::close(go[0]);
+  ::close(go[1]);
+  auto const text = content(folder / "lightning_logs/version_0/metrics.csv");
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1001);
+  CHECK(text.starts_with("late,loss,step\n,0.5,0\n"));
+  CHECK(text.ends_with(",0.5,999\n"));
+  CHECK(text.find("\n1,0.5,500\n") != std::string::npos);
+}
+
+TEST_CASE("csv: killed at any moment, every row that was acknowledged is there") {
+  Folder const folder;
+  for (int round = 0; round != 8; ++round) {
+    auto const path = folder / ("m" + std::to_string(round));
+    int said[2];
+    REQUIRE(::pipe(said) == 0);
+    auto const child = ::fork();
+    if (child == 0) {
+      CsvTable table(path);
+      for (int i = 0;; ++i) {
+        auto const name = "c" + std::to_string(i % 40);  // the file is rewritten over and over
+        table.add({{name, 1}, {"step", static_cast<double>(i), true}});
+        if (::write(said[1], "x", 1) != 1) ::_exit(1);
+      }
+    }
+    ::close(said[1]);
+    std::string acknowledged;
+    char buffer[64];
+    while (acknowledged.size() < static_cast<std::size_t>(5 + 7 * round))
+      if (auto const n = ::read(said[0], buffer, sizeof buffer); n > 0) acknowledged.append(buffer, static_cast<std::size_t>(n));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    while (auto const n = ::read(said[0], buffer, sizeof buffer)) acknowledged.append(buffer, static_cast<std::size_t>(n));
+    ::close(said[0]);
+    auto const text = content(path);
+    auto const rows = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) - 1;
+    CHECK(rows >= acknowledged.size());
+    CHECK(rows <= acknowledged.size() + 1);
+    CHECK(text.ends_with('\n'));
+  }
+}
+
+TEST_CASE("csv: a full disk is an error, and leaves whole rows") {
+  Folder const folder;
+  auto const path = folder / "m.csv";
+  auto const child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    rlimit const limit{100, 100};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    CsvTable table(path);
+    bool const thrown = error_of([&] {
+                          for (int i = 0; i != 100; ++i) table.add({{"a", 0.125}, {"step", static_cast<double>(i), true}});
+                        }).starts_with("[fulgurite.file.write] cannot append a row to " + path.string() + ": File too large (errno 27)");
+    ::_exit(thrown ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+  auto const text = content(path);
+  CHECK(text.size() > 80);
+  CHECK(text.ends_with('\n'));
+}
+
+TEST_CASE("csv: a version of its own for each run") {
+  Folder const folder;
+  Ctx first, second, third;
+  first.given.default_root_dir = folder.path;
+  CSVLogger a, b(folder.path), c(folder.path, {.name = "mlp"});
+  a.setup(first);
+  b.setup(second);
+  c.setup(third);
+  CHECK(a.log_dir() == folder / "lightning_logs/version_0");
+  CHECK(b.log_dir() == folder / "lightning_logs/version_1");
+  CHECK(c.log_dir() == folder / "mlp/version_0");
+  CHECK(first.dir == a.log_dir());
+  CHECK(first.told.metrics_file == a.log_dir() / "metrics.csv");
+  a.setup(first);  // the same logger, a second fit
+  CHECK(a.log_dir() == folder / "lightning_logs/version_0");
+  std::filesystem::create_directories(folder / "lightning_logs/version_7");
+  std::filesystem::create_directories(folder / "lightning_logs/version_x");
+  CSVLogger d(folder.path);
+  d.setup(second);
+  CHECK(d.log_dir() == folder / "lightning_logs/version_8");
+}
+
+TEST_CASE("csv: runs that start at once get folders of their own") {
+  Folder const folder;
+  std::vector<std::filesystem::path> made(16);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& path : made) threads.emplace_back([&] { path = logger::new_version(folder.path); });
+  }
+  CHECK(std::set(made.begin(), made.end()).size() == 16);
+}
+
+TEST_CASE("csv: a version that is given is continued") {
+  Folder const folder;
+  Ctx ctx;
+  for (long step : {0, 1}) {
+    CSVLogger logger(folder.path, {.version = 3});
+    logger.setup(ctx);
+    log(logger, step, {{"loss", 0.5}});
+  }
+  CHECK(content(folder / "lightning_logs/version_3/metrics.csv") == "loss,step\n0.5,0\n0.5,1\n");
+}
+
+TEST_CASE("csv: prefix, epoch, a metric called step") {
+  Folder const folder;
+  Ctx ctx;
+  CSVLogger logger(folder.path, {.prefix = "a"});
+  logger.setup(ctx);
+  log(logger, 4, {{"loss", 0.5}, {"epoch", 2}});
+  log(logger, 5, {{"step", 2.5}});
+  CHECK(content(logger.log_dir() / "metrics.csv") == "a-loss,epoch,step\n0.5,2,4\n,,2.5\n");
+}
+
+TEST_CASE("csv: only rank 0 writes") {
+  Folder const folder;
+  Ctx ctx;
+  ctx.number = 1;
+  CSVLogger logger(folder.path);
+  logger.setup(ctx);
+  log(logger, 0, {{"loss", 1}});
+  CHECK(folder.files().empty());
+  CHECK(ctx.dir.empty());
+}
+
+TEST_CASE("csv: hyper-parameters as YAML") {
+  Folder const folder;
+  Ctx ctx;
+  CSVLogger logger(folder.path);
+  logger.setup(ctx);
+  CHECK(content(logger.log_dir() / "hparams.yaml") == "{}\n");
+  std::vector<Hyperparameter> const parameters{{"lr", 1e-5},           {"layers", std::int64_t{4}}, {"amsgrad", true}, {"optimizer", "adam: \"w\""},
+                                               {"whole", 2.0},         {"nan", NAN},                {"inf", -INFINITY}, {"tiny", 1.5e-10}};
+  logger.log_hyperparams(parameters);
+  CHECK(content(logger.log_dir() / "hparams.yaml") ==
+        "\"lr\": 1.0e-05\n\"layers\": 4\n\"amsgrad\": true\n\"optimizer\": \"adam: \\\"w\\\"\"\n\"whole\": 2.0\n\"nan\": .nan\n\"inf\": -.inf\n\"tiny\": 1.5e-10\n");
+}
+
+TEST_CASE("csv: a fit writes its rows") {
+  Folder const folder;
+  Scripted model{.script = {5, 4}};
+  auto options = quick(2);
+  options.default_root_dir = folder.path;
+  options.log_every_n_steps = 2;
+  auto trainer = fitted(model, options, 4, CSVLogger{});
+  CHECK(content(folder / "lightning_logs/version_0/metrics.csv") ==
+        "epoch,loss,step,val/acc,vl\n0,1,1,,\n0,3,3,,\n0,,3,0.25,5\n1,1,5,,\n1,3,7,,\n1,,7,0.25,4\n");
+  CHECK(trainer.outcome().metrics_file == folder / "lightning_logs/version_0/metrics.csv");
+}
