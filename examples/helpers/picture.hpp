@@ -26,7 +26,7 @@ struct Picture {
 
 /// Lays images of `rows` x `columns` out in a grid, `across` in a line, a grey pixel between them. Floats are taken from [low, high]
 /// (clamped): [0, 1] for a sigmoid or data as loaded, [-1, 1] for a tanh. With LibTorch:
-/// `grid({t.const_data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)` for a contiguous CPU tensor.
+/// `grid({t.data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)` for a contiguous CPU tensor.
 inline Picture grid(std::span<float const> images, std::size_t rows, std::size_t columns, std::size_t across, float low = 0, float high = 1) {
   std::size_t const count = images.size() / (rows * columns);
   across = std::max<std::size_t>(1, std::min(across, count));

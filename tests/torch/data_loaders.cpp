@@ -1,0 +1,257 @@
+// Loaders on LibTorch: batches gathered into memory that is used again, torch::data's loaders, workers that stack tensors.
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <ranges>
+#include <stdexcept>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/torch/stack.hpp>
+#include <fulgurite/torch/tensor_loader.hpp>
+#include <fulgurite/torch/torch_loader.hpp>
+
+#include "../unit/data_testing.hpp"
+
+using namespace fulgurite::data;
+using data_test::refusal;
+
+namespace {
+
+torch::Tensor rows(std::int64_t count) { return torch::arange(count, torch::kFloat).unsqueeze(1).expand({count, 3}).contiguous(); }
+TensorLoader<> loader_of(std::int64_t count, TensorLoaderOptions options) { return {rows(count), torch::arange(count), options}; }
+
+std::vector<std::vector<std::int64_t>> targets(auto& loader) {
+  std::vector<std::vector<std::int64_t>> all;
+  for (auto& batch : loader) {
+    auto const* first = batch.target.template data_ptr<std::int64_t>();
+    all.emplace_back(first, first + batch.target.numel());
+    REQUIRE(batch.data.equal(batch.target.to(torch::kFloat).unsqueeze(1).expand({batch.target.numel(), 3})));  // rows stay together
+  }
+  return all;
+}
+
+using Lists = std::vector<std::vector<std::int64_t>>;
+static_assert(std::ranges::input_range<TensorLoader<>&> && std::ranges::sized_range<TensorLoader<>&>);
+
+struct Numbers : torch::data::datasets::Dataset<Numbers> {
+  std::size_t count, fails_at = 1000;
+  explicit Numbers(std::size_t n, std::size_t fails = 1000) : count(n), fails_at(fails) {}
+  torch::data::Example<> get(std::size_t i) override {
+    if (i == fails_at) throw std::runtime_error("the disk says no");
+    return {torch::full({2}, static_cast<double>(i)), torch::tensor(static_cast<std::int64_t>(i))};
+  }
+  std::optional<std::size_t> size() const override { return count; }
+};
+
+auto torch_loader(std::size_t workers, std::size_t fails_at = 1000) {
+  return torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(Numbers(20, fails_at).map(torch::data::transforms::Stack<>()),
+                                                                                 torch::data::DataLoaderOptions(3).workers(workers));
+}
+
+}  // namespace
+
+TEST_CASE("a tensor loader gathers rows, in order or shuffled as any sampler") {
+  auto loader = loader_of(7, {.batch_size = 3});
+  CHECK(loader.size() == 3);
+  CHECK(targets(loader) == Lists{{0, 1, 2}, {3, 4, 5}, {6}});
+  auto dropping = loader_of(7, {.batch_size = 3, .drop_last = true});
+  CHECK(targets(dropping) == Lists{{0, 1, 2}, {3, 4, 5}});
+
+  auto shuffled = loader_of(10, {.batch_size = 10, .shuffle = true, .seed = 42});
+  shuffled.set_epoch(5);
+  CHECK(targets(shuffled) == Lists{{0, 5, 3, 9, 2, 8, 7, 6, 1, 4}});  // the order that tests/unit/data_sampler.cpp pins
+  CHECK(targets(shuffled) != targets(shuffled));
+
+  TensorLoader chosen{rows(10), torch::arange(10), Subset{std::vector<std::size_t>{8, 2}}, {.batch_size = 5}};
+  CHECK(targets(chosen) == Lists{{8, 2}});
+  auto empty = loader_of(0, {.batch_size = 3});
+  CHECK(targets(empty).empty());
+}
+
+TEST_CASE("shuffling draws nothing from LibTorch's generator") {
+  torch::manual_seed(1);
+  auto const expected = torch::rand(3);
+  torch::manual_seed(1);
+  auto loader = loader_of(50, {.batch_size = 3, .shuffle = true});
+  targets(loader);
+  CHECK(torch::rand(3).equal(expected));
+}
+
+TEST_CASE("a batch stays until the second increment, and its memory is then used again") {
+  auto loader = loader_of(10, {.batch_size = 2});
+  auto at = loader.begin();
+  void const* const memory = (*at).data.const_data_ptr();
+  auto const& first = *at;
+  ++at;
+  CHECK(first.data[1][0].item<float>() == 1);
+  CHECK((*at).data.const_data_ptr() != memory);
+  ++at;
+  CHECK((*at).data.const_data_ptr() == memory);
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (auto& batch : loader) CHECK(batch.target.numel() == 2);
+  CHECK((*loader.begin()).data.is_contiguous());
+}
+
+TEST_CASE("memory that somebody still holds is left alone") {
+  auto loader = loader_of(12, {.batch_size = 2});
+  std::vector<torch::Tensor> kept, views;
+  std::vector<torch::Tensor> losses;
+  auto const weight = torch::ones({3}, torch::requires_grad());
+  for (auto& batch : loader) {
+    kept.push_back(batch.data);
+    views.push_back(batch.target.slice(0, 1));
+    losses.push_back((batch.data * weight).sum());  // the graph needs the data
+  }
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(kept[i][0][0].item<float>() == static_cast<float>(2 * i));
+    CHECK(views[i].item<std::int64_t>() == static_cast<std::int64_t>(2 * i + 1));
+  }
+  kept.clear();
+  for (auto& loss : losses) loss.backward();
+  CHECK(weight.grad()[0].item<float>() == 66);
+}
+
+TEST_CASE("what is done to a batch does not stick: writing, gradients, inference mode") {
+  auto const data = rows(4);
+  TensorLoader loader{data, torch::arange(4), {.batch_size = 2}};
+  {
+    c10::InferenceMode const inference;
+    for (auto& batch : loader) CHECK_FALSE(batch.data.is_inference());
+  }
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (auto& batch : loader) {
+      CHECK_FALSE(batch.data.requires_grad());
+      batch.data.requires_grad_();
+      batch.data.square().sum().backward();
+      torch::NoGradGuard const no_grad;
+      batch.data.mul_(100);
+    }
+  CHECK(data.equal(rows(4)));
+}
+
+TEST_CASE("a transform changes whole batches, with random numbers of the batch alone") {
+  auto const noisy = [](Batch batch, Random& random) {
+    batch.data.add_(random.uniform());
+    return batch;
+  };
+  TensorLoader loader{rows(8), torch::arange(8), {.batch_size = 2, .seed = 3}, noisy};
+  auto const first_values = [&] {
+    std::vector<float> values;
+    for (auto& batch : loader) values.push_back(batch.data[0][0].item<float>());
+    return values;
+  };
+  loader.set_epoch(1);
+  auto const once = first_values();
+  loader.set_epoch(2);
+  CHECK(first_values() != once);
+  loader.set_epoch(1);
+  loader.resume_at(2);
+  CHECK(first_values() == std::vector<float>{once[2], once[3]});
+  TensorLoader negated{rows(4), torch::arange(4), {.batch_size = 4}, [](Batch batch) { return Batch{-batch.data, batch.target}; }};
+  CHECK((*negated.begin()).data[3][0].item<float>() == -3);
+}
+
+TEST_CASE("a saved tensor loader goes on where it stopped") {
+  auto first = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 1}), second = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 2});
+  auto const whole = targets(first);
+  first.set_epoch(0);
+  auto at = first.begin();
+  ++at;
+  data_test::load(second, data_test::saved(first));
+  CHECK(targets(second) == Lists(whole.begin() + 1, whole.end()));
+}
+
+TEST_CASE("tensors that do not belong together are refused") {
+  CHECK(refusal([] { TensorLoader{rows(3), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
+  CHECK(refusal([] { TensorLoader{torch::Tensor(), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
+  CHECK(refusal([] { TensorLoader{torch::ones({}), torch::ones({}), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
+  CHECK(refusal([] { TensorLoader{rows(3), torch::arange(3), {.batch_size = 0}}; }) == "fulgurite.data.batch_size");
+  TensorLoader wrong{rows(3), torch::arange(3), Sequential{4}, {.batch_size = 1}};
+  CHECK(refusal([&] { wrong.begin(); }) == "fulgurite.data.index");
+}
+
+TEST_CASE("workers stack samples of tensors") {
+  std::vector<torch::Tensor> tensors;
+  std::vector<Batch> examples;
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> pairs;
+  std::vector<std::tuple<torch::Tensor, torch::Tensor, torch::Tensor>> triples;
+  for (int i = 0; i < 5; ++i) {
+    auto const t = torch::full({2}, i);
+    tensors.push_back(t);
+    examples.push_back({t, torch::tensor(i)});
+    pairs.emplace_back(t, -t);
+    triples.emplace_back(t, t + 1, t + 2);
+  }
+  for (int workers : {0, 2}) {
+    LoaderOptions const options{.batch_size = 4, .workers = workers, .on_worker_start = one_thread_each()};
+    Loader plain{tensors, options, Stack{}};
+    CHECK((*plain.begin()).sizes() == torch::IntArrayRef{4, 2});
+    Loader with_target{examples, options, Stack{}};
+    CHECK((*with_target.begin()).target.equal(torch::arange(4)));
+    Loader paired{pairs, options, Stack{}};
+    CHECK((*paired.begin()).second[3][0].item<std::int64_t>() == -3);
+    Loader tripled{triples, options, Stack{}};
+    CHECK(std::get<2>(*tripled.begin())[3][1].item<std::int64_t>() == 5);
+  }
+  tensors.push_back(torch::zeros({3}));
+  Loader uneven{tensors, {.batch_size = 6, .workers = 1}, Stack{}};
+  CHECK(refusal([&] { uneven.begin(); }) == "fulgurite.data.collate");
+}
+
+TEST_CASE("one thread each leaves other threads theirs") {
+  int const before = torch::get_num_threads();
+  torch::set_num_threads(3);
+  struct Asks {
+    std::size_t size() const { return 8; }
+    int get(std::size_t) const { return torch::get_num_threads(); }
+  };
+  Loader loader{Asks{}, {.batch_size = 2, .workers = 2, .on_worker_start = one_thread_each()}};
+  for (auto& batch : loader) CHECK(batch == std::vector{1, 1});
+  CHECK(torch::get_num_threads() == 3);
+  int new_thread = 0;
+  std::thread([&] { new_thread = torch::get_num_threads(); }).join();
+  CHECK(new_thread == 3);
+  torch::set_num_threads(before);
+}
+
+TEST_CASE("a loader of torch::data may be left early, any number of times") {
+  for (std::size_t workers : {0U, 2U}) {
+    TorchLoader loader{torch_loader(workers)};
+    static_assert(!std::ranges::sized_range<decltype(loader)&>);
+    TorchLoader remade{[&] { return torch_loader(workers); }, 7};
+    static_assert(std::ranges::sized_range<decltype(remade)&>);
+    CHECK(remade.size() == 7);
+    auto const use = [](auto& some) {
+      for (int round = 0; round < 20; ++round) {
+        int seen = 0;
+        for (auto& batch : some) {
+          REQUIRE(batch.target[0].template item<std::int64_t>() == 3 * seen);
+          if (seen++ == round % 8) break;
+        }
+        CHECK(seen == std::min(round % 8 + 1, 7));
+      }
+    };
+    use(loader);
+    use(remade);
+    loader.resume_at(5);
+    CHECK((*loader.begin()).target.equal(torch::tensor({15, 16, 17})));
+  }
+}
+
+TEST_CASE("what a worker of torch::data throws arrives, and the loader can go on") {
+  for (std::size_t workers : {0U, 2U}) {
+    TorchLoader loader{torch_loader(workers, 10)};
+    for (int round = 0; round < 5; ++round) {
+      int seen = 0;
+      CHECK(refusal([&] { for ([[maybe_unused]] auto& batch : loader) ++seen; }) == "fulgurite.data.torch_loader");
+      CHECK(seen == 3);
+    }
+  }
+}

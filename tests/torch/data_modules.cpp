@@ -1,0 +1,193 @@
+// Data modules on LibTorch: MNIST from files made here, drawn digits, text.
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include <torch/torch.h>
+
+#include <fulgurite/torch/digits.hpp>
+#include <fulgurite/torch/mnist.hpp>
+#include <fulgurite/torch/text.hpp>
+
+#include "../unit/data_testing.hpp"
+
+using namespace fulgurite::data;
+using data_test::refusal;
+
+namespace {
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("fulgurite_modules_" + std::to_string(::getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+
+  void put(std::string const& name, std::string const& bytes) const { std::ofstream(path / name, std::ios::binary) << bytes; }
+
+  /// `count` images; every pixel of image i is `i`, its label i % 10.
+  void put_mnist(std::string const& part, std::uint8_t count) const {
+    auto const number = [](std::uint8_t n) { return std::string(3, '\0') + static_cast<char>(n); };
+    std::string images = std::string("\0\0\x08\x03", 4) + number(count) + number(28) + number(28), labels = std::string("\0\0\x08\x01", 4) + number(count);
+    for (std::uint8_t i = 0; i < count; ++i) {
+      images += std::string(28 * 28, static_cast<char>(i));
+      labels += static_cast<char>(i % 10);
+    }
+    put(part + "-images-idx3-ubyte", images);
+    put(part + "-labels-idx1-ubyte", labels);
+  }
+};
+
+/// Which images a loader yields, by their grey.
+std::multiset<int> greys(auto& loader) {
+  std::multiset<int> all;
+  for (auto& batch : loader)
+    for (std::int64_t i = 0; i < batch.data.size(0); ++i) {
+      auto const grey = static_cast<int>(std::lround(255 * batch.data[i].mean().template item<float>()));
+      REQUIRE(batch.target[i].template item<std::int64_t>() == grey % 10);
+      all.insert(grey);
+    }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("MNIST's two parts become three loaders") {
+  Folder const folder;
+  folder.put_mnist("train", 50);
+  folder.put_mnist("t10k", 20);
+  auto module = mnist(folder.path, {.batch_size = 16, .validation = 0.2});
+  auto& batch = *module.train_dataloader().begin();
+  CHECK(batch.data.sizes() == torch::IntArrayRef{16, 1, 28, 28});
+  CHECK(batch.data.scalar_type() == torch::kFloat);
+  CHECK(batch.target.scalar_type() == torch::kLong);
+  CHECK(module.train_dataloader().size() == 3);
+  auto seen = greys(module.train_dataloader());
+  auto const validation = greys(module.val_dataloader());
+  CHECK(seen.size() == 40);
+  CHECK(validation.size() == 10);
+  seen.insert(validation.begin(), validation.end());
+  CHECK(std::set<int>(seen.begin(), seen.end()).size() == 50);
+  CHECK(greys(module.test_dataloader()).size() == 20);
+
+  auto same = mnist(folder.path, {.validation = 10}), other = mnist(folder.path, {.seed = 1, .validation = 10});
+  CHECK(greys(same.val_dataloader()) == validation);
+  CHECK(greys(other.val_dataloader()) != validation);
+  CHECK(refusal([&] { mnist(folder.path, {.validation = 50}); }) == "fulgurite.data.share");
+}
+
+TEST_CASE("one part alone is split, and has no test set") {
+  Folder const folder;
+  folder.put_mnist("t10k", 30);
+  auto module = mnist(folder.path, {.batch_size = 7, .shuffle = false, .validation = 5, .normalise = true, .drop_last = true});
+  CHECK(module.train_dataloader().size() == 3);
+  CHECK(module.val_dataloader().size() == 1);
+  CHECK_FALSE(module.has_test());
+  CHECK(refusal([&] { module.test_dataloader(); }) == "fulgurite.data.no_test_set");
+  auto const& first = *module.train_dataloader().begin();
+  auto const grey = first.data[0][0][0][0].item<double>() * 0.3081 + 0.1307;
+  CHECK(std::lround(255 * grey) == first.target[0].item<std::int64_t>());
+  auto whole = mnist(folder.path, {.validation = 0});
+  CHECK(whole.val_dataloader().size() == 0);
+}
+
+TEST_CASE("a folder without MNIST, or with half of it, is refused") {
+  Folder const folder;
+  CHECK(refusal([&] { mnist(folder.path); }) == "fulgurite.data.mnist_missing");
+  CHECK(refusal([] { mnist("/no/such/folder"); }) == "fulgurite.data.mnist_missing");
+  folder.put_mnist("train", 5);
+  folder.put("t10k-labels-idx1-ubyte", "");
+  CHECK(refusal([&] { mnist(folder.path); }) == "fulgurite.data.mnist_missing");
+}
+
+TEST_CASE("drawn digits have the shape of MNIST's, and a transform sees training batches only") {
+  int seen = 0;
+  auto module = digits({.train = 30, .validation = 20, .test = 10, .batch_size = 8}, [&](Batch batch) {
+    ++seen;
+    return batch;
+  });
+  for (auto& batch : module.val_dataloader()) CHECK(batch.data.sizes().slice(1) == torch::IntArrayRef{1, 28, 28});
+  for (auto& batch : module.test_dataloader()) CHECK(batch.data.max().item<float>() <= 1);
+  CHECK(seen == 0);
+  std::int64_t images = 0;
+  for (auto& batch : module.train_dataloader()) images += batch.data.size(0);
+  CHECK(images == 30);
+  CHECK(seen == 4);
+  auto plain = digits({.train = 10, .validation = 10, .test = 10, .batch_size = 10, .shuffle = false});
+  CHECK_FALSE((*plain.test_dataloader().begin()).data.equal((*plain.train_dataloader().begin()).data));
+  CHECK_FALSE((*plain.val_dataloader().begin()).data.equal((*plain.train_dataloader().begin()).data));
+  CHECK(refusal([] { digits({.train = 0}); }) == "fulgurite.data.digits");
+}
+
+TEST_CASE("text becomes blocks and the same blocks one on") {
+  std::string content;
+  for (int i = 0; i < 100; ++i) content += static_cast<char>('a' + i % 26);
+  auto module = text_of(content, {.block = 5, .batch_size = 4, .validation = 0.25, .seed = 1});
+  CHECK(module.vocabulary().size() == 26);
+  CHECK(module.decode(module.encode("hello")) == "hello");
+
+  auto& train = module.train_dataloader();
+  CHECK(train.size() == 4);  // 75 characters are 14 pieces
+  std::vector<torch::Tensor> epoch, again;
+  train.set_epoch(3);
+  for (auto& batch : train) {
+    CHECK(batch.data.sizes() == torch::IntArrayRef{4, 5});
+    CHECK(batch.target.equal((batch.data + 1) % 26));
+    epoch.push_back(batch.data);
+  }
+  train.set_epoch(3);
+  for (auto& batch : train) again.push_back(batch.data);
+  CHECK(torch::stack(epoch).equal(torch::stack(again)));
+  train.set_epoch(3);
+  train.resume_at(2);
+  CHECK((*train.begin()).data.equal(epoch[2]));
+  CHECK_FALSE((*train.begin()).data.equal(epoch[0]));  // the next epoch
+
+  std::string read;
+  for (auto& batch : module.val_dataloader())
+    for (std::int64_t row = 0; row < batch.data.size(0); ++row) read += module.decode({batch.data[row].data_ptr<std::int64_t>(), 5});
+  CHECK(read == content.substr(75, 20));  // 25 characters: 4 pieces, each with a character after it
+  CHECK(text_of(content, {.block = 5, .batch_size = 4, .batches = 100}).train_dataloader().size() == 100);
+}
+
+TEST_CASE("blocks reach the whole text") {
+  BlockLoader loader{{0, 1, 2, 3}, {.block = 2, .batch_size = 64, .batches = 1}};
+  auto const& batch = *loader.begin();
+  CHECK(batch.data.min().item<std::int64_t>() == 0);
+  CHECK(batch.target.max().item<std::int64_t>() == 3);
+}
+
+TEST_CASE("text that is missing or too short is refused") {
+  Folder const folder;
+  folder.put("a", "some text");
+  folder.put("b", " and more");
+  folder.put("latin", "caf\xe9");
+  folder.put("empty", "");
+  TextOptions const options{.block = 2, .batch_size = 1, .validation = 0.5};
+  auto both = text({folder.path / "a", folder.path / "b"}, options);
+  CHECK(both.vocabulary().characters() == " ademnorstx");
+  CHECK(text(folder.path / "a", options).vocabulary().size() == 7);
+  CHECK(text((folder.path / "a").string(), options).vocabulary().size() == 7);
+  CHECK(refusal([&] { text(folder.path / "c", options); }) == "fulgurite.data.file");
+  CHECK(refusal([&] { text(folder.path / "latin", options); }) == "fulgurite.data.utf8");
+  CHECK(refusal([&] { text(folder.path / "empty", options); }) == "fulgurite.data.text");
+  CHECK(refusal([&] { text(folder.path / "a"); }) == "fulgurite.data.block");
+  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 0}); }) == "fulgurite.data.block");
+  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 2, .batch_size = 1, .batches = -1}); }) == "fulgurite.data.batches");
+}
+
+TEST_CASE("a saved block loader goes on where it stopped, with the saved seed") {
+  std::vector<std::int64_t> numbers(100);
+  for (std::size_t i = 0; i < 100; ++i) numbers[i] = static_cast<std::int64_t>(i);
+  BlockLoader first{numbers, {.block = 4, .batch_size = 3, .seed = 1}}, second{numbers, {.block = 4, .batch_size = 3, .seed = 2}};
+  auto at = first.begin();
+  ++at;
+  auto const expected = (*at).data.clone();
+  data_test::load(second, data_test::saved(first));
+  CHECK((*second.begin()).data.equal(expected));
+}
