@@ -1,9 +1,14 @@
 // Batches of every kind: moved, counted, converted, and left alone. The meta device stands in for a GPU.
 #include "fixtures.hpp"
 
+#include <any>
+#include <chrono>
+#include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -65,6 +70,24 @@ struct NoTensors {
   std::string b;
   std::vector<std::vector<double>> c;
 };
+struct Odd {  // types that take much, little, or nothing
+  std::any anything;
+  std::function<void()> call;
+  std::variant<int, std::string> either;
+  std::shared_ptr<int> shared;
+  std::span<float> view;
+  std::string_view text;
+  torch::Device device;
+  at::Scalar scalar;
+  std::chrono::seconds time;
+  float const* pointer;
+  std::optional<std::string> word;
+  Tensor data;
+};
+struct MoveOnly {
+  std::unique_ptr<int> own;
+  Tensor data;
+};
 struct Tree {
   Tensor value;
   std::vector<Tree> children;
@@ -104,6 +127,8 @@ void check_moves(B const& batch, std::size_t tensors) {
 static_assert(fulgurite::aggregate::fields<Plain> == 2);
 static_assert(fulgurite::aggregate::fields<Mixed> == 7);
 static_assert(fulgurite::aggregate::fields<Twelve> == 12);
+static_assert(fulgurite::aggregate::fields<Odd> == 12);
+static_assert(fulgurite::aggregate::fields<MoveOnly> == 2);
 static_assert(fulgurite::aggregate::fields<WithArray> == 0, "array members are not looked into");
 static_assert(fulgurite::aggregate::fields<WithTensorArray> == 0);
 static_assert(fulgurite::aggregate::fields<Derived> == 0, "nor are base classes");
@@ -134,6 +159,7 @@ TEST_CASE("every kind of batch moves to a device", "[batches]") {
   check_moves(Mixed{t, 3, "name", {1.0F}, t, {{"k", t}}, {t, t}}, 5);
   check_moves(Twelve{t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, t}, 2);
   check_moves(Tree{t, {Tree{t, {}}, Tree{t, {Tree{t, {}}}}}}, 4);
+  check_moves(Odd{1, {}, 2, {}, {}, "x", torch::kCPU, 1.0, {}, nullptr, {}, t}, 1);
   Reflected reflected;
   reflected.data = reflected.target = t;
   check_moves(reflected, 2);
@@ -145,6 +171,14 @@ TEST_CASE("a batch with its own to(device) is asked, not walked", "[batches]") {
   CHECK(libtorch::moved(batch, at::kMeta).tensor().is_meta());
   CHECK(libtorch::moved(std::pair(batch, 1), at::kMeta).first.tensor().is_meta());
   CHECK(LibTorch::batch_size(batch) == 77);
+}
+
+TEST_CASE("a batch that cannot be copied is moved in place", "[batches]") {
+  MoveOnly batch{std::make_unique<int>(1), ones(2)};
+  auto&& moved = libtorch::moved(batch, at::kMeta);
+  CHECK(&moved == &batch);
+  CHECK(batch.data.is_meta());
+  CHECK(libtorch::moved(MoveOnly{nullptr, ones(2)}, at::kMeta).data.is_meta());
 }
 
 TEST_CASE("a packed sequence moves and converts as a whole", "[batches]") {

@@ -23,6 +23,9 @@ struct AnyBaseOf {
   operator B() const;
 };
 
+/// No field wants it, except one that takes everything, such as std::any.
+struct Unrelated {};
+
 template <std::size_t>
 using Any = Anything;
 
@@ -63,11 +66,15 @@ consteval bool has_array() {
 }
 
 template <class T>
+consteval bool has_base() {
+  return requires { T{AnyBaseOf<T>{}}; } && !requires { T{Unrelated{}}; };
+}
+
+template <class T>
 consteval std::size_t count() {
   constexpr std::size_t n = initializers<T>();
   if constexpr (n == 0 || n > most_fields) return 0;
-  else if constexpr (requires { T{AnyBaseOf<T>{}}; }) return 0;
-  else if constexpr (has_array<T, n>()) return 0;
+  else if constexpr (has_base<T>() || has_array<T, n>()) return 0;
   else return n;
 }
 

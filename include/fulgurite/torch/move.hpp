@@ -47,26 +47,29 @@ void convert_in_place(T& object, at::ScalarType type) {
   }
 }
 
-/// The batch on the device, as a value: tensors are replaced in a copy of the handles, the loader's batch stays as it is.
-/// A batch that can hold no tensor is returned as the reference it came as.
+/// What a changed batch is returned as: a value whose handles were copied, so that the loader's batch stays as it is. One that
+/// cannot be copied is changed in place.
 template <class B>
-auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>, std::remove_cvref_t<B>, B> {
+using Changed = std::conditional_t<std::is_constructible_v<std::remove_cvref_t<B>, B>, std::remove_cvref_t<B>, B>;
+
+/// The batch on the device. One whose type can hold no tensor is returned as the reference it came as.
+template <class B>
+auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>, Changed<B>, B> {
   if constexpr (!holds_tensors<B>) return std::forward<B>(batch);
   else {
-    std::remove_cvref_t<B> copy(std::forward<B>(batch));
-    move_in_place(copy, device);
-    return copy;
+    Changed<B> result(std::forward<B>(batch));
+    move_in_place(result, device);
+    return result;
   }
 }
 
 /// The batch with its floating tensors in the precision's type; for Float32 and the mixed ones the batch itself, untouched.
 template <class B, class Precision>
-auto convert_input(B&& batch, Precision const&)
-    -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, std::remove_cvref_t<B>, B> {
+auto convert_input(B&& batch, Precision const&) -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, Changed<B>, B> {
   if constexpr (converts_inputs<Precision> && holds_tensors<B>) {
-    std::remove_cvref_t<B> copy(std::forward<B>(batch));
-    convert_in_place(copy, scalar_type(Precision::parameters));
-    return copy;
+    Changed<B> result(std::forward<B>(batch));
+    convert_in_place(result, scalar_type(Precision::parameters));
+    return result;
   } else {
     return std::forward<B>(batch);
   }

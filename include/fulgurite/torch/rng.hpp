@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
 
 namespace fulgurite::libtorch {
 
