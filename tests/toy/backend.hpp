@@ -98,8 +98,8 @@ struct Backend {
   static auto isolated_rng() { return Restored<std::uint64_t>(world.rng); }
   static auto anomaly(bool on) { return Restored<bool>(world.anomaly, on); }
   template <class Model>
-  static auto evaluating(Model& model) {
-    if constexpr (requires { model.training; }) return Restored<bool>(model.training, false);
+  static auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
+    if constexpr (requires { model.training; }) return Restored<bool>(model.training, !now && model.training);
     else return 0;
   }
 

@@ -44,7 +44,7 @@ template <class R, class Pack, class Ctx, class Batch>
   using Backend = typename R::Backend;
   auto& model = *run.model;
   auto& optimizer = std::get<0>(run.optimizers->optimizers);
-  auto result = run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
+  auto output = run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
     auto result = [&] {
       [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
       return call_step<hook::training_step>(model, taken, ctx);
@@ -62,8 +62,8 @@ template <class R, class Pack, class Ctx, class Batch>
     }
     return result;
   });
-  run.facts.has_gradients = loss_of<Backend>(result) || (run.facts.has_gradients && !key.first);
-  return result;
+  run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
+  return output;
 }
 
 /// Between the gradients and the update: unscaling, the hook, clipping.

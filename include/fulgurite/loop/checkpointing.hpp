@@ -41,8 +41,8 @@ template <class R, class Pack>
   if (run.strategy.rank() != 0) return;
   std::vector<std::filesystem::path> written;
   for (auto const& request : requests) {
-    for (auto const& copy : request.also) written.push_back(copy);
     written.push_back(request.path);
+    written.insert(written.end(), request.also.begin(), request.also.end());
   }
   for (auto const& path : written) write_checkpoint(run, pack, path);
   for (auto const& request : requests)

@@ -119,8 +119,9 @@ class Context {
   }
   template <class M>
   bool value_waits(M const&) const {
-    auto* live = live_board();
-    return live && (*live)[Metrics::template index_of<M>()].waiting != 0;
+    bool waits = false;
+    each_live_board([&](auto& running) { waits = waits || running[Metrics::template index_of<M>()].waiting != 0; });
+    return waits;
   }
 
   /// f(metric, value the host knows already) for each declared metric, in order.
@@ -178,11 +179,11 @@ class Context {
     state_->requests.push_back(std::move(request));
   }
 
-  /// Batches per optimizer step from this epoch on; to be said in `on_train_epoch_start`.
+  /// Batches per optimizer step from the next window on; best said in `on_train_epoch_start`.
   void accumulate(int batches) const
     requires(std::same_as<Phase, phase::Train> && R::automatic)
   {
-    if (batches < 1) loop::refuse_option("fulgurite.options.accumulate", "ctx.accumulate", batches, "a window has at least 1 batch");
+    loop::check_window<R>("ctx.accumulate", batches);
     state_->window = batches;
   }
 
@@ -195,13 +196,15 @@ class Context {
 
  protected:
   auto& board() const {
-    if constexpr (Phase::evaluates) return state_->eval_boards[state_->facts.loader];
+    if constexpr (Phase::evaluates) return state_->eval_boards[state_->facts.board];
     else return state_->train_board;
   }
-  /// The board whose running epoch `value` reads first; null once an evaluation has been published.
-  auto* live_board() const {
-    if constexpr (Phase::evaluates) return state_->facts.validating ? &state_->eval_boards[state_->facts.loader] : nullptr;
-    else return &state_->train_board;
+  /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been published.
+  template <class F>
+  void each_live_board(F&& f) const {
+    if constexpr (!Phase::evaluates) f(state_->train_board);
+    else if (state_->facts.validating)
+      for (auto& evaluated : state_->eval_boards) f(evaluated);
   }
 
   Origin origin() const {
@@ -225,9 +228,12 @@ class Context {
     static_assert(at < Metrics::size,
                   "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
     if constexpr (at < Metrics::size) {
-      auto* live = live_board();
-      if (live) prepare(*live);
-      auto const& figures = live && (*live)[at].epoch.count != 0 ? (*live)[at].epoch : state_->results[at];
+      Figures live;
+      each_live_board([&](auto& running) {
+        prepare(running);
+        live.merge(running[at].epoch);
+      });
+      auto const& figures = live.count != 0 ? live : state_->results[at];
       if constexpr (!std::is_same_v<typename M::metric, M>)
         return figures.count ? std::optional(figures.last) : std::nullopt;
       else return figures.reduced(reduction_of(at));

@@ -55,15 +55,19 @@ void each_batch(Loader& loader, std::optional<long> limit, F&& f) {
   if (limit && *limit == 0) return;
   auto it = std::begin(loader);
   auto const stop = std::end(loader);
+  [[maybe_unused]] auto const ended = [&](long b) {
+    throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(*limit) + " batches, it ended after " +
+                                           std::to_string(b) + ": make size() and the loader agree");
+  };
+  if constexpr (Sized<Loader>)
+    if (!(it != stop)) ended(0);
   for (long b = 0; it != stop; ++b) {
     auto&& batch = *it;
     if constexpr (Sized<Loader>) {
       bool const last = b + 1 == *limit;
       if (!f(batch, b, last) || last) return;
       ++it;
-      if (it == stop) [[unlikely]]
-        throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(*limit) + " batches, it ended after " +
-                                               std::to_string(b + 1) + ": make size() and the loader agree");
+      if (!(it != stop)) [[unlikely]] ended(b + 1);
     } else {
       bool last = limit && b + 1 == *limit;
       if (!last) {
@@ -87,6 +91,7 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
   auto& model = *run.model;
   using Model = typename R::Model;
   if constexpr (Listens<typename Kind::model_eval, Model, Ctx>) {
+    [[maybe_unused]] auto const modes = R::Backend::evaluating(model, false);
     invoke<typename Kind::model_eval>(model, ctx);
     body();
   } else {
@@ -142,11 +147,13 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   auto& facts = run.facts;
   Facts const outside = facts;
   constexpr std::size_t n = std::tuple_size_v<Loaders>;
-  run.eval_boards.resize(n);
+  constexpr std::size_t outside_loaders = n > 1 ? n : 0;
+  run.eval_boards.resize(outside_loaders + 1);
   for (auto& board : run.eval_boards) board.restart();
   std::vector<std::vector<MetricValue>> results(n);
   facts.validating = true;
   facts.loaders = n;
+  facts.board = outside_loaders;
   Flow flow = Flow::proceed;
 
   in_evaluation_mode<Kind>(run, ctx, [&] {
@@ -157,7 +164,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, pack.template fire<typename Kind::start>(model, ctx));
     flow = graver(flow, pack.template fire<typename Kind::epoch_start>(model, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
-      facts.loader = position;
+      facts.loader = facts.board = position;
       auto batches = limited(size_of(loader), limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
       facts.eval_batches = batches;
@@ -165,8 +172,9 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         facts.batch_idx = b;
         facts.is_last_batch = last;
         flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
-        if constexpr (has_logger<Pack>) {
+        if constexpr (has_logger<Pack> && any_per_step<Metrics>(Origin::evaluation)) {
           if (facts.stage != Stage::fit) {
+            run.eval_boards[position].collect();
             std::vector<MetricValue> row;
             each_step_value<Metrics>(run.eval_boards[position], [&](std::string name, double v) { row.push_back({std::move(name), v}); });
             log_row(run, pack, row, b, false);
@@ -176,6 +184,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       });
     });
     facts.loader = 0;
+    facts.board = outside_loaders;
     flow = graver(flow, pack.template fire<typename Kind::epoch_end>(model, ctx));
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
@@ -184,6 +193,13 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       std::string const suffix = n > 1 ? "/dataloader_idx_" + std::to_string(l) : "";
       each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix, v}); });
       row.insert(row.end(), results[l].begin(), results[l].end());
+    }
+    if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
+      run.eval_boards[n].collect();
+      each_epoch_value<Metrics>(run.eval_boards[n], [&](std::string const& name, double v) {
+        for (auto& result : results) result.push_back({name, v});
+        row.push_back({name, v});
+      });
     }
     if (!facts.sanity_checking) publish(run);
     facts.validating = false;

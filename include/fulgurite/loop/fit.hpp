@@ -88,19 +88,15 @@ void train(State<R>& run, Pack& pack, Source& source) {
   write_requests(run, pack);
 }
 
-/// What a window of several batches asks of the optimizer, decided as soon as both are known.
+/// The options of automatic optimization.
 template <class R>
 void check_optimization(State<R>& run) {
   if constexpr (R::automatic) {
     int const k = run.optimization.accumulate_grad_batches;
-    if (k < 1) refuse_option("fulgurite.options.accumulate", "accumulate_grad_batches", k, "a window has at least 1 batch");
+    check_window<R>("accumulate_grad_batches", k);
     Clip const clip = run.optimization.clip;
     if (clip.kind != Clip::Kind::none && !(clip.limit > 0))
       refuse_option("fulgurite.options.clip", "clip", clip.limit, "a limit is above 0; leave .clip out for no clipping");
-    if (Optimizers<R>::needs_closure && k > 1)
-      throw Error("fulgurite.optimizer.closure_accumulates",
-                  "an optimizer that evaluates its closure several times would see only the last of " + std::to_string(k) +
-                      " accumulated batches: use accumulate_grad_batches = 1");
     run.window = k;
   }
 }
@@ -119,9 +115,9 @@ void fit(State<R>& run, Pack& pack, Source& source) {
     run.count_training = [&] { return limited(size_of(source.train()), run.options.limit_train_batches, "limit_train_batches"); };
     run.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*run.model, ctx))>>::make(
         configure_optimizers<R>(*run.model, ctx)));
-    run.count_training = nullptr;
     if constexpr (R::Precision::scales_loss) run.scaler.emplace(run.precision, run.strategy.device());
-    run.train_board.reserve(static_cast<std::size_t>(run.options.log_every_n_steps) * static_cast<std::size_t>(run.window));
+    auto const every = static_cast<std::size_t>(run.options.log_every_n_steps) * static_cast<std::size_t>(run.window);
+    run.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run.fit_began = run.options.now();
     if (pack.template fire<hook::on_fit_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
     check_time(run);
@@ -129,6 +125,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
       [[maybe_unused]] auto const anomaly = R::Backend::anomaly(run.options.detect_anomaly);
       train(run, pack, source);
     }
+    run.count_training = nullptr;
     run.strategy.teardown(*run.model);
     pack.template fire<hook::on_fit_end>(*run.model, ctx);
     write_requests(run, pack);

@@ -72,6 +72,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   } catch (std::exception const&) {  // the first error is the one to be seen: a full disk often is its own cause
   }
   run.requests.clear();
+  run.count_training = nullptr;
   finalize_loggers(pack, Status::failed);
   run.strategy.teardown(*run.model);
   run.facts = {};

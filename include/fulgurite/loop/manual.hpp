@@ -37,8 +37,16 @@ class StepContext : public Context<R, phase::Train> {
     if constexpr (!O::needs_closure) {
       before(optimizer);
       loop::guarded(*this->state_, true, [&] { optimizer.step(); });
+      unscaled_ = nullptr;
       ++this->state_->progress.global_step;
     }
+  }
+
+  /// Limits the gradients of one optimizer, between backward and step; a scaling precision unscales them first.
+  template <class O>
+  void clip_gradients(O& optimizer, Clip how) {
+    unscale(optimizer);
+    Base::clip_gradients(optimizer, how);
   }
 
   /// The same with a closure that clears, runs backward and returns the loss; run once, or as often as the optimizer asks.
@@ -55,6 +63,7 @@ class StepContext : public Context<R, phase::Train> {
       whole();
       loop::guarded(*this->state_, true, [&] { optimizer.step(); });
     }
+    unscaled_ = nullptr;
     ++this->state_->progress.global_step;
   }
 
@@ -78,13 +87,26 @@ class StepContext : public Context<R, phase::Train> {
 
  private:
   template <class O>
+  void unscale(O& optimizer) {
+    if constexpr (loop::scales_loss<R>) {
+      if (unscaled_ == &optimizer) return;
+      if (unscaled_)
+        throw Error("fulgurite.manual.clip_order", "the gradients of one optimizer were clipped, then those of another were asked for: step "
+                                                   "each optimizer before the next one is clipped");
+      unscaled_ = &optimizer;
+      loop::unscale(*this->state_, optimizer);
+    }
+  }
+
+  template <class O>
   void before(O& optimizer) {
     Base& ctx = *this;
-    loop::unscale(*this->state_, optimizer);
+    unscale(optimizer);
     pack_->template fire<hook::on_before_optimizer_step>(this->model(), optimizer, ctx);
   }
 
   Pack* pack_;
+  void const* unscaled_ = nullptr;  ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
 };
 
 namespace loop {

@@ -27,6 +27,14 @@ std::string reported_name(M const& metric, Origin origin, bool epoch) {
   return name;
 }
 
+/// Whether some metric is reported per step where it is logged there.
+template <class Metrics>
+constexpr bool any_per_step(Origin origin) {
+  bool any = false;
+  Metrics::each([&](std::size_t, auto const& metric) { any = any || per_step(metric, origin); });
+  return any;
+}
+
 /// f(name, value) for each metric of the board that is reported per epoch.
 template <class Metrics, class Board, class F>
 void each_epoch_value(Board& board, F&& f) {

@@ -79,6 +79,7 @@ struct Facts {
   bool validating = false;
   bool has_validation = false;
   std::size_t loader = 0;
+  std::size_t board = 0;  ///< of eval_boards: the loader's, or with several loaders, outside of them, one more
   std::size_t loaders = 1;
   std::optional<long> train_batches = std::nullopt;
   std::optional<long> eval_batches = std::nullopt;
@@ -95,6 +96,16 @@ using Optimizers = OptimizerSet<
     typename R::Backend,
     typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
         std::declval<typename R::Model&>(), std::declval<Context<R, phase::Fit>&>()))>>::type>;
+
+/// A window of several batches: what it asks of the optimizer, as soon as both are known.
+template <class R>
+void check_window(char const* name, int batches) {
+  if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
+  if (Optimizers<R>::needs_closure && batches > 1)
+    throw Error("fulgurite.optimizer.closure_accumulates",
+                "an optimizer that evaluates its closure several times would see only the last of " + std::to_string(batches) +
+                    " accumulated batches: use " + name + " = 1");
+}
 
 struct NoScaler {};
 template <class Backend, class P>

@@ -67,15 +67,20 @@ class TrainEpoch {
   TrainEpoch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan)
       : run_(run), pack_(pack), source_(source), plan_(plan), ctx_(run) {}
 
-  /// Runs the epoch's batches. False where training must end after it.
+  /// Runs the epoch's batches.
   template <class Loader>
   void batches(Loader& loader) {
     run_.progress.batch = 0;
     run_.progress.window_start = 0;
+    bool any = false;
     each_batch(loader, plan_.most(), [&](auto&& raw, long b, bool last) {
+      any = true;
       return with_batch(run_, source_, ctx_, raw, [&](auto& batch) { return one(batch, b, last); });
     });
     run_.facts.in_batch = false;
+    if (!any)
+      throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " + std::to_string(run_.progress.epoch) +
+                                              ": begin() must start a new pass each time");
   }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 // The board: one cell for each declared metric. Steps store into it, the loop folds it after each step.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
@@ -56,8 +57,14 @@ class Board<MetricList<Ms...>, Backend> {
   [[gnu::always_inline]] void fold() {
     if constexpr (size != 0) {
       if (!dirty_) return;
-      for (auto& cell : cells_) settle(cell);
+      for (auto& cell : cells_) {
+        settle(cell);
+        cell.again = false;
+      }
       dirty_ = false;
+      earlier_.clear();
+      folded_ = waiting_.size();
+      if (folded_ >= most_waiting) [[unlikely]] collect();
     }
   }
 
@@ -73,11 +80,17 @@ class Board<MetricList<Ms...>, Backend> {
     for (auto& cell : cells_) cell.waiting = 0;
     waiting_.clear();
     values_.clear();
+    folded_ = 0;
   }
 
   /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
   void discard_step() {
-    for (auto& cell : cells_) cell.pending = Cell<Value>::Pending::nothing;
+    for (auto& cell : cells_) {
+      cell.pending = Cell<Value>::Pending::nothing;
+      if (std::exchange(cell.again, false)) cell.epoch = cell.before;
+    }
+    for (; waiting_.size() > folded_; waiting_.pop_back()) --cells_[waiting_.back().metric].waiting;
+    earlier_.clear();
     dirty_ = false;
   }
 
@@ -85,11 +98,13 @@ class Board<MetricList<Ms...>, Backend> {
   void restart() {
     for (auto& cell : cells_) cell.restart();
     waiting_.clear();
+    earlier_.clear();
+    folded_ = 0;
     dirty_ = false;
   }
 
   void reserve(std::size_t steps) {
-    auto const entries = std::min(most_waiting, steps * size);
+    auto const entries = std::min(most_waiting + size, steps * size);
     waiting_.reserve(entries);
     values_.reserve(entries);
     numbers_.reserve(entries);
@@ -98,6 +113,7 @@ class Board<MetricList<Ms...>, Backend> {
   /// f(Entry) for what this step has logged so far as tensors; a recording keeps them.
   template <class F>
   void each_pending(F&& f) const {
+    for (auto const& entry : earlier_) f(entry);
     for (std::size_t i = 0; i != size; ++i)
       if (cells_[i].pending == Cell<Value>::Pending::tensor)
         f(Entry{i, cells_[i].tensor, cells_[i].weight, cells_[i].origin});
@@ -117,7 +133,7 @@ class Board<MetricList<Ms...>, Backend> {
 
   [[gnu::always_inline]] Cell<Value>& open(std::size_t metric, double weight, Origin origin) {
     auto& cell = cells_[metric];
-    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]] settle(cell);
+    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]] settle_early(cell);
     cell.weight = weight;
     cell.origin = origin;
     cell.in_step_row = true;
@@ -125,12 +141,21 @@ class Board<MetricList<Ms...>, Backend> {
     return cell;
   }
 
+  /// The metric has been logged in this step before.
+  void settle_early(Cell<Value>& cell) {
+    if (!std::exchange(cell.again, true)) cell.before = cell.epoch;
+    if (cell.pending == Cell<Value>::Pending::tensor) earlier_.push_back({position(cell), cell.tensor, cell.weight, cell.origin});
+    settle(cell);
+  }
+
+  std::size_t position(Cell<Value> const& cell) const { return static_cast<std::size_t>(&cell - cells_.data()); }
+
   void settle(Cell<Value>& cell) {
     if (cell.pending == Cell<Value>::Pending::number) {
       cell.epoch.add(cell.number, cell.weight);
     } else if (cell.pending == Cell<Value>::Pending::tensor) {
       if (Backend::reading_waits(cell.tensor)) {
-        waiting_.push_back({static_cast<std::size_t>(&cell - cells_.data()), std::move(cell.tensor), cell.weight});
+        waiting_.push_back({position(cell), std::move(cell.tensor), cell.weight});
         ++cell.waiting;
       } else {
         cell.epoch.add(Backend::read(cell.tensor), cell.weight);
@@ -138,13 +163,14 @@ class Board<MetricList<Ms...>, Backend> {
       cell.tensor = Value{};
     }
     cell.pending = Cell<Value>::Pending::nothing;
-    if (waiting_.size() >= most_waiting) [[unlikely]] collect();
   }
 
   std::array<Cell<Value>, size> cells_{};
   std::vector<Waiting> waiting_;
   std::vector<Value> values_;
   std::vector<double> numbers_;
+  std::vector<Entry> earlier_;  ///< tensors logged in this step and already settled, since their metric was logged again
+  std::size_t folded_ = 0;      ///< of the waiting, those of finished steps
   bool dirty_ = false;
 };
 

@@ -71,9 +71,12 @@ struct Cell {
   bool in_step_row = false;  ///< logged since the last row of step values
   long waiting = 0;          ///< entries whose reading would wait for a device
   Figures epoch;
+  bool again = false;  ///< logged more than once in this step ...
+  Figures before;      ///< ... and the epoch as it was until then
 
   void restart() {
     epoch = {};
+    again = false;
     pending = Pending::nothing;
     in_step_row = false;
     waiting = 0;

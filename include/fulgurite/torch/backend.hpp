@@ -79,8 +79,8 @@ struct LibTorch {
   [[nodiscard]] static auto no_grad(bool inference = false) { return libtorch::NoGradScope(inference); }
   [[nodiscard]] static auto inference() { return libtorch::NoGradScope(true); }
   template <class Model>
-  [[nodiscard]] static auto evaluating(Model& model) {
-    return libtorch::evaluating(model);
+  [[nodiscard]] static auto evaluating(Model& model, bool now = true) {
+    return libtorch::evaluating(model, now);
   }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }

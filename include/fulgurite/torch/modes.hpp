@@ -33,13 +33,14 @@ class NoGradScope {
   std::optional<c10::InferenceMode> inference_;
 };
 
-/// eval() for a scope. Afterwards each sub-module has the flag it had, so one that was frozen in eval mode still is.
+/// eval() for a scope (`now` false: the model does that itself). Afterwards each sub-module has the flag it had, so one that was frozen in eval mode still is.
 class EvaluationScope {
  public:
-  explicit EvaluationScope(torch::nn::Module& model) : model_(model), training_(model.is_training()), children_(model.modules(false)) {
+  explicit EvaluationScope(torch::nn::Module& model, bool now = true)
+      : model_(model), training_(model.is_training()), children_(model.modules(false)) {
     flags_.reserve(children_.size());
     for (auto const& child : children_) flags_.push_back(child->is_training());
-    model.eval();
+    if (now) model.eval();
   }
   /// train(flag) reaches down; parents come before children in the list, so the last word on each is its own.
   ~EvaluationScope() {
@@ -58,8 +59,8 @@ class EvaluationScope {
 };
 
 template <class Model>
-auto evaluating(Model& model) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) return EvaluationScope(model);
+auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) return EvaluationScope(model, now);
   else return NoScope{};
 }
 
