@@ -1,6 +1,4 @@
 // Loaders on LibTorch: batches gathered into memory that is used again, torch::data's loaders, workers that stack tensors.
-#include <catch2/catch_test_macros.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <ranges>
@@ -11,6 +9,8 @@
 #include <vector>
 
 #include <torch/torch.h>
+// After LibTorch, which has a CHECK of its own.
+#include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/torch/stack.hpp>

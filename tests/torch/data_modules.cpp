@@ -1,6 +1,4 @@
 // Data modules on LibTorch: MNIST from files made here, drawn digits, text.
-#include <catch2/catch_test_macros.hpp>
-
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +9,8 @@
 #include <unistd.h>
 
 #include <torch/torch.h>
+// After LibTorch, which has a CHECK of its own.
+#include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/torch/digits.hpp>
 #include <fulgurite/torch/mnist.hpp>

@@ -54,6 +54,7 @@ inline std::function<void()> one_thread_each() {
   return [others] {
     static std::mutex one_at_a_time;
     std::lock_guard const lock(one_at_a_time);
+    torch::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would undo the next line
     torch::set_num_threads(1);
     // The call above holds for this thread, and becomes the default of threads to come. Only another thread can take that back.
     std::thread([others] { torch::set_num_threads(others); }).join();

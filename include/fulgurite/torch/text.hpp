@@ -47,7 +47,7 @@ class TextModule {
 
   TextModule(std::string_view text, Vocabulary vocabulary, TextOptions options)
       : TextModule(parted(vocabulary.encode(text), options), std::move(vocabulary), options) {}
-  TextModule(Parts parts, Vocabulary vocabulary, TextOptions options)
+  TextModule(Parts parts, Vocabulary&& vocabulary, TextOptions options)  // by reference: moved from only after it encoded the parts
       : vocabulary_(std::move(vocabulary)),
         train_(std::move(parts.train), {options.block, options.batch_size, true, options.seed, options.batches}),
         validation_(std::move(parts.validation), {options.block, options.batch_size, false, options.seed, 0}) {}
