@@ -15,6 +15,9 @@
 #include "checkpoint_folder.hpp"
 #include "toy.hpp"
 
+// In a namespace, since other tests of the same program may use the same words.
+namespace probe {
+
 /// What each Backend::save wrote, in order.
 inline std::vector<std::string> saved_files;
 
@@ -88,3 +91,6 @@ template <class... Cs>
 Fitted<Cs...> fitted(Scripted& model, fulgurite::TrainerOptions options, int batches, Cs... callbacks) {
   return Fitted<Cs...>(model, std::move(options), batches, std::move(callbacks)...);
 }
+
+}  // namespace probe
+using namespace probe;

@@ -13,6 +13,9 @@
 
 #include <fulgurite/core/error.hpp>
 
+// In a namespace, since other tests of the same program may use the same words.
+namespace probe {
+
 struct Folder {
   std::filesystem::path path;
   Folder() {
@@ -53,3 +56,6 @@ std::string error_of(F&& body) {
   }
   return {};
 }
+
+}  // namespace probe
+using namespace probe;

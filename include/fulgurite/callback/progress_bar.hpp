@@ -62,6 +62,7 @@ class ProgressBar {
   void on_train_batch_end(auto& ctx) {
     if (!on_ || !train_) return;
     double const now = ctx.seconds_now();
+    if (train_->done() == 0) train_->start_at(ctx.batch_idx());
     train_->advance(ctx.batch_idx() + 1, now);
     if (due(now)) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii));
   }

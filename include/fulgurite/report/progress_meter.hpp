@@ -16,9 +16,9 @@ class ProgressMeter {
   ProgressMeter(std::string title, std::optional<long> total, double now)
       : title_(std::move(title)), total_(total), began_(now), looked_(now), now_(now) {}
 
-  /// Where it starts later than at 0 (a resumed epoch), the first step tells: what was done before does not count for the rate.
+  /// So many were done before (a resumed epoch): they do not count for the rate.
+  void start_at(long done) { initial_ = done_ = shown_ = done; }
   void advance(long done, double now) {
-    if (done_ == 0 && done > 1) initial_ = shown_ = done - 1;
     done_ = done;
     now_ = now;
   }

@@ -1,0 +1,121 @@
+#include <fulgurite/callback/learning_rate_monitor.hpp>
+#include <fulgurite/loop/options.hpp>
+
+#include <tuple>
+
+#include "checkpoint_folder.hpp"
+
+using namespace fulgurite;
+
+namespace {
+struct Sgd {
+  std::vector<double> rates{0.1};
+  static constexpr std::string_view name() { return "SGD"; }
+  std::size_t groups() const { return rates.size(); }
+  double lr(std::size_t g) const { return rates[g]; }
+};
+struct Moves {
+  Sgd* of;
+  Interval when;
+  std::string called{};
+  Sgd& optimizer() const { return *of; }
+  Interval interval() const { return when; }
+  std::string const& name() const { return called; }
+};
+struct Row {
+  long step;
+  std::string cells;
+  friend bool operator==(Row const&, Row const&) = default;
+};
+std::ostream& operator<<(std::ostream& out, Row const& row) { return out << row.step << ": " << row.cells; }
+
+struct Ctx {
+  TrainerOptions given{.log_every_n_steps = 1};
+  std::vector<Sgd> all{Sgd{}};
+  std::vector<Moves> schedules{};
+  long step = 0;
+  std::vector<Row> rows{};
+  TrainerOptions const& options() const { return given; }
+  long logged_steps() const { return step; }
+  void each_optimizer(auto&& f) {
+    for (std::size_t i = 0; i != all.size(); ++i) f(i, all[i]);
+  }
+  void each_scheduler(auto&& f) {
+    for (auto& s : schedules) f(s);
+  }
+  void log_scalars(std::span<Scalar const> row) {
+    std::string cells;
+    for (auto const& s : row) cells += (cells.empty() ? "" : " ") + std::string(s.name) + "=" + std::to_string(s.value).substr(0, 6);
+    rows.push_back({step, cells});
+  }
+};
+/// `epochs` epochs of 3 steps, the rate halved after each step or each epoch.
+std::vector<Row> rows(Ctx ctx, LearningRateMonitorOptions how, int epochs, Interval halved) {
+  LearningRateMonitor monitor(how);
+  for (int e = 0; e != epochs; ++e) {
+    monitor.on_train_epoch_start(ctx);
+    for (int b = 0; b != 3; ++b) {
+      monitor.on_train_batch_start(ctx);
+      ++ctx.step;
+      if (halved == Interval::step || b == 2)
+        for (auto& o : ctx.all)
+          for (auto& r : o.rates) r *= 0.5;
+    }
+  }
+  return ctx.rows;
+}
+std::vector<Row> scheduled_rows(Interval moves, LearningRateMonitorOptions how, int every = 1) {
+  Ctx ctx;
+  ctx.given.log_every_n_steps = every;
+  ctx.all.reserve(1);
+  LearningRateMonitor monitor(how);
+  ctx.schedules = {{&ctx.all[0], moves}};
+  for (int e = 0; e != 2; ++e) {
+    monitor.on_train_epoch_start(ctx);
+    for (int b = 0; b != 3; ++b) {
+      monitor.on_train_batch_start(ctx);
+      ++ctx.step;
+      if (moves == Interval::step || b == 2) ctx.all[0].rates[0] *= 0.5;
+    }
+  }
+  return ctx.rows;
+}
+}  // namespace
+
+static_assert(LearningRateMonitor::needs_logger);
+
+TEST_CASE("lr monitor: as the schedule moves") {  // C41, C42
+  CHECK(scheduled_rows(Interval::step, {}) == std::vector<Row>{{0, "lr-SGD=0.1000"}, {1, "lr-SGD=0.0500"}, {2, "lr-SGD=0.0250"},
+                                                               {3, "lr-SGD=0.0125"}, {4, "lr-SGD=0.0062"}, {5, "lr-SGD=0.0031"}});
+  CHECK(scheduled_rows(Interval::epoch, {}) == std::vector<Row>{{0, "lr-SGD=0.1000"}, {3, "lr-SGD=0.0500"}});
+  CHECK(scheduled_rows(Interval::epoch, {.logging_interval = Interval::step}, 2) ==
+        std::vector<Row>{{1, "lr-SGD=0.1000"}, {3, "lr-SGD=0.0500"}, {5, "lr-SGD=0.0500"}});
+  CHECK(scheduled_rows(Interval::step, {.logging_interval = Interval::epoch}) == std::vector<Row>{{0, "lr-SGD=0.1000"}, {3, "lr-SGD=0.0125"}});
+}
+
+TEST_CASE("lr monitor: an optimizer without schedule is reported at both") {
+  CHECK(rows({}, {}, 1, Interval::epoch) ==
+        std::vector<Row>{{0, "lr-SGD=0.1000"}, {0, "lr-SGD=0.1000"}, {1, "lr-SGD=0.1000"}, {2, "lr-SGD=0.1000"}});
+}
+
+TEST_CASE("lr monitor: keys") {
+  Ctx ctx;
+  ctx.all = {Sgd{}, Sgd{{1, 2}}, Sgd{}};
+  ctx.all.shrink_to_fit();
+  ctx.schedules = {{&ctx.all[2], Interval::epoch, "warm"}};
+  LearningRateMonitor monitor({.key_prefix = "p/"});
+  monitor.on_train_epoch_start(ctx);
+  CHECK(ctx.rows == std::vector<Row>{{0, "p/lr-SGD=0.1000 p/lr-SGD-1/pg1=1.0000 p/lr-SGD-1/pg2=2.0000 p/warm=0.1000"}});
+}
+
+TEST_CASE("lr monitor: once in an accumulation window, never without a cadence") {
+  Ctx ctx;
+  LearningRateMonitor monitor;
+  monitor.on_train_batch_start(ctx);
+  monitor.on_train_batch_start(ctx);
+  CHECK(ctx.rows.size() == 1);
+  ctx.given.log_every_n_steps = 0;
+  ctx.step = 1;
+  monitor.on_train_batch_start(ctx);
+  CHECK(ctx.rows.size() == 1);
+}

@@ -1,0 +1,180 @@
+#include <sstream>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stream.hpp"
+
+using namespace fulgurite;
+using Lines = std::vector<std::string>;
+
+namespace {
+std::size_t count(std::string const& text, std::string const& what) {
+  std::size_t n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+Lines lines_of(std::string const& text) {
+  Lines lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+/// A place of its own and a clock at zero for each run.
+struct Place {
+  Stream stream;
+  Scripted model{.script = {0.5, 0.25}, .seconds_per_batch = 0.5};
+  Place() { fake_seconds = 0; }
+  ProgressBar bar(ProgressBarOptions options = {}) {
+    options.stream = stream.file;
+    return ProgressBar{options};
+  }
+  ProgressBar terminal(ProgressBarOptions options = {}) {
+    options.terminal = true;
+    options.columns = 78;
+    return bar(options);
+  }
+};
+/// Looks at the screen after the bar has drawn.
+struct Watcher {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::monitor;
+  Stream* stream;
+  Lines* seen;
+  void on_validation_batch_end() { *seen = screen(stream->all()); }
+};
+struct SecondRank : SavingDevice {
+  int rank() const { return 1; }
+};
+}  // namespace
+
+TEST_CASE("bar: not a terminal: a line for each validation and each epoch, no control codes") {
+  Place run;
+  fitted(run.model, quick(2), 4, run.bar());
+  CHECK(lines_of(run.stream.all()) == Lines{"Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
+                                            "Epoch 0: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.500]",
+                                            "Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
+                                            "Epoch 1: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",
+                                            "2 epochs, 8 steps in 00:05"});
+}
+
+TEST_CASE("bar: the last line tells what came out and where it is") {
+  Place run;
+  Folder const folder;
+  auto options = quick(2);
+  options.default_root_dir = folder.path;
+  fitted(run.model, options, 4, CSVLogger{}, ModelCheckpoint{Scripted::vl}, run.bar());
+  auto const root = folder.path.string() + "/lightning_logs/version_0/";
+  CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:05; best vl 0.25 in epoch 1; best file " + root +
+                                                 "checkpoints/epoch=1-step=8.safetensors; metrics " + root + "metrics.csv");
+}
+
+TEST_CASE("bar: an unsized loader has no end") {
+  Place run;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, run.bar());
+  toy::Unsized train(5);
+  trainer.fit(run.model, train, NoValidation{});
+  CHECK(lines_of(run.stream.all())[0] == "Epoch 0: 5it [00:02,  2.00it/s, loss=2.000]");
+}
+
+TEST_CASE("bar: on a terminal the last epoch stays, the validation bar comes beneath it and goes") {
+  Place run;
+  fitted(run.model, quick(2), 4, run.terminal({.ascii = true}));
+  auto const output = run.stream.all();
+  CHECK(screen(output) == Lines{"Epoch 1: 100%|############| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]", "2 epochs, 8 steps in 00:05", ""});
+  auto const nested = output.find("\nValidation");
+  CHECK(nested == std::string::npos);
+  CHECK(count(output, "\n\r\x1b[KValidation DataLoader 0: 100%|") == 2);
+}
+
+TEST_CASE("bar: the screen during a validation") {
+  Place run;
+  Lines seen;
+  fitted(run.model, quick(1), 4, run.terminal({.ascii = true}), Watcher{&run.stream, &seen});
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0].starts_with("Epoch 0: 100%|"));
+  CHECK(seen[1].starts_with("Validation DataLoader 0: 100%|"));
+}
+
+TEST_CASE("bar: leave keeps each epoch's line") {
+  Place run;
+  fitted(run.model, quick(2), 4, run.terminal({.ascii = true, .leave = true}));
+  auto const shown = screen(run.stream.all());
+  REQUIRE(shown.size() == 4);
+  CHECK(shown[0].starts_with("Epoch 0: 100%|"));
+  CHECK(shown[1].starts_with("Epoch 1: 100%|"));
+}
+
+TEST_CASE("bar: at most ten redraws a second, one look at the clock a batch, no reading of a device") {
+  Place run;
+  run.model.seconds_per_batch = 0.001;
+  toy::world.device_waits = true;
+  toy::world.reads = 0;
+  clock_looks = 0;
+  auto options = quick(1);
+  options.log_every_n_steps = 0;
+  {
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, run.terminal());
+    trainer.fit(run.model, toy::batches(2000), NoValidation{});
+  }
+  auto const with_bar = clock_looks;
+  auto const reads_with_bar = toy::world.reads;
+  CHECK(count(run.stream.all(), "\x1b[KEpoch 0") <= 22);  // 2 s, the first and the last
+  CHECK(count(run.stream.all(), "\x1b[KEpoch 0") >= 18);
+  CHECK(run.stream.all().find("100%") != std::string::npos);
+  clock_looks = 0;
+  toy::world.reads = 0;
+  Scripted again{.seconds_per_batch = 0.001};
+  {
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{});
+    trainer.fit(again, toy::batches(2000), NoValidation{});
+  }
+  toy::world.device_waits = false;
+  CHECK(with_bar - clock_looks <= 2005);
+  CHECK(reads_with_bar == toy::world.reads);
+}
+
+TEST_CASE("bar: the sanity check is seen, and leaves nothing on a terminal") {
+  auto options = quick(1);
+  options.num_sanity_val_steps = 1;
+  Place plain;
+  fitted(plain.model, options, 2, plain.bar());
+  CHECK(lines_of(plain.stream.all())[0] == "Sanity Checking DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]");
+  Place run;
+  fitted(run.model, options, 2, run.terminal());
+  CHECK(count(run.stream.all(), "Sanity Checking") == 1);
+  CHECK(screen(run.stream.all())[0].starts_with("Epoch 0"));
+}
+
+TEST_CASE("bar: an exception leaves the cursor on a new line") {
+  Place run;
+  run.model.fails_at = 2;
+  CHECK(error_of([&] { fitted(run.model, quick(1), 4, run.terminal({.ascii = true})); }).starts_with("[fulgurite.test.step]"));
+  auto const shown = screen(run.stream.all());
+  REQUIRE(shown.size() == 2);
+  CHECK(shown[0].starts_with("Epoch 0:  50%|"));
+  CHECK(shown[1].empty());
+}
+
+TEST_CASE("bar: validate, on its own") {
+  Place run;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, run.bar());
+  trainer.validate(run.model, toy::batches(3));
+  CHECK(lines_of(run.stream.all()) == Lines{"Validation DataLoader 0: 100%|██████████| 3/3 [00:01<00:00,  2.00it/s, vl=0.500]"});
+  Place screened;
+  auto other = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, screened.terminal({.ascii = true}));
+  other.validate(screened.model, toy::batches(3));
+  auto const shown = screen(screened.stream.all());
+  CHECK(shown.size() == 2);
+  CHECK(shown[0].starts_with("Validation DataLoader 0: 100%|"));
+}
+
+TEST_CASE("bar: only rank 0 writes") {
+  Place run;
+  auto trainer = make_trainer<Scripted>(quick(1), SecondRank{}, Float32{}, Automatic{}, run.terminal());
+  trainer.fit(run.model, toy::batches(3), toy::batches(1));
+  CHECK(run.stream.all().empty());
+}

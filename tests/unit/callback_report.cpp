@@ -1,0 +1,146 @@
+// The lines, tables and numbers that a person reads.
+#include <fulgurite/report/model_table.hpp>
+#include <fulgurite/report/outcome_line.hpp>
+#include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/status_lines.hpp>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "callback_stream.hpp"
+
+using namespace fulgurite::report;
+
+TEST_CASE("a progress line is tqdm's, character for character") {
+  ProgressLine const line{"Epoch 3", 225, 500, 12.49, 18.02, "train/loss=0.123"};
+  CHECK(progress_line(line) == "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]");
+  CHECK(progress_line(line, 0, true) == "Epoch 3:  45%|####5     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]");
+  CHECK(progress_line({"", 0, 4}) == "  0%|          | 0/4 [00:00<?, ?it/s]");
+  CHECK(progress_line({"a", 4, 4, 8, 0.5, {}}) == "a: 100%|██████████| 4/4 [00:08<00:00,  2.00s/it]");
+  CHECK(progress_line({"a", 1, 3, 0.2, 5, {}}) == "a:  33%|███▎      | 1/3 [00:00<00:00,  5.00it/s]");
+  CHECK(progress_line({"a", 7, std::nullopt, 3725, 18.02, {}}) == "a: 7it [1:02:05, 18.02it/s]");
+  CHECK(progress_line({"a", 7, 6, 1, 7, {}}) == "a: 7it [00:01,  7.00it/s]");  // more than announced
+  CHECK(progress_line({"a", 0, 0, 1, {}, {}}) == "a: 0it [00:01, ?it/s]");
+  CHECK(progress_line({"a", 2, 10, 1, 1234.567, {}}) == "a:  20%|██        | 2/10 [00:01<00:00, 1234.57it/s]");
+}
+
+TEST_CASE("a progress line fits its columns") {
+  ProgressLine const line{"Epoch 3", 225, 500, 12.49, 18.02, "train/loss=0.123"};
+  CHECK(progress_line(line, 80) == "Epoch 3:  45%|██████▎       | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]");
+  for (int columns = 1; columns != 200; ++columns) {
+    INFO(columns);
+    auto const width = display_width(progress_line(line, columns));
+    CHECK(width == static_cast<std::size_t>(columns));
+  }
+  CHECK(progress_line(line, 30) == "Epoch 3:  45%|▍| 225/500 [00:1");
+  CHECK(progress_line({"a", 7, std::nullopt, 1, 7, {}}, 10) == "a: 7it [00");
+}
+
+TEST_CASE("values in a bar keep their width") {
+  CHECK(short_value(0.1234) == "0.123");
+  CHECK(short_value(0.1) == "0.100");
+  CHECK(short_value(2) == "2.000");
+  CHECK(short_value(0) == "0.000");
+  CHECK(short_value(-1.5) == "-1.50");
+  CHECK(short_value(123.4) == "123.0");
+  CHECK(short_value(1e-5) == "1e-5");
+  CHECK(short_value(1234567) == "1.23e+6");
+  CHECK(short_value(NAN) == "nan");
+  CHECK(short_value(INFINITY) == "inf");
+}
+
+TEST_CASE("the rate is a moving average while it runs, the mean at the end") {
+  ProgressMeter meter("a", 100, 0.0);
+  meter.advance(10, 1.0);
+  CHECK(meter.running({}, 0, true) == "a:  10%|#         | 10/100 [00:01<00:09, 10.00it/s]");
+  meter.advance(40, 2.0);
+  // (0.3 * 30 + 0.7 * 0.3 * 10) / (0.3 + 0.7 * 0.3) = 21.76
+  CHECK(meter.running({}, 0, true) == "a:  40%|####      | 40/100 [00:02<00:02, 21.76it/s]");
+  CHECK(meter.finished({}, 0, true) == "a:  40%|####      | 40/100 [00:02<00:03, 20.00it/s]");
+  ProgressMeter resumed("a", 100, 0.0);
+  resumed.start_at(90);  // by an earlier process
+  resumed.advance(91, 1.0);
+  CHECK(resumed.finished({}, 0, true) == "a:  91%|#########1| 91/100 [00:01<00:09,  1.00it/s]");
+}
+
+TEST_CASE("numbers for people") {
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(999) == "999");
+  CHECK(count_text(1234) == "1.2 K");
+  CHECK(count_text(203530) == "203 K");
+  CHECK(count_text(7'000'000'000) == "7.0 B");
+  CHECK(count_text(9'000'000'000'000'000) == "9000 T");
+  CHECK(bytes_text(814120) == "814.1 kB");
+  CHECK(bytes_text(12) == "12 B");
+  CHECK(clock_text(59.9) == "00:59");
+  CHECK(clock_text(360000) == "100:00:00");
+  CHECK(clipped("aäb", 2) == "aä");
+  CHECK(display_width("aäb▌") == 4);
+}
+
+TEST_CASE("numbers for programs read back exactly") {
+  for (double const value : {0.1 + 0.2, 1e300, -0.0, std::numeric_limits<double>::denorm_min()}) CHECK(std::strtod(exact(value).c_str(), nullptr) == value);
+}
+
+TEST_CASE("the table of a model") {
+  std::vector<ModelRow> const rows{{"", "Mlp", 203530, 203530, 814120, true},
+                                   {"body", "Sequential", 203530, 200960, 814120, true},
+                                   {"head.frozen", "Linear", 2570, 0, 10280, false},
+                                   {"act", "ReLU", 0, 0, 0, true}};
+  CHECK(model_table(rows) ==
+        "  | Name        | Type       | Params | Trainable | Size     | Mode \n"
+        "--------------------------------------------------------------------\n"
+        "0 | body        | Sequential | 203 K  | 200 K     | 814.1 kB | train\n"
+        "1 | head.frozen | Linear     | 2.6 K  | no        | 10.3 kB  | eval \n"
+        "2 | act         | ReLU       | 0      | -         | 0 B      | train\n"
+        "--------------------------------------------------------------------\n"
+        "203 K     Trainable params\n"
+        "0         Non-trainable params\n"
+        "203 K     Total params\n"
+        "814.1 kB  Total size of parameters and buffers\n");
+  CHECK(model_table({}).empty());
+}
+
+TEST_CASE("the last line of a fit") {
+  struct {
+    std::string best_metric;
+    std::optional<double> best_value;
+    int best_epoch = 0;
+    std::filesystem::path best_file, last_file, metrics_file;
+  } outcome;
+  CHECK(outcome_line(outcome, 1, 630, 22.4) == "1 epoch, 630 steps in 00:22");
+  outcome = {"val/accuracy", 0.98312, 7, "runs/a.safetensors", "runs/last.safetensors", "lightning_logs/version_0/metrics.csv"};
+  CHECK(outcome_line(outcome, 10, 630, 22.4) ==
+        "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors; last file runs/last.safetensors; "
+        "metrics lightning_logs/version_0/metrics.csv");
+  outcome.last_file = outcome.best_file;
+  outcome.metrics_file.clear();
+  CHECK(outcome_line(outcome, 10, 630, 22.4) == "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors");
+}
+
+TEST_CASE("two lines of a terminal, written over and over") {
+  Stream stream;
+  StatusLines lines(stream.file);
+  lines.show("one");
+  CHECK(stream.take() == "\r\x1b[Kone");
+  lines.show("one", "two");
+  CHECK(stream.take() == "\r\x1b[Kone\n\r\x1b[Ktwo\x1b[A");
+  lines.wipe_lower();
+  CHECK(stream.take() == "\n\r\x1b[K\x1b[A");
+  lines.wipe_lower();
+  CHECK(stream.take().empty());
+  lines.show("one", "two");
+  lines.show("three");
+  CHECK(stream.take().ends_with("\r\x1b[Kthree\n\r\x1b[K\x1b[A"));
+  lines.keep("done");
+  CHECK(stream.take() == "\r\x1b[Kdone\n");
+  lines.close();
+  CHECK(stream.take().empty());
+  lines.show("a", "b");
+  stream.take();
+  lines.close();
+  CHECK(stream.take() == "\n\n");
+}
