@@ -135,8 +135,10 @@ static_assert(fulgurite::aggregate::fields<Derived> == 0, "nor are base classes"
 static_assert(fulgurite::aggregate::fields<Tensor> == 0);
 static_assert(fulgurite::aggregate::fields<NoTensors> == 3);
 static_assert(libtorch::holds_tensors<Plain> && libtorch::holds_tensors<Mixed const&> && libtorch::holds_tensors<Tree>);
-static_assert(!libtorch::holds_tensors<NoTensors> && !libtorch::holds_tensors<int> && !libtorch::holds_tensors<std::vector<std::string>>);
-static_assert(!libtorch::holds_tensors<std::map<std::string, std::vector<int>>> && !libtorch::holds_tensors<std::variant<int>>);
+static_assert(!libtorch::holds_tensors<NoTensors> && !libtorch::holds_tensors<int> &&
+              !libtorch::holds_tensors<std::vector<std::string>>);
+static_assert(!libtorch::holds_tensors<std::map<std::string, std::vector<int>>> &&
+              !libtorch::holds_tensors<std::variant<int>>);
 }  // namespace
 
 TEST_CASE("every kind of batch moves to a device", "[batches]") {
@@ -154,7 +156,8 @@ TEST_CASE("every kind of batch moves to a device", "[batches]") {
   check_moves(torch::data::Example<>(t, ones(3)), 2);
   check_moves(torch::data::Example<Tensor, void>(t), 1);
   check_moves(std::vector{torch::data::Example<>(t, t)}, 2);
-  check_moves(std::map<int, std::vector<std::pair<Tensor, std::optional<Tensor>>>>{{1, {{t, t}, {t, std::nullopt}}}}, 3);
+  check_moves(std::map<int, std::vector<std::pair<Tensor, std::optional<Tensor>>>>{{1, {{t, t}, {t, std::nullopt}}}},
+              3);
   check_moves(Plain{t, t}, 2);
   check_moves(Mixed{t, 3, "name", {1.0F}, t, {{"k", t}}, {t, t}}, 5);
   check_moves(Twelve{t, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, t}, 2);
@@ -205,7 +208,8 @@ TEST_CASE("on the CPU a batch is handed through: same object, no reference count
   CHECK(batch.data.use_count() == impl);
   Plain const& constant = batch;
   CHECK(&strategy.move(constant) == &batch);
-  static_assert(std::is_same_v<decltype(strategy.move(Plain{})), Plain>, "a temporary is moved into the result, never dangling");
+  static_assert(std::is_same_v<decltype(strategy.move(Plain{})), Plain>,
+                "a temporary is moved into the result, never dangling");
   static_assert(std::is_same_v<decltype(LibTorch::convert_input(Plain{}, fulgurite::Float64{})), Plain>);
 }
 

@@ -93,14 +93,16 @@ TEST_CASE("clipping asks the host for nothing", "[clip]") {
 }
 
 TEST_CASE("clipping without gradients, with some, of mixed types, and with a nan", "[clip]") {
-  auto a = torch::ones({2}).requires_grad_(), b = torch::ones({2}, torch::kBFloat16).requires_grad_(), c = torch::ones({2}).requires_grad_();
+  auto a = torch::ones({2}).requires_grad_(), b = torch::ones({2}, torch::kBFloat16).requires_grad_(),
+       c = torch::ones({2}).requires_grad_();
   std::vector const all{a, b, c};
   CHECK(LibTorch::clip_norm(all, 1.0).item<double>() == 0.0);
   LibTorch::clip_value(all, 1.0);
   LibTorch::scale_gradients(all, 3.0);
   a.mutable_grad() = torch::full({2}, 3.0);
   b.mutable_grad() = torch::full({2}, 4.0, torch::kBFloat16);
-  CHECK(LibTorch::clip_norm(all, 1.0).item<double>() == Approx(std::sqrt(50.0)).epsilon(1e-3));  // b's share is a bfloat16
+  CHECK(LibTorch::clip_norm(all, 1.0).item<double>() ==
+        Approx(std::sqrt(50.0)).epsilon(1e-3));  // b's share is a bfloat16
   CHECK(a.grad()[0].item<double>() == Approx(3.0 / std::sqrt(50.0)).epsilon(1e-3));
   CHECK(b.grad()[0].item<double>() == Approx(4.0 / std::sqrt(50.0)).epsilon(1e-2));
   CHECK(b.grad().scalar_type() == torch::kBFloat16);

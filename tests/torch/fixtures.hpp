@@ -25,7 +25,8 @@ inline bool same_bits(torch::Tensor const& a, torch::Tensor const& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
   auto const x = a.detach().cpu().contiguous();
   auto const y = b.detach().cpu().contiguous();
-  return std::string_view(static_cast<char const*>(x.data_ptr()), x.nbytes()) == std::string_view(static_cast<char const*>(y.data_ptr()), y.nbytes());
+  return std::string_view(static_cast<char const*>(x.data_ptr()), x.nbytes()) ==
+         std::string_view(static_cast<char const*>(y.data_ptr()), y.nbytes());
 }
 
 /// The operators called on this thread while it lives.
@@ -33,10 +34,11 @@ class Operators {
  public:
   Operators() {
     called().clear();
-    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback([](at::RecordFunction const& function) -> std::unique_ptr<at::ObserverContext> {
-                                           called().emplace_back(function.name());
-                                           return nullptr;
-                                         }).scopes({at::RecordScope::FUNCTION}));
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](at::RecordFunction const& function) -> std::unique_ptr<at::ObserverContext> {
+          called().emplace_back(function.name());
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
   }
   ~Operators() { at::removeCallback(handle_); }
   Operators(Operators const&) = delete;

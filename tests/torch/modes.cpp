@@ -15,7 +15,8 @@ using torch::Tensor;
 struct Frozen : torch::nn::Module {
   fixtures::Net body;
   std::shared_ptr<fixtures::Net> net = register_module("net", std::make_shared<fixtures::Net>());
-  torch::nn::Sequential head = register_module("head", torch::nn::Sequential(torch::nn::Linear(1, 1), torch::nn::Dropout()));
+  torch::nn::Sequential head =
+      register_module("head", torch::nn::Sequential(torch::nn::Linear(1, 1), torch::nn::Dropout()));
 };
 std::vector<bool> flags(torch::nn::Module& model) {
   std::vector<bool> all{model.is_training()};
@@ -45,9 +46,7 @@ TEST_CASE("evaluating restores every sub-module's own flag", "[modes]") {
   try {
     [[maybe_unused]] auto const scope = LibTorch::evaluating(model);
     throw std::runtime_error("validation failed");
-  } catch (std::runtime_error const&) {
-    CHECK(model.head->is_training());
-  }
+  } catch (std::runtime_error const&) { CHECK(model.head->is_training()); }
   struct NoModule {
   } plain;
   [[maybe_unused]] auto const nothing = LibTorch::evaluating(plain);
@@ -102,7 +101,8 @@ TEST_CASE("anomaly detection names the culprit, for a scope", "[modes]") {
 
 TEST_CASE("toggling: own parameters keep what they had, shared ones stay on, strangers are untouched", "[toggle]") {
   auto const make = [](bool on) { return torch::ones({1}).requires_grad_(on); };
-  Tensor const a = make(true), a_frozen = make(false), shared = make(true), b = make(true), b_frozen = make(false), stranger = make(true);
+  Tensor const a = make(true), a_frozen = make(false), shared = make(true), b = make(true), b_frozen = make(false),
+               stranger = make(true);
   auto all = std::tuple(LibTorch::adopt(torch::optim::SGD(std::vector{a, a_frozen, shared}, 0.1)),
                         LibTorch::adopt(torch::optim::Adam(std::vector{b, b_frozen, shared}, 0.1)));
   auto& [first, second] = all;
@@ -131,9 +131,7 @@ TEST_CASE("toggling: own parameters keep what they had, shared ones stay on, str
   try {
     [[maybe_unused]] auto const scope = LibTorch::toggled(second, all);
     throw std::runtime_error("a step failed");
-  } catch (std::runtime_error const&) {
-    CHECK(now() == before);
-  }
+  } catch (std::runtime_error const&) { CHECK(now() == before); }
   auto alone = std::tuple(LibTorch::adopt(torch::optim::SGD(std::vector{a, a_frozen}, 0.1)));
   [[maybe_unused]] auto const scope = LibTorch::toggled(std::get<0>(alone), alone);
   CHECK(now() == before);

@@ -14,9 +14,13 @@ std::vector<Tensor> two_parameters() {
 Tensor loss_of(std::vector<Tensor> const& p) { return ((p[0] * p[1]).sum() - 2).square(); }
 
 template <class O>
-concept steps_alone = requires(O& o) { o.step(); };
+concept steps_alone = requires(O& o) {
+  o.step();
+};
 template <class O>
-concept adoptable = requires(O&& o) { LibTorch::adopt(std::forward<O>(o)); };
+concept adoptable = requires(O&& o) {
+  LibTorch::adopt(std::forward<O>(o));
+};
 
 template <class Make>
 void check_same_steps(Make make, std::string_view name) {
@@ -137,5 +141,6 @@ TEST_CASE("LibTorch's parameter-group traps, and the way around them", "[optimiz
   adam.param_groups()[1].options().set_lr(1e-3);
   auto ours = LibTorch::adopt(std::move(adam));
   CHECK((ours.lr(0) == 1e-4 && ours.lr(1) == 1e-3));
-  for (auto& group : ours->param_groups()) CHECK(static_cast<optim::AdamOptions&>(group.options()).weight_decay() == 0.1);
+  for (auto& group : ours->param_groups())
+    CHECK(static_cast<optim::AdamOptions&>(group.options()).weight_decay() == 0.1);
 }

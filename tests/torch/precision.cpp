@@ -11,8 +11,8 @@
 #include <fulgurite/torch/single_device.hpp>
 
 namespace {
-using fulgurite::LibTorch;
 using fixtures::Net;
+using fulgurite::LibTorch;
 using torch::Tensor;
 at::Device const here(at::kCPU);
 
@@ -70,7 +70,8 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
     fulgurite::SingleDevice strategy{fulgurite::cuda};
     static_assert(decltype(strategy)::on_gpu == fulgurite::Known::yes);
     CHECK(strategy.device() == at::Device(at::kCUDA, 0));
-    CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float64{}), Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_absent]"));
+    CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float64{}),
+                      Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_absent]"));
     CHECK(net.in->weight.scalar_type() == at::kFloat);
     fulgurite::SingleDevice chosen{fulgurite::automatic};
     static_assert(decltype(chosen)::on_gpu == fulgurite::Known::at_run_time);
@@ -79,7 +80,8 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
     chosen.setup(net, fulgurite::Bf16Mixed{});
   } else {
     fulgurite::SingleDevice strategy{fulgurite::Cuda{99}};
-    CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float32{}), Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_index]"));
+    CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float32{}),
+                      Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_index]"));
   }
 }
 
@@ -96,9 +98,7 @@ TEST_CASE("autocast is a scope that nests, restores and survives exceptions", "[
     try {
       [[maybe_unused]] auto const inner = LibTorch::autocast(fulgurite::Fp16Mixed{}, here);
       throw std::runtime_error("a step failed");
-    } catch (std::runtime_error const&) {
-      CHECK(product_type() == at::kBFloat16);
-    }
+    } catch (std::runtime_error const&) { CHECK(product_type() == at::kBFloat16); }
     at::ScalarType elsewhere = at::kBFloat16;
     std::thread([&] { elsewhere = product_type(); }).join();
     CHECK(elsewhere == at::kFloat);  // of this thread alone
@@ -107,7 +107,8 @@ TEST_CASE("autocast is a scope that nests, restores and survives exceptions", "[
   CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
   CHECK(at::autocast::increment_nesting() == 1);  // balanced
   at::autocast::decrement_nesting();
-  static_assert(std::is_empty_v<decltype(LibTorch::autocast(fulgurite::Float32{}, here))>, "single precision opens no scope");
+  static_assert(std::is_empty_v<decltype(LibTorch::autocast(fulgurite::Float32{}, here))>,
+                "single precision opens no scope");
 }
 
 TEST_CASE("under autocast a parameter is cast once a step, and its gradient is float32", "[precision]") {
@@ -144,8 +145,7 @@ TEST_CASE("the true precisions set the default type for a step, and restore it",
       [[maybe_unused]] auto const inner = LibTorch::autocast(fulgurite::Bf16True{}, here);
       CHECK(type() == at::kBFloat16);
       throw 1;
-    } catch (int) {
-    }
+    } catch (int) {}
     CHECK(type() == at::kDouble);
   }
   CHECK(type() == at::kFloat);
@@ -181,7 +181,8 @@ TEST_CASE("a seed is made once, fits the loss, and refuses a loss of many elemen
   auto const one = torch::ones({1}, torch::kDouble);
   CHECK(LibTorch::seed(one, 0.25).sizes() == one.sizes());
   CHECK(LibTorch::seed(one, 0.25).scalar_type() == at::kDouble);
-  CHECK_THROWS_WITH(LibTorch::seed(torch::ones({2}), 0.25), Catch::Matchers::StartsWith("[fulgurite.torch.scalar_loss]"));
+  CHECK_THROWS_WITH(LibTorch::seed(torch::ones({2}), 0.25),
+                    Catch::Matchers::StartsWith("[fulgurite.torch.scalar_loss]"));
 }
 
 TEST_CASE("values are read one by one or together", "[values]") {
@@ -208,7 +209,8 @@ TEST_CASE("values are read one by one or together", "[values]") {
   CHECK_FALSE(LibTorch::keep(remote).requires_grad());  // it would wait with its graph
 }
 
-TEST_CASE("the scaler starts backward from scale * factor and gives the gradient back unscaled", "[precision][scaler]") {
+TEST_CASE("the scaler starts backward from scale * factor and gives the gradient back unscaled",
+          "[precision][scaler]") {
   LibTorch::Scaler<fulgurite::Fp16Mixed> scaler(fulgurite::Fp16Mixed{.init_scale = 1024}, here);
   auto w = torch::full({3}, 2.0).requires_grad_();
   auto const loss = (w * w).sum();
@@ -223,7 +225,8 @@ TEST_CASE("the scaler starts backward from scale * factor and gives the gradient
 }
 
 TEST_CASE("an infinite gradient skips the step and halves the scale; good steps let it grow", "[precision][scaler]") {
-  LibTorch::Scaler<fulgurite::Fp16Mixed> scaler(fulgurite::Fp16Mixed{.init_scale = 1024, .growth_factor = 4, .growth_interval = 2}, here);
+  LibTorch::Scaler<fulgurite::Fp16Mixed> scaler(
+      fulgurite::Fp16Mixed{.init_scale = 1024, .growth_factor = 4, .growth_interval = 2}, here);
   auto const good = parameter(1024.0), bad = parameter(infinity);
   auto const step = [&](std::vector<Tensor> const& parameters) {
     scaler.unscale(parameters);

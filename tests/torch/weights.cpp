@@ -9,10 +9,12 @@
 #include <fulgurite/torch/backend.hpp>
 
 namespace {
-using fulgurite::LibTorch;
 using fixtures::Net;
+using fulgurite::LibTorch;
 
-std::filesystem::path file() { return std::filesystem::temp_directory_path() / ("fulgurite_weights_" + std::to_string(::getpid()) + ".safetensors"); }
+std::filesystem::path file() {
+  return std::filesystem::temp_directory_path() / ("fulgurite_weights_" + std::to_string(::getpid()) + ".safetensors");
+}
 
 template <class Model>
 void save(Model& model) {
@@ -43,7 +45,8 @@ struct More : Net {
 };
 struct AllTypes : torch::nn::Module {
   AllTypes() {
-    for (auto type : {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong, torch::kInt, torch::kShort, torch::kChar, torch::kByte, torch::kBool})
+    for (auto type : {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong, torch::kInt,
+                      torch::kShort, torch::kChar, torch::kByte, torch::kBool})
       register_buffer(std::string("b") + c10::toString(type), torch::tensor({0, 1, 1}).to(type));
     register_buffer("empty", torch::ones({0, 3}));
     register_buffer("scalar", torch::tensor(2.5F));
@@ -86,8 +89,8 @@ TEST_CASE("names come dotted, parameters before buffers", "[weights]") {
       CHECK(view.bytes.size() == 48);
     }
   });
-  CHECK(names == std::vector<std::string>{"in.weight", "in.bias", "norm.weight", "norm.bias", "out.weight", "out.bias", "norm.running_mean",
-                                          "norm.running_var", "norm.num_batches_tracked"});
+  CHECK(names == std::vector<std::string>{"in.weight", "in.bias", "norm.weight", "norm.bias", "out.weight", "out.bias",
+                                          "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"});
 }
 
 TEST_CASE("a file that does not fit names all that differs, and changes nothing", "[weights]") {
@@ -96,7 +99,8 @@ TEST_CASE("a file that does not fit names all that differs, and changes nothing"
   save(net);
   Wider wider;
   auto const before = wider.out->weight.clone();
-  CHECK_THAT(refusal(wider), ContainsSubstring("different: in.weight (the file has F32 [3, 4], the model F32 [5, 4]), in.bias"));
+  CHECK_THAT(refusal(wider),
+             ContainsSubstring("different: in.weight (the file has F32 [3, 4], the model F32 [5, 4]), in.bias"));
   CHECK(fixtures::same_bits(wider.out->weight, before));
   More more;
   CHECK_THAT(refusal(more), ContainsSubstring("missing in the file: extra"));
@@ -122,7 +126,8 @@ TEST_CASE("an element type that a file cannot hold is refused by name", "[weight
 
 TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][summary]") {
   struct Model : torch::nn::Module {
-    torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(4, 2), torch::nn::ReLU()));
+    torch::nn::Sequential body =
+        register_module("body", torch::nn::Sequential(torch::nn::Linear(4, 2), torch::nn::ReLU()));
     std::shared_ptr<Net> net = register_module("net", std::make_shared<Net>());
   } model;
   for (auto& p : model.net->in->parameters()) p.set_requires_grad(false);
@@ -134,7 +139,8 @@ TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][s
     types.push_back(row.type);
   }
   CHECK(names == std::vector<std::string>{"", "body", "body.0", "body.1", "net", "net.in", "net.norm", "net.out"});
-  CHECK(types == std::vector<std::string>{"Model", "Sequential", "Linear", "ReLU", "Net", "Linear", "BatchNorm1d", "Linear"});
+  CHECK(types ==
+        std::vector<std::string>{"Model", "Sequential", "Linear", "ReLU", "Net", "Linear", "BatchNorm1d", "Linear"});
   CHECK(rows[0].parameters == 10 + 15 + 6 + 4);
   CHECK(rows[0].trainable == 10 + 6 + 4);
   CHECK(rows[0].bytes == 4 * 35 + 2 * 12 + 8);

@@ -15,7 +15,8 @@ struct Anything {
   operator T() const;  // declared only
 };
 
-/// Stands for a base class of T alone: tells whether an aggregate has bases, which structured bindings cannot see through.
+/// Stands for a base class of T alone: tells whether an aggregate has bases, which structured bindings cannot see
+/// through.
 template <class T>
 struct AnyBaseOf {
   template <class B>
@@ -40,7 +41,8 @@ consteval bool takes_nested(std::index_sequence<B...>, std::index_sequence<I...>
   return requires { T{Any<B>{}..., {Any<I>{}...}, Any<A>{}...}; };
 }
 
-/// How many initializers T takes. Elements of an array member count one by one (brace elision); one more than the most is "too many".
+/// How many initializers T takes. Elements of an array member count one by one (brace elision); one more than the most
+/// is "too many".
 template <class T, std::size_t N = most_fields + 1>
 consteval std::size_t initializers() {
   if constexpr (N == 0) return 0;
@@ -48,7 +50,8 @@ consteval std::size_t initializers() {
   else return initializers<T, N - 1>();
 }
 
-/// Whether an array member of K elements begins at initializer I: braces around K of them fit, and leave room for exactly the rest.
+/// Whether an array member of K elements begins at initializer I: braces around K of them fit, and leave room for
+/// exactly the rest.
 template <class T, std::size_t I, std::size_t K, std::size_t N>
 consteval bool array_at() {
   constexpr auto before = std::make_index_sequence<I>{};
@@ -78,7 +81,8 @@ consteval std::size_t count() {
   else return n;
 }
 
-/// The number of fields of a struct that this can look into; 0 for all others: no aggregate, base classes, array members, too many fields.
+/// The number of fields of a struct that this can look into; 0 for all others: no aggregate, base classes, array
+/// members, too many fields.
 template <class T>
 inline constexpr std::size_t fields = [] {
   if constexpr (std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>) return count<T>();

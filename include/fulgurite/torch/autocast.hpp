@@ -1,12 +1,13 @@
 #pragma once
-// The scope of a step's precision: autocast for the mixed ones, the default type for the "true" ones. LibTorch has no such guard.
+// The scope of a step's precision: autocast for the mixed ones, the default type for the "true" ones. LibTorch has no
+// such guard.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/DefaultDtype.h>
 
 #include <fulgurite/torch/dtype.hpp>
 
-// Six functions of <ATen/autocast_mode.h>, which itself would bring in the operator library.
+// Seven functions of <ATen/autocast_mode.h>, which itself would bring in the operator library.
 namespace at::autocast {
 TORCH_API bool is_autocast_enabled(at::DeviceType device_type);
 TORCH_API void set_autocast_enabled(at::DeviceType device_type, bool enabled);
@@ -19,12 +20,14 @@ TORCH_API void clear_cache();
 
 namespace fulgurite::libtorch {
 
-/// Operators run in `type` where LibTorch deems that safe, on this thread, until the scope ends. Scopes nest; the outermost
-/// forgets the casts of parameters that were kept for reuse.
+/// Operators run in `type` where LibTorch deems that safe, on this thread, until the scope ends. Scopes nest; the
+/// outermost forgets the casts of parameters that were kept for reuse.
 class AutocastScope {
  public:
   AutocastScope(at::DeviceType device, at::ScalarType type)
-      : device_(device), enabled_(at::autocast::is_autocast_enabled(device)), type_(at::autocast::get_autocast_dtype(device)) {
+      : device_(device),
+        enabled_(at::autocast::is_autocast_enabled(device)),
+        type_(at::autocast::get_autocast_dtype(device)) {
     at::autocast::set_autocast_dtype(device, type);
     at::autocast::set_autocast_enabled(device, true);
     at::autocast::increment_nesting();
@@ -43,8 +46,8 @@ class AutocastScope {
   at::ScalarType type_;
 };
 
-/// Tensors that a step creates without naming a type have the precision's. LibTorch keeps the default type per process, so a
-/// thread that creates tensors meanwhile (a loader's) must name its types.
+/// Tensors that a step creates without naming a type have the precision's. LibTorch keeps the default type per process,
+/// so a thread that creates tensors meanwhile (a loader's) must name its types.
 class DefaultTypeScope {
  public:
   explicit DefaultTypeScope(at::ScalarType type) : before_(c10::get_default_dtype_as_scalartype()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the torch-free loops need from a tensor library, answered by LibTorch. Each part has its own header beside this one.
+// What the torch-free loops need from a tensor library, answered by LibTorch. Each part has its own header.
 
 #include <concepts>
 #include <cstddef>
@@ -26,7 +26,8 @@
 
 namespace fulgurite {
 
-/// The Backend of every strategy that computes with LibTorch. Only static members; scopes are objects whose end restores.
+/// The Backend of every strategy that computes with LibTorch. Only static members; scopes are objects whose end
+/// restores.
 struct LibTorch {
   using Value = at::Tensor;
   template <class T>

@@ -16,7 +16,8 @@
 
 namespace fulgurite::libtorch {
 
-/// The defined gradients of some parameters, for the length of one call. The list is kept per thread: a warm step allocates none.
+/// The defined gradients of some parameters, for the length of one call. The list is kept per thread: a warm step
+/// allocates none.
 class Gradients {
  public:
   template <class Parameters>
@@ -53,8 +54,9 @@ void scale_gradients(Parameters const& parameters, double factor) {
   if (factor != 1.0 && !gradients->empty()) at::_foreach_mul_(*gradients, factor);
 }
 
-/// Limits the 2-norm over all gradients together: each is multiplied by min(1, limit / (norm + 1e-6)), as torch.nn.utils.
-/// clip_grad_norm_ does. Returns the norm before clipping as a tensor on the gradients' device; reading it is up to the caller.
+/// Limits the 2-norm over all gradients together: each is multiplied by min(1, limit / (norm + 1e-6)), as
+/// torch.nn.utils. clip_grad_norm_ does. Returns the norm before clipping as a tensor on the gradients' device; reading
+/// it is up to the caller.
 template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
   Gradients const gradients(parameters);

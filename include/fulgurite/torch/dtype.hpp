@@ -9,10 +9,10 @@ namespace fulgurite::libtorch {
 
 constexpr at::ScalarType scalar_type(Dtype type) {
   switch (type) {
-    case Dtype::float64: return at::ScalarType::Double;
-    case Dtype::bfloat16: return at::ScalarType::BFloat16;
-    case Dtype::float16: return at::ScalarType::Half;
-    case Dtype::float32: break;
+  case Dtype::float64: return at::ScalarType::Double;
+  case Dtype::bfloat16: return at::ScalarType::BFloat16;
+  case Dtype::float16: return at::ScalarType::Half;
+  case Dtype::float32: break;
   }
   return at::ScalarType::Float;
 }

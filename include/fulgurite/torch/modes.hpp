@@ -16,14 +16,16 @@
 namespace fulgurite::libtorch {
 
 /// Gradients off; with `inference` also everything that autograd would need later (tensors made here can never train).
-/// Inside an autocast scope the casts made meanwhile are forgotten: they have no graph, and a later step must not reuse them.
+/// Inside an autocast scope the casts made meanwhile are forgotten: they have no graph, and a later step must not reuse
+/// them.
 class NoGradScope {
  public:
   explicit NoGradScope(bool inference = false) {
     if (inference) inference_.emplace();
   }
   ~NoGradScope() {
-    if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA)) at::autocast::clear_cache();
+    if (at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA))
+      at::autocast::clear_cache();
   }
   NoGradScope(NoGradScope const&) = delete;
   NoGradScope& operator=(NoGradScope const&) = delete;
@@ -33,7 +35,8 @@ class NoGradScope {
   std::optional<c10::InferenceMode> inference_;
 };
 
-/// eval() for a scope (`now` false: the model does that itself). Afterwards each sub-module has the flag it had, so one that was frozen in eval mode still is.
+/// eval() for a scope (`now` false: the model does that itself). Afterwards each sub-module has the flag it had, so one
+/// that was frozen in eval mode still is.
 class EvaluationScope {
  public:
   explicit EvaluationScope(torch::nn::Module& model, bool now = true)
@@ -68,7 +71,8 @@ auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
 class AnomalyScope {
  public:
   explicit AnomalyScope(bool on)
-      : enabled_(torch::autograd::AnomalyMode::is_enabled()), checks_(torch::autograd::AnomalyMode::should_check_nan()) {
+      : enabled_(torch::autograd::AnomalyMode::is_enabled()),
+        checks_(torch::autograd::AnomalyMode::should_check_nan()) {
     if (on) torch::autograd::AnomalyMode::set_enabled(true, true);
   }
   ~AnomalyScope() { torch::autograd::AnomalyMode::set_enabled(enabled_, checks_); }

@@ -20,7 +20,8 @@ inline at::Tensor to_device(at::Tensor const& tensor, at::Device device) {
 /// Replaces every tensor of the object by what it is on the device.
 template <class T>
 void move_in_place(T& object, at::Device device) {
-  static_assert(!std::is_const_v<T> || !holds_tensors<T>, "a const member or key of this batch holds a tensor, which cannot be replaced");
+  static_assert(!std::is_const_v<T> || !holds_tensors<T>,
+                "a const member or key of this batch holds a tensor, which cannot be replaced");
   if constexpr (std::is_const_v<T>) {
   } else if constexpr (MovesItself<T>) {
     object = object.to(device);
@@ -47,8 +48,8 @@ void convert_in_place(T& object, at::ScalarType type) {
   }
 }
 
-/// What a changed batch is returned as: a value whose handles were copied, so that the loader's batch stays as it is. One that
-/// cannot be copied is changed in place.
+/// What a changed batch is returned as: a value whose handles were copied, so that the loader's batch stays as it is.
+/// One that cannot be copied is changed in place.
 template <class B>
 using Changed = std::conditional_t<std::is_constructible_v<std::remove_cvref_t<B>, B>, std::remove_cvref_t<B>, B>;
 
@@ -63,9 +64,11 @@ auto moved(B&& batch, at::Device device) -> std::conditional_t<holds_tensors<B>,
   }
 }
 
-/// The batch with its floating tensors in the precision's type; for Float32 and the mixed ones the batch itself, untouched.
+/// The batch with its floating tensors in the precision's type; for Float32 and the mixed ones the batch itself,
+/// untouched.
 template <class B, class Precision>
-auto convert_input(B&& batch, Precision const&) -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, Changed<B>, B> {
+auto convert_input(B&& batch, Precision const&)
+    -> std::conditional_t<converts_inputs<Precision> && holds_tensors<B>, Changed<B>, B> {
   if constexpr (converts_inputs<Precision> && holds_tensors<B>) {
     Changed<B> result(std::forward<B>(batch));
     convert_in_place(result, scalar_type(Precision::parameters));
@@ -75,17 +78,26 @@ auto convert_input(B&& batch, Precision const&) -> std::conditional_t<converts_i
   }
 }
 
-/// What a weighted mean weighs this batch by: `batch.batch_size()`, or `batch_size(batch)` found by its namespace, else the
-/// first tensor's leading extent (1 for a scalar, the sequences of a PackedSequence); 0 where there is no tensor.
+/// What a weighted mean weighs this batch by: `batch.batch_size()`, or `batch_size(batch)` found by its namespace, else
+/// the first tensor's leading extent (1 for a scalar, the sequences of a PackedSequence); 0 where there is no tensor.
 template <class B>
 long batch_extent(B const& batch) {
-  if constexpr (requires { { batch.batch_size() } -> std::convertible_to<long>; }) return static_cast<long>(batch.batch_size());
-  else if constexpr (requires { { batch_size(batch) } -> std::convertible_to<long>; }) return static_cast<long>(batch_size(batch));
+  if constexpr (requires {
+                  { batch.batch_size() } -> std::convertible_to<long>;
+                })
+    return static_cast<long>(batch.batch_size());
+  else if constexpr (requires {
+                       { batch_size(batch) } -> std::convertible_to<long>;
+                     })
+    return static_cast<long>(batch_size(batch));
   else if constexpr (!holds_tensors<B>) return 0;
-  else if constexpr (TensorLike<B>) return !batch.defined() ? 0 : batch.dim() == 0 ? 1 : static_cast<long>(batch.size(0));
+  else if constexpr (TensorLike<B>)
+    return !batch.defined() ? 0 : batch.dim() == 0 ? 1 : static_cast<long>(batch.size(0));
   else if constexpr (PackedSequenceLike<B>) {
     auto const& sizes = batch.batch_sizes();  // on the CPU by definition
-    return sizes.defined() && sizes.numel() != 0 ? static_cast<long>(*static_cast<std::int64_t const*>(sizes.const_data_ptr())) : 0;
+    return sizes.defined() && sizes.numel() != 0
+               ? static_cast<long>(*static_cast<std::int64_t const*>(sizes.const_data_ptr()))
+               : 0;
   } else {
     long found = 0;
     each_part(batch, [&](auto const& part) {

@@ -20,24 +20,26 @@ class LBFGS;
 
 namespace fulgurite {
 
-/// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable: `optimizer->defaults()`.
+/// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable:
+/// `optimizer->defaults()`.
 ///
-/// Mind the options of a parameter group given to the constructor. LibTorch up to 2.11 takes them whole: what the group does not
-/// set is the class's default, not the optimizer-wide value (its weight_decay is lost). Later ones merge, and drop a value that
-/// happens to equal the class's default (lr(1e-3) of Adam). Nothing that comes after can see either. Both are avoided by setting
-/// what differs on the constructed optimizer:
+/// Mind the options of a parameter group given to the constructor. LibTorch up to 2.11 takes them whole: what the group
+/// does not set is the class's default, not the optimizer-wide value (its weight_decay is lost). Later ones merge, and
+/// drop a value that happens to equal the class's default (lr(1e-3) of Adam). Nothing that comes after can see either.
+/// Both are avoided by setting what differs on the constructed optimizer:
 ///   torch::optim::Adam adam({body->parameters(), head->parameters()}, torch::optim::AdamOptions(1e-4).weight_decay(0.1));
 ///   adam.param_groups()[1].options().set_lr(1e-3);
 template <std::derived_from<torch::optim::Optimizer> X>
 class TorchOptimizer {
  public:
-  static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X> || std::is_same_v<torch::optim::LBFGS, X>;
+  static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X>;
   static constexpr bool stable_gradients = false;  ///< gradients are dropped and made anew, at other addresses
   static constexpr std::string_view name() { return libtorch::short_type_name<X>(); }
 
   explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) {}
 
-  /// Drops the gradients. LibTorch's own detaches each first, which throws where a gradient is a view of a communication bucket.
+  /// Drops the gradients. LibTorch's own detaches each first, which throws where a gradient is a view of a
+  /// communication bucket.
   void zero_grad() {
     for (auto& parameter : parameters_now())
       if (auto& gradient = parameter.mutable_grad(); gradient.defined()) gradient.reset();
@@ -48,7 +50,8 @@ class TorchOptimizer {
   {
     optimizer_.step();
   }
-  /// The closure clears, runs backward and returns the loss; it is called as often as the optimizer asks. Returns the first loss.
+  /// The closure clears, runs backward and returns the loss; it is called as often as the optimizer asks. Returns the
+  /// first loss.
   template <class Closure>
   at::Tensor step(Closure&& closure)
     requires needs_closure

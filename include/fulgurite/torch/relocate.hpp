@@ -10,7 +10,8 @@
 
 namespace fulgurite::libtorch {
 
-/// In place: the tensors keep their identity, which optimizers and users hold on to. What is already right is not touched.
+/// In place: the tensors keep their identity, which optimizers and users hold on to. What is already right is not
+/// touched.
 inline void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
   if (!tensor.defined()) return;
   auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();

@@ -31,7 +31,8 @@ class Scaler {
         found_(at::zeros({1}, scale_.options())),
         found_any_(at::zeros({1}, scale_.options())) {}
 
-  /// scale * factor in the kind of the loss, as the gradient that backward starts with: the loss itself is never multiplied.
+  /// scale * factor in the kind of the loss, as the gradient that backward starts with: the loss itself is never
+  /// multiplied.
   at::Tensor seed(at::Tensor const& loss, double factor) {
     require_scalar(loss);
     if (seed_.defined() && factor == seed_factor_ && same_kind(seed_, loss)) return seed_;
@@ -67,7 +68,8 @@ class Scaler {
   /// Once a step: a smaller scale after an overflow, a larger one after `growth_interval` good steps in a row.
   void update() {
     at::NoGradGuard const no_graph;
-    at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor, precision_.growth_interval);
+    at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor,
+                           precision_.growth_interval);
     found_any_.zero_();
     seed_.reset();
   }

@@ -1,5 +1,6 @@
 #pragma once
-// The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}}, SingleDevice{automatic}.
+// The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
+// SingleDevice{automatic}.
 
 #include <string>
 #include <type_traits>
@@ -19,7 +20,8 @@
 
 namespace fulgurite {
 
-/// Model and batches live on one device. `automatic` decides when it is constructed: the first GPU, where LibTorch sees one.
+/// Model and batches live on one device. `automatic` decides when it is constructed: the first GPU, where LibTorch sees
+/// one.
 template <class Device>
 class SingleDevice {
  public:
@@ -31,7 +33,8 @@ class SingleDevice {
 
   explicit SingleDevice(Device device) : device_(choose(device)) {}
 
-  /// Moves the model, and converts it to the precision's type. Error, before anything is touched, where the device is not there.
+  /// Moves the model, and converts it to the precision's type. Error, before anything is touched, where the device is
+  /// not there.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     check();
@@ -93,11 +96,13 @@ class SingleDevice {
     if constexpr (on_gpu == Known::yes) {
       auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
       if (!torch::cuda::is_available())
-        throw Error("fulgurite.strategy.cuda_absent", wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
-                                                               "built with CUDA, or use SingleDevice{cpu} or SingleDevice{automatic}");
+        throw Error("fulgurite.strategy.cuda_absent",
+                    wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
+                             "built with CUDA, or use SingleDevice{cpu} or SingleDevice{automatic}");
       if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
-        throw Error("fulgurite.strategy.cuda_index", wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
-                                                         ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+        throw Error("fulgurite.strategy.cuda_index",
+                    wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
+                        ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
     }
   }
 

@@ -31,7 +31,8 @@ inline report::ModelRow model_row(std::string name, torch::nn::Module const& mod
   return row;
 }
 
-inline void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module, std::string const& prefix, int depth) {
+inline void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module,
+                         std::string const& prefix, int depth) {
   if (depth == 0) return;
   for (auto const& child : module.named_children()) {
     rows.push_back(model_row(prefix + child.key(), *child.value()));

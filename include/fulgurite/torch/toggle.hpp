@@ -10,9 +10,10 @@
 
 namespace fulgurite {
 
-/// Lightning's toggle_optimizer. `toggle` switches requires_grad off for every parameter of all optimizers and back on for the
-/// chosen one's, to what it was: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the end of the object's life,
-/// gives the parameters of the others back what they had. Parameters that no optimizer has are not touched.
+/// Lightning's toggle_optimizer. `toggle` switches requires_grad off for every parameter of all optimizers and back on
+/// for the chosen one's, to what it was: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the end of
+/// the object's life, gives the parameters of the others back what they had. Parameters that no optimizer has are not
+/// touched.
 class Toggle {
  public:
   Toggle() = default;
@@ -28,7 +29,9 @@ class Toggle {
   template <class Optimizer, class All>
   void toggle(Optimizer& chosen, All& all) {
     untoggle();
-    auto const is_chosen = [&](auto& one) { return static_cast<void const*>(&one) == static_cast<void const*>(&chosen); };
+    auto const is_chosen = [&](auto& one) {
+      return static_cast<void const*>(&one) == static_cast<void const*>(&chosen);
+    };
     std::apply([&](auto&... one) { ((is_chosen(one) ? remember(one, own_) : remember(one, others_)), ...); }, all);
     if (others_.empty()) return own_.clear();
     for (auto& [parameter, required] : others_) parameter.set_requires_grad(false);
@@ -48,7 +51,7 @@ class Toggle {
   static void remember(Optimizer& optimizer, Flags& flags) {
     for (auto const& parameter : optimizer.parameters()) flags.emplace_back(parameter, parameter.requires_grad());
   }
-  Flags own_;     ///< kept between calls for their capacity
+  Flags own_;  ///< kept between calls for their capacity
   Flags others_;
 };
 

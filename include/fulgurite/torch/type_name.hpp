@@ -20,7 +20,8 @@ constexpr std::string_view without_namespaces(std::string_view name) {
 /// The name of a type, known to the compiler.
 template <class T>
 constexpr std::string_view short_type_name() {
-  std::string_view text = __PRETTY_FUNCTION__;  // "... short_type_name() [T = torch::optim::Adam]", g++: "[with T = ...; ...]"
+  // clang: "... short_type_name() [T = torch::optim::Adam]", g++: "... [with T = torch::optim::Adam; ...]"
+  std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("T = ") + 4);
   auto const end = text.find_first_of(";]");
   return without_namespaces(text.substr(0, end));

@@ -16,16 +16,16 @@
 
 namespace fulgurite::libtorch {
 
-/// A handle for a slot. On the CPU the slot is folded right after the step, so the handle itself will do; a value of a device
-/// waits for many steps, and must not keep its graph alive that long.
+/// A handle for a slot. On the CPU the slot is folded right after the step, so the handle itself will do; a value of a
+/// device waits for many steps, and must not keep its graph alive that long.
 inline at::Tensor keep(at::Tensor const& value) {
   return value.is_cpu() || !value.requires_grad() ? value : value.detach();
 }
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
 
-/// The elements of a host tensor. LibTorch's const_data_ptr<T>() does not link under clang 18 and later: the library was built by
-/// g++, and the two mangle its constraint differently.
+/// The elements of a host tensor. LibTorch's const_data_ptr<T>() does not link under clang 18 and later: the library
+/// was built by g++, and the two mangle its constraint differently.
 template <class T>
 T const* data_of(at::Tensor const& tensor) {
   return static_cast<T const*>(tensor.const_data_ptr());
@@ -34,16 +34,17 @@ T const* data_of(at::Tensor const& tensor) {
 /// The one element of a tensor. On the CPU a load, not an operator call.
 inline double read(at::Tensor const& value) {
   if (!value.defined() || value.numel() != 1)
-    throw Error("fulgurite.metric.one_element", "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
-                                                    " elements, it must have exactly one: log its mean(), or the sum()");
+    throw Error("fulgurite.metric.one_element",
+                "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
+                    " elements, it must have exactly one: log its mean(), or the sum()");
   if (value.is_cpu() && value.layout() == at::kStrided && !value.is_neg()) {
     switch (value.scalar_type()) {
-      case at::ScalarType::Float: return static_cast<double>(*data_of<float>(value));
-      case at::ScalarType::Double: return *data_of<double>(value);
-      case at::ScalarType::Long: return static_cast<double>(*data_of<std::int64_t>(value));
-      case at::ScalarType::BFloat16: return static_cast<double>(float(*data_of<at::BFloat16>(value)));
-      case at::ScalarType::Half: return static_cast<double>(float(*data_of<at::Half>(value)));
-      default: break;
+    case at::ScalarType::Float: return static_cast<double>(*data_of<float>(value));
+    case at::ScalarType::Double: return *data_of<double>(value);
+    case at::ScalarType::Long: return static_cast<double>(*data_of<std::int64_t>(value));
+    case at::ScalarType::BFloat16: return static_cast<double>(float(*data_of<at::BFloat16>(value)));
+    case at::ScalarType::Half: return static_cast<double>(float(*data_of<at::Half>(value)));
+    default: break;
     }
   }
   return value.item<double>();
@@ -71,16 +72,18 @@ inline void read_all(std::span<at::Tensor const> values, std::span<double> into)
 
 inline void require_scalar(at::Tensor const& loss) {
   if (loss.defined() && loss.numel() == 1) return;
-  throw Error("fulgurite.torch.scalar_loss", "the loss has " + (loss.defined() ? std::to_string(loss.numel()) : std::string("no")) +
-                                                 " elements, backward starts from exactly one: return its mean() or sum()");
+  throw Error("fulgurite.torch.scalar_loss",
+              "the loss has " + (loss.defined() ? std::to_string(loss.numel()) : std::string("no")) +
+                  " elements, backward starts from exactly one: return its mean() or sum()");
 }
 
 inline bool same_kind(at::Tensor const& a, at::Tensor const& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes();
 }
 
-/// The gradient that backward starts with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without touching
-/// the loss. 1 is LibTorch's own default: an undefined tensor. Others are made once per thread, factor and kind of loss.
+/// The gradient that backward starts with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without
+/// touching the loss. 1 is LibTorch's own default: an undefined tensor. Others are made once per thread, factor and
+/// kind of loss.
 inline at::Tensor seed(at::Tensor const& loss, double factor) {
   require_scalar(loss);
   if (factor == 1.0) return {};

@@ -1,6 +1,6 @@
 #pragma once
-// The one structural walk over batches: where the tensors are in whatever a loader yields. Moving, converting, counting and
-// recording are all written on it.
+// The one structural walk over batches: where the tensors are in whatever a loader yields. Moving, converting, counting
+// and recording are all written on it.
 
 #include <concepts>
 #include <cstddef>
@@ -39,7 +39,8 @@ concept PackedSequenceLike = requires(T const& packed) {
 
 /// A batch type's own way to move: `Batch to(torch::Device) const`. It wins over the walk.
 template <class T>
-concept MovesItself = std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
+concept MovesItself =
+    std::is_class_v<T> && !TensorLike<T> && !PackedSequenceLike<T> && requires(T const& batch, at::Device device) {
   { batch.to(device) } -> std::convertible_to<T>;
 };
 
@@ -72,14 +73,16 @@ consteval bool holds();
 template <std::size_t Depth>
 struct AnyOf {
   template <class... Fields>
-  constexpr auto operator()(Fields&...) const -> std::bool_constant<(holds<std::remove_const_t<Fields>, Depth>() || ...)> {
+  constexpr auto operator()(Fields&...) const
+      -> std::bool_constant<(holds<std::remove_const_t<Fields>, Depth>() || ...)> {
     return {};
   }
 };
 
 }  // namespace walk
 
-/// f(part) for each direct part of a batch: element, field, or what an optional holds. Nothing for types that it cannot look into.
+/// f(part) for each direct part of a batch: element, field, or what an optional holds. Nothing for types that it cannot
+/// look into.
 template <class T, class F>
 void each_part(T& object, F&& f) {
   using B = std::remove_const_t<T>;
@@ -93,7 +96,8 @@ void each_part(T& object, F&& f) {
   } else if constexpr (walk::TupleLike<B>) {
     std::apply([&](auto&... element) { (f(element), ...); }, object);
   } else if constexpr (walk::HanaStruct<B>) {
-    boost::hana::unpack(boost::hana::accessors<B>(), [&](auto... field) { (f(boost::hana::second(field)(object)), ...); });
+    boost::hana::unpack(boost::hana::accessors<B>(),
+                        [&](auto... field) { (f(boost::hana::second(field)(object)), ...); });
   } else {
     aggregate::with_fields(object, [&](auto&... field) { (f(field), ...); });
   }
@@ -110,16 +114,20 @@ template <class T, std::size_t Depth>
 consteval bool holds() {
   if constexpr (TensorLike<T> || PackedSequenceLike<T> || MovesItself<T> || Depth == 0) return true;
   else if constexpr (!std::is_class_v<T> && !std::is_bounded_array_v<T>) return false;
-  else if constexpr (is_optional<T> || Container<T>) return holds<std::remove_const_t<typename T::value_type>, Depth - 1>();
-  else if constexpr (std::is_bounded_array_v<T>) return holds<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
+  else if constexpr (is_optional<T> || Container<T>)
+    return holds<std::remove_const_t<typename T::value_type>, Depth - 1>();
+  else if constexpr (std::is_bounded_array_v<T>)
+    return holds<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
   else if constexpr (is_example<T>) {
     if constexpr (std::is_void_v<typename T::TargetType>) return holds<typename T::DataType, Depth - 1>();
     else return holds<typename T::DataType, Depth - 1>() || holds<typename T::TargetType, Depth - 1>();
   } else if constexpr (TupleLike<T>) {
-    return tuple_holds<T>(std::make_index_sequence<std::tuple_size_v<T>>{}, std::integral_constant<std::size_t, Depth - 1>{});
+    return tuple_holds<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
+                          std::integral_constant<std::size_t, Depth - 1>{});
   } else if constexpr (HanaStruct<T>) {
     return decltype(boost::hana::unpack(boost::hana::accessors<T>(), [](auto... field) {
-      return std::bool_constant<(holds<std::remove_cvref_t<decltype(boost::hana::second(field)(std::declval<T&>()))>, Depth - 1>() || ...)>{};
+      return std::bool_constant<(
+          holds<std::remove_cvref_t<decltype(boost::hana::second(field)(std::declval<T&>()))>, Depth - 1>() || ...)>{};
     }))::value;
   } else {
     return decltype(aggregate::with_fields(std::declval<T&>(), AnyOf<Depth - 1>{}))::value;
@@ -138,7 +146,8 @@ void each_tensor(T const& object, F&& f) {
   } else if constexpr (TensorLike<T>) {
     if (object.defined()) f(object);
   } else if constexpr (PackedSequenceLike<T>) {
-    for (auto const* tensor : {&object.data(), &object.batch_sizes(), &object.sorted_indices(), &object.unsorted_indices()})
+    for (auto const* tensor :
+         {&object.data(), &object.batch_sizes(), &object.sorted_indices(), &object.unsorted_indices()})
       if (tensor->defined()) f(*tensor);
   } else {
     each_part(object, [&](auto const& part) { each_tensor(part, f); });

@@ -24,16 +24,18 @@ struct ElementName {
   at::ScalarType type;
   std::string_view name;
 };
-inline constexpr ElementName element_names[] = {
-    {at::ScalarType::Double, "F64"}, {at::ScalarType::Float, "F32"}, {at::ScalarType::Half, "F16"}, {at::ScalarType::BFloat16, "BF16"},
-    {at::ScalarType::Long, "I64"},   {at::ScalarType::Int, "I32"},   {at::ScalarType::Short, "I16"}, {at::ScalarType::Char, "I8"},
-    {at::ScalarType::Byte, "U8"},    {at::ScalarType::Bool, "BOOL"}};
+inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"}, {at::ScalarType::Float, "F32"},
+                                                {at::ScalarType::Half, "F16"},   {at::ScalarType::BFloat16, "BF16"},
+                                                {at::ScalarType::Long, "I64"},   {at::ScalarType::Int, "I32"},
+                                                {at::ScalarType::Short, "I16"},  {at::ScalarType::Char, "I8"},
+                                                {at::ScalarType::Byte, "U8"},    {at::ScalarType::Bool, "BOOL"}};
 
 inline std::string_view element_name(at::ScalarType type, std::string_view weight) {
   for (auto const& known : element_names)
     if (known.type == type) return known.name;
-  throw Error("fulgurite.checkpoint.element_type", "'" + std::string(weight) + "' is of type " + c10::toString(type) +
-                                                       ", which a safetensors file cannot hold: keep it as real and imaginary part, or as integers");
+  throw Error("fulgurite.checkpoint.element_type",
+              "'" + std::string(weight) + "' is of type " + c10::toString(type) +
+                  ", which a safetensors file cannot hold: keep it as real and imaginary part, or as integers");
 }
 
 /// f(name, tensor&) for parameters, then buffers, by their dotted names.
@@ -51,7 +53,8 @@ void each_weight(Model& model, F&& f) {
   at::NoGradGuard const no_graph;
   each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
     auto const host = tensor.detach().cpu().contiguous();
-    f(std::string_view(name), WeightView{element_name(host.scalar_type(), name), host.sizes().vec(),
+    f(std::string_view(name), WeightView{element_name(host.scalar_type(), name),
+                                         host.sizes().vec(),
                                          {static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()}});
   });
 }
@@ -77,8 +80,8 @@ void load_weights(Model& model, File const& file) {
     auto const type = element_name(tensor.scalar_type(), name);
     auto const shape = tensor.sizes().vec();
     if (entry->dtype != type || entry->shape != shape)
-      add(different, name + " (the file has " + std::string(entry->dtype) + " " + shape_text(entry->shape) + ", the model " +
-                         std::string(type) + " " + shape_text(shape) + ")");
+      add(different, name + " (the file has " + std::string(entry->dtype) + " " + shape_text(entry->shape) +
+                         ", the model " + std::string(type) + " " + shape_text(shape) + ")");
   });
   for (auto const& entry : file.entries())
     if (std::find(names.begin(), names.end(), entry.name) == names.end()) add(unexpected, entry.name);
@@ -91,8 +94,9 @@ void load_weights(Model& model, File const& file) {
   say("unknown to the model: ", unexpected);
   say("different: ", different);
   if (!problems.empty())
-    throw Error("fulgurite.checkpoint.weights_mismatch", "these weights are not this model's; " + problems +
-                                                             ". Load them into a model that is built exactly as the saved one");
+    throw Error("fulgurite.checkpoint.weights_mismatch",
+                "these weights are not this model's; " + problems +
+                    ". Load them into a model that is built exactly as the saved one");
 
   std::vector<at::Tensor> hosts;  // all is read before anything is written: a file that breaks off changes nothing
   each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
