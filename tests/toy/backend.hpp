@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -24,6 +25,7 @@ struct World {
   int autocast_depth = 0;
   bool anomaly = false;
   std::vector<std::string> saved;
+  bool disk_full = false;  ///< saving throws
 };
 inline World world;
 
@@ -178,6 +180,7 @@ struct Backend {
 
   template <class Model, class State>
   static void save(std::filesystem::path const& path, Model&, State&&) {
+    if (world.disk_full) throw std::runtime_error("no space left on device");
     world.saved.push_back(path.string());
   }
 };

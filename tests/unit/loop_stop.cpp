@@ -1,0 +1,160 @@
+// How training ends: stops and their minima, limits of epochs, steps and time; what a second fit does.
+#include <catch2/catch_test_macros.hpp>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+using toy::Influence;
+using toy::Places;
+using toy::Positions;
+
+namespace {
+
+struct Scheduling : toy::Validated {
+  std::vector<long> moves = {};
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{{p}}, [](long) { return 1.0; });
+  }
+  void on_train_end(auto& ctx) {
+    ctx.each_scheduler([&](auto& s) { moves.push_back(s.moves()); });
+  }
+};
+
+/// Which of the frames' hooks ran.
+struct Frames {
+  using Stateless = ByChoice;
+  std::vector<std::string> seen = {};
+  std::vector<std::pair<int, long>> counters = {};
+  void on_sanity_check_start() { seen.push_back("sanity"); }
+  void on_train_start() { seen.push_back("train_start"); }
+  void on_train_epoch_end(auto& ctx) { counters.emplace_back(ctx.current_epoch(), ctx.global_step()); }
+  void on_train_end(auto& ctx) {
+    seen.push_back("train_end");
+    counters.emplace_back(ctx.current_epoch(), ctx.global_step());
+  }
+  void on_fit_end() { seen.push_back("fit_end"); }
+};
+
+auto stop_in(std::string_view hook) {
+  return Influence{[=](std::string_view where, auto& ctx) {
+    if (where == hook) ctx.request_stop();
+  }};
+}
+
+struct Ended {
+  long steps;
+  int epochs;
+  std::vector<std::string> seen;
+};
+template <class... Cs>
+Ended ended(TrainerOptions options, int n, Cs... callbacks) {
+  toy::Validated model;
+  auto trainer = toy::train<toy::Validated>(options, Automatic{}, Frames{}, std::move(callbacks)...);
+  trainer.fit(model, toy::batches(n), toy::batches(1));
+  return {trainer.progress().global_step, trainer.progress().epoch, trainer.template callback<Frames>().seen};
+}
+
+long now = 0, tick = 0;
+TrainerOptions::Clock::time_point fake() { return TrainerOptions::Clock::time_point(std::chrono::seconds(now += tick)); }
+
+using Hooks = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("C45: stop in (1,1) of n4: gs 6, two epochs, an extra validation there, the epoch schedule moved once") {
+  Scheduling model;
+  auto trainer = toy::train<Scheduling>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, toy::stop_at(1, 1));
+  trainer.fit(model, toy::batches(4), toy::batches(1));
+  CHECK(trainer.progress().global_step == 6);
+  CHECK(trainer.progress().epoch == 2);
+  CHECK(trainer.callback<Positions>().validations == Places{{0, 3}, {1, 1}});
+  CHECK(model.moves == std::vector<long>{1});
+}
+
+TEST_CASE("C48: stop in on_fit_start: no train hooks; with min_epochs 2 gs 4; with min_steps 3 gs 3 in epoch 2 (n2)") {
+  auto const stop = stop_in("on_fit_start");
+  auto const none = ended({.max_epochs = 5, .num_sanity_val_steps = 0}, 2, stop);
+  CHECK(none.steps == 0);
+  CHECK(none.seen == Hooks{"fit_end"});
+  auto const epochs = ended({.max_epochs = 5, .min_epochs = 2}, 2, stop);
+  CHECK(epochs.steps == 4);
+  auto const steps = ended({.max_epochs = 5, .min_steps = 3}, 2, stop);
+  CHECK(steps.steps == 3);
+  CHECK(steps.epochs == 2);
+}
+
+TEST_CASE("stops asked for elsewhere: at an epoch's start none of its batches runs; at an epoch's end, or by validation, the next does not") {
+  auto const start = ended({.max_epochs = 5, .num_sanity_val_steps = 0}, 3, stop_in("on_train_epoch_start"));
+  CHECK(start.steps == 0);
+  CHECK(start.epochs == 1);
+  CHECK(start.seen == Hooks{"train_start", "train_end", "fit_end"});
+  CHECK(ended({.max_epochs = 5}, 3, stop_in("on_train_epoch_end")).steps == 3);
+  CHECK(ended({.max_epochs = 5, .val_check_interval = 2, .num_sanity_val_steps = 0}, 3, stop_in("on_validation_end")).steps == 2);
+}
+
+TEST_CASE("minima win over a stop: min_steps inside an epoch stops exactly there, min_epochs at an epoch's end") {
+  CHECK(ended({.max_epochs = 9, .min_epochs = 3}, 4, toy::stop_at(0, 1)).steps == 12);
+  auto const steps = ended({.max_epochs = 9, .min_steps = 6}, 4, toy::stop_at(0, 1));
+  CHECK(steps.steps == 6);
+  CHECK(steps.epochs == 2);
+}
+
+TEST_CASE("C50: max_epochs 0 or max_steps 0: the sanity check alone") {
+  for (TrainerOptions const& options : {TrainerOptions{.max_epochs = 0}, TrainerOptions{.max_steps = 0}}) {
+    auto const r = ended(options, 4);
+    CHECK(r.steps == 0);
+    CHECK(r.seen == Hooks{"sanity", "fit_end"});
+  }
+}
+
+TEST_CASE("C52: max_time 0: no batch; min_epochs 2: gs 8; min_steps 3: gs 4 in one epoch; both: gs 8 (n4)") {
+  auto const none = ended({.max_time = Seconds(0), .num_sanity_val_steps = 0}, 4);
+  CHECK(none.steps == 0);
+  CHECK(none.seen == Hooks{"fit_end"});
+  CHECK(ended({.min_epochs = 2, .max_time = Seconds(0)}, 4).steps == 8);
+  auto const steps = ended({.min_steps = 3, .max_time = Seconds(0)}, 4);
+  CHECK(steps.steps == 4);
+  CHECK(steps.epochs == 1);
+  CHECK(ended({.min_epochs = 2, .min_steps = 3, .max_time = Seconds(0)}, 4).steps == 8);
+}
+
+TEST_CASE("max_time is looked at after each batch, and stops inside an epoch; a pending window is stepped") {
+  now = 0;
+  tick = 1;  // asked once at on_fit_start, once for the spent timer, then once a batch: elapsed is 1, then 2, 3, ...
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_time = Seconds(4), .now = &fake}, Automatic{.accumulate_grad_batches = 2});
+  trainer.fit(model, toy::batches(100));
+  CHECK(model.seen.size() == 3);
+  CHECK(trainer.progress().global_step == 2);
+  CHECK(trainer.progress().epoch == 1);
+}
+
+TEST_CASE("the first of max_epochs and max_steps ends the run; a cut epoch counts; inside epoch e it is e") {
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_epochs = 9, .max_steps = 5}, Automatic{}, Frames{});
+  trainer.fit(model, toy::batches(4));
+  CHECK(trainer.progress().global_step == 5);
+  CHECK(trainer.progress().epoch == 2);
+  CHECK(trainer.callback<Frames>().counters == std::vector<std::pair<int, long>>{{0, 4}, {1, 5}, {2, 5}});
+  CHECK(ended({.max_epochs = 1, .max_steps = 50}, 4).steps == 4);
+  CHECK(ended({.max_epochs = -1, .max_steps = 6}, 4).steps == 6);
+}
+
+TEST_CASE("a second fit continues the counters and is over at once where the limits are reached") {
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_epochs = 2}, Automatic{}, Frames{});
+  trainer.fit(model, toy::batches(3));
+  CHECK(trainer.progress().global_step == 6);
+  trainer.callback<Frames>().seen.clear();
+  trainer.fit(model, toy::batches(3));
+  CHECK(trainer.progress().global_step == 6);
+  CHECK(trainer.callback<Frames>().seen == Hooks{"fit_end"});
+
+  toy::P other;
+  auto stopping = toy::train<toy::P>({.max_epochs = 4}, Automatic{}, Positions{}, toy::stop_at(0, 1));
+  stopping.fit(other, toy::batches(3));
+  CHECK(stopping.progress().epoch == 1);
+  stopping.fit(other, toy::batches(3));  // the first stop is over
+  CHECK(stopping.progress().epoch == 4);
+  CHECK(stopping.progress().global_step == 2 + 9);
+}
