@@ -18,6 +18,7 @@ enum class HookId : std::uint8_t {
 #define FULGURITE_ROW(NAME, ...) NAME,
   FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)
       FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
+          FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 
@@ -30,6 +31,7 @@ enum class HookFault : std::uint8_t {
   never_called,  ///< manual optimization does not call it
   model_only,    ///< a callback has what only a model may override
   near_miss,     ///< almost a hook's name
+  promise,       ///< listed in `Hooks`, but missing
 };
 
 struct HookVerdict {
@@ -56,10 +58,10 @@ consteval HookFault event_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Listens<Hook, T, Args...>) return HookFault::parameters;
-  else return result_fault<Hook, decltype(invoke<Hook>(std::declval<T&>(), std::declval<Args&>()...))>();
+  else return result_fault<Hook, std::remove_cvref_t<decltype(invoke<Hook>(std::declval<T&>(), std::declval<Args&>()...))>>();
 }
 
-/// An override of the model.
+/// What is called with all its arguments, with or without ctx.
 template <class Hook, class T, bool Automatic, class Ctx, class... Args>
 consteval HookFault override_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;

@@ -1,13 +1,16 @@
 #pragma once
 // The verdict on a trainer, and on each call of it: concepts, rules and hooks against the contexts they will receive.
 
+#include <concepts>
 #include <exception>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <fulgurite/concept/verdict.hpp>
 #include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/manual.hpp>
 
 namespace fulgurite::judge {
@@ -65,16 +68,47 @@ consteval HookVerdict model_overrides() {
   return {};
 }
 
+/// Loader factories and prepare_data are called with nothing; a logger's functions as names.hpp and frame.hpp do.
+template <class T>
+consteval HookVerdict calls_without_ctx() {
+#define FULGURITE_ROW(NAME, ...)                                                                        \
+  if (hook::NAME::takes == Takes::nothing && hook::NAME::named<T> && !hook::NAME::accepts<T>)           \
+    return {HookFault::parameters, HookId::NAME};
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
+    return {HookFault::parameters, HookId::log_metrics};
+  if (hook::finalize::named<T> && !hook::finalize::accepts<T, Status>) return {HookFault::parameters, HookId::finalize};
+  return {};
+}
+
+/// What an entry of configure_optimizers' answer consists of.
+template <class T>
+struct Parts {
+  using Optimizer = T;
+  static constexpr bool scheduled_well = true;
+};
+template <class O, class S>
+struct Parts<Scheduled<O, S>> {
+  using Optimizer = O;
+  static constexpr bool scheduled_well = requires(S& schedule, long moves) { { schedule(moves) } -> std::convertible_to<double>; };
+};
 template <class Backend, class T>
-concept EntryOptimizes = OptimizerLike<typename loop::Entry<Backend, T>::Optimizer>;
+concept Optimizes = requires(T& optimizer) { requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>; };
+
 template <class Backend, class List>
-inline constexpr bool all_optimizers = false;
+inline constexpr bool all_optimize = false;
 template <class Backend, class... Os>
-inline constexpr bool all_optimizers<Backend, OptimizerList<Os...>> = (EntryOptimizes<Backend, Os> && ...);
+inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
+    sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
+template <class List>
+inline constexpr bool all_scheduled_well = false;
+template <class... Os>
+inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
 
 template <class R>
-using ReturnedList = typename loop::AsList<std::remove_cvref_t<decltype(loop::configure_optimizers<R>(
-    std::declval<typename R::Model&>(), std::declval<Context<R, phase::Fit>&>()))>>::type;
+using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                            std::declval<Context<R, phase::Fit>&>()))>;
 
 /// configure_optimizers returns optimizers, and as many as the mode can drive.
 template <class R>
@@ -82,47 +116,37 @@ consteval Verdict optimizers() {
   using M = typename R::Model;
   if constexpr (!hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> && !hook::configure_optimizers::accepts<M>)
     return {Fault::hook, {HookFault::parameters, HookId::configure_optimizers}};
-  else if constexpr (std::is_void_v<decltype(loop::configure_optimizers<R>(std::declval<M&>(), std::declval<Context<R, phase::Fit>&>()))>)
-    return {Fault::optimizer_type};
-  else if constexpr (!all_optimizers<typename R::Backend, ReturnedList<R>>) return {Fault::optimizer_type};
-  else if constexpr (R::automatic && loop::Optimizers<R>::count != 1) return {Fault::one_optimizer};
-  else if constexpr (!rule::closure_needs_unscaled::holds<typename R::Precision, loop::Optimizers<R>::needs_closure>)
-    return {Fault::closure_needs_unscaled};
-  else if constexpr (R::automatic) {
-    using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
-    if constexpr (!rule::capture_needs_stable_gradients::holds<typename R::Strategy, O::stable_gradients>)
-      return {Fault::capture_needs_stable_gradients};
-    else return {};
-  } else {
-    return {};
+  else if constexpr (std::is_void_v<Returned<R>>) return {Fault::optimizer_type};
+  else {
+    using List = typename loop::AsList<Returned<R>>::type;
+    if constexpr (!all_optimize<typename R::Backend, List>) return {Fault::optimizer_type};
+    else if constexpr (!all_scheduled_well<List>) return {Fault::schedule_type};
+    else if constexpr (R::automatic && loop::Optimizers<R>::count != 1) return {Fault::one_optimizer};
+    else if constexpr (!rule::closure_needs_unscaled::holds<typename R::Precision, loop::Optimizers<R>::needs_closure>)
+      return {Fault::closure_needs_unscaled};
+    else if constexpr (R::automatic) {
+      using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
+      if constexpr (!rule::capture_needs_stable_gradients::holds<typename R::Strategy, O::stable_gradients>)
+        return {Fault::capture_needs_stable_gradients};
+      else return {};
+    } else {
+      return {};
+    }
   }
 }
 
-template <class R, class T>
-consteval Verdict hooks_of() {
-  constexpr auto fault = plain_hooks<R, T>();
-  if constexpr (bool(fault)) return {Fault::hook, fault};
-  else return {};
-}
-
-template <class R>
-consteval Verdict overrides_of_model() {
-  constexpr auto fault = model_overrides<R>();
-  if constexpr (bool(fault)) return {Fault::hook, fault};
-  else return {};
-}
+constexpr Verdict about(HookVerdict v) { return v ? Verdict{Fault::hook, v} : Verdict{}; }
 
 /// The whole trainer, everything that does not depend on the batch.
 template <class M, class S, class P, class O, class... Cs>
 consteval Verdict trainer() {
-  constexpr auto early = first(policies<M, S, P, O>(), model<M>(),
-                               callback<typename MetricsOf<M>::type, (hook::log_metrics::named<Cs> || ...), Cs, Cs...>()...);
-  if constexpr (!early.ok()) return early;
+  if constexpr (constexpr auto bad = parts<M, S, P, O, Cs...>(); !bad.ok()) return bad;
   else {
     using R = Run<M, S, P, O>;
-    constexpr auto optimizing = optimizers<R>();
-    if constexpr (!optimizing.ok()) return optimizing;
-    else return first(hooks_of<R, M>(), overrides_of_model<R>(), hooks_of<R, Cs>()...);
+    if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
+    else
+      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), about(calls_without_ctx<M>()), about(plain_hooks<R, Cs>())...,
+                   about(calls_without_ctx<Cs>())...);
   }
 }
 
@@ -137,19 +161,22 @@ constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
   return a.fault == HookFault::none ? worst(rest...) : a;
 }
 
+template <class R, class T, class Tuple>
+inline constexpr HookVerdict optimizer_hooks{};
+template <class R, class T, class... Os>
+inline constexpr HookVerdict optimizer_hooks<R, T, std::tuple<Os...>> =
+    worst(one<T, R::automatic, hook::on_before_zero_grad, Os, Context<R, phase::Train>>(HookId::on_before_zero_grad)...,
+          one<T, R::automatic, hook::on_before_optimizer_step, Os, Context<R, phase::Train>>(HookId::on_before_optimizer_step)...);
+
 template <class R, class T, class Outputs, class Loss, class Batch>
 consteval Verdict training_hooks() {
   using Ctx = Context<R, phase::Train>;
-  using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
   constexpr bool automatic = R::automatic;
-  constexpr auto fault = worst(one<T, automatic, hook::on_train_batch_start, Batch, Ctx>(HookId::on_train_batch_start),
-                               one<T, automatic, hook::on_train_batch_end, Outputs, Batch, Ctx>(HookId::on_train_batch_end),
-                               one<T, automatic, hook::on_before_zero_grad, O, Ctx>(HookId::on_before_zero_grad),
-                               one<T, automatic, hook::on_before_optimizer_step, O, Ctx>(HookId::on_before_optimizer_step),
-                               one<T, automatic, hook::on_before_backward, Loss, Ctx>(HookId::on_before_backward),
-                               one<T, automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception));
-  if constexpr (bool(fault)) return {Fault::hook, fault};
-  else return {};
+  return about(worst(one<T, automatic, hook::on_train_batch_start, Batch, Ctx>(HookId::on_train_batch_start),
+                     one<T, automatic, hook::on_train_batch_end, Outputs, Batch, Ctx>(HookId::on_train_batch_end),
+                     optimizer_hooks<R, T, decltype(loop::Optimizers<R>::optimizers)>,
+                     one<T, automatic, hook::on_before_backward, Loss, Ctx>(HookId::on_before_backward),
+                     one<T, automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
 }
 
 template <class R, class Loss>
@@ -159,24 +186,20 @@ consteval Verdict training_overrides() {
   using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
   using Scheduling = std::tuple_element_t<0, decltype(loop::Optimizers<R>::schedulers)>;
   using Closure = typename R::Value (*)();
-  constexpr auto fault = worst(
+  return about(worst(
       HookVerdict{hook::override_fault<hook::backward, M, R::automatic, Ctx, Loss>(), HookId::backward},
       HookVerdict{hook::override_fault<hook::optimizer_zero_grad, M, R::automatic, Ctx, O>(), HookId::optimizer_zero_grad},
       HookVerdict{hook::override_fault<hook::optimizer_step, M, R::automatic, Ctx, SteppingOptimizer<R, O>, Closure>(), HookId::optimizer_step},
       HookVerdict{hook::override_fault<hook::configure_gradient_clipping, M, R::automatic, Ctx, O, Clip>(), HookId::configure_gradient_clipping},
-      HookVerdict{hook::override_fault<hook::lr_scheduler_step, M, R::automatic, Ctx, Scheduling>(), HookId::lr_scheduler_step});
-  if constexpr (bool(fault)) return {Fault::hook, fault};
-  else return {};
+      HookVerdict{hook::override_fault<hook::lr_scheduler_step, M, R::automatic, Ctx, Scheduling>(), HookId::lr_scheduler_step}));
 }
 
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval Verdict evaluation_hooks(HookId start, HookId end) {
   using Ctx = Context<R, typename Kind::Phase>;
-  constexpr auto began = hook::event_fault<typename Kind::batch_start, T, R::automatic, Batch, Ctx>();
-  constexpr auto ended = hook::event_fault<typename Kind::batch_end, T, R::automatic, Outputs, Batch, Ctx>();
-  if (began != HookFault::none) return {Fault::hook, {began, start}};
-  if (ended != HookFault::none) return {Fault::hook, {ended, end}};
-  return {};
+  return about(worst(one<T, R::automatic, typename Kind::batch_start, Batch, Ctx>(start),
+                     one<T, R::automatic, typename Kind::batch_end, Outputs, Batch, Ctx>(end),
+                     one<T, R::automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
 }
 
 }  // namespace fulgurite::judge

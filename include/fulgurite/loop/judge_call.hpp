@@ -1,6 +1,10 @@
 #pragma once
 // The verdict on one call: do the steps take what the loaders yield, and has every step its loader?
 
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -9,6 +13,82 @@
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::judge {
+
+/// What the loops can walk.
+template <class L>
+concept LoaderLike = requires(L& loader) {
+  { std::begin(loader) != std::end(loader) } -> std::convertible_to<bool>;
+  *std::begin(loader);
+};
+
+/// One loader, or a std::tuple of them.
+template <class L>
+inline constexpr bool are_loaders = LoaderLike<L>;
+template <class... Ls>
+inline constexpr bool are_loaders<std::tuple<Ls...>> = sizeof...(Ls) != 0 && (LoaderLike<Ls> && ...);
+template <class... Ls>
+inline constexpr bool are_loaders<std::tuple<Ls...> const> = are_loaders<std::tuple<Ls...>>;
+
+template <class T>
+concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;
+
+/// A data module's own names, where the data module is not the model.
+template <class R, class Module>
+consteval Verdict module() {
+  if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> || std::is_same_v<Module, typename R::Model>) return {};
+  else return about(worst(misspelt<Module>(), calls_without_ctx<Module>(), one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
+                          one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown)));
+}
+
+template <class Hook, class T, class Ctx, class B>
+consteval HookVerdict transfer_fault(HookId id) {
+  if constexpr (!Probeable<T>) return {};
+  else return {hook::override_fault<Hook, T, true, Ctx, B>(), id};
+}
+struct Same {
+  template <class B>
+  B&& operator()(B&& batch) const;
+};
+/// What a transfer hook of the module or the model makes of `B`.
+template <class R, class Module, class Hook, class Ctx, class B, class Otherwise = Same>
+using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
+    std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(), std::declval<Otherwise>()))>;
+template <class Strategy>
+struct Moves {
+  Strategy& strategy;
+  template <class B>
+  decltype(auto) operator()(B&& batch) const {
+    return strategy.move(std::forward<B>(batch));
+  }
+};
+
+/// The three transfer hooks, each against what the one before it leaves.
+template <class R, class Module, class Ctx, class Raw>
+consteval Verdict transfer() {
+  using M = typename R::Model;
+  using Before = hook::on_before_batch_transfer;
+  using Move = hook::transfer_batch_to_device;
+  using After = hook::on_after_batch_transfer;
+  constexpr auto before = worst(transfer_fault<Before, Module, Ctx, Raw>(HookId::on_before_batch_transfer),
+                                transfer_fault<Before, M, Ctx, Raw>(HookId::on_before_batch_transfer));
+  if constexpr (bool(before)) return about(before);
+  else {
+    using First = Staged<R, Module, Before, Ctx, Raw>;
+    constexpr auto move = worst(transfer_fault<Move, Module, Ctx, First>(HookId::transfer_batch_to_device),
+                                transfer_fault<Move, M, Ctx, First>(HookId::transfer_batch_to_device));
+    if constexpr (bool(move)) return about(move);
+    else {
+      using Second = Staged<R, Module, Move, Ctx, First, Moves<typename R::Strategy>>;
+      return about(worst(transfer_fault<After, Module, Ctx, Second>(HookId::on_after_batch_transfer),
+                         transfer_fault<After, M, Ctx, Second>(HookId::on_after_batch_transfer)));
+    }
+  }
+}
+template <class R, class Source, class Phase, class Loader>
+consteval Verdict transfer_from() {
+  using Module = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
+  return transfer<R, Module, Context<R, Phase>, std::remove_reference_t<decltype(*std::begin(std::declval<Loader&>()))>>();
+}
 
 /// The type of batch that a step of `Phase` receives from this loader; never called, only its type is asked for.
 template <class R, class Source, class Ctx, class Loader>
@@ -56,8 +136,12 @@ consteval Verdict training() {
   if constexpr (!Source::trains) return {Fault::no_train_loader};
   else {
     using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
-    using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack>>;
-    return Training<R, Pack, Ctx, Batch<R, Source, phase::Train, Loader>>::verdict();
+    if constexpr (!LoaderLike<Loader>) return {Fault::no_range};
+    else if constexpr (constexpr auto moved = transfer_from<R, Source, phase::Train, Loader>(); !moved.ok()) return moved;
+    else {
+      using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack>>;
+      return Training<R, Pack, Ctx, Batch<R, Source, phase::Train, Loader>>::verdict();
+    }
   }
 }
 
@@ -81,34 +165,50 @@ template <class R, class Kind, class B, class P>
 struct Evaluation;
 template <class R, class Kind, class B, class... Cs>
 struct Evaluation<R, Kind, B, Pack<Cs...>> {
-  static consteval Verdict verdict() {
   using M = typename R::Model;
   using Ctx = Context<R, typename Kind::Phase>;
-  if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, Ids<Kind>::step}};
-  else {
-    using Result = decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
-    using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
-    return first(evaluation_hooks<R, Kind, M, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end),
-                 evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...);
-  }
+
+  static consteval Verdict verdict() {
+    if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, Ids<Kind>::step}};
+    else {
+      using Result = decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
+      using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
+      if constexpr (std::is_void_v<Result> && std::is_same_v<Kind, loop::Prediction>) return {Fault::predict_result};
+      else
+        return first(evaluation_hooks<R, Kind, M, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end),
+                     evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...);
+    }
   }
 };
 
-/// Each loader of an evaluation against its step.
+/// One loader of an evaluation against its step.
+template <class R, class Kind, class Pack, class Source, class Loader>
+consteval Verdict evaluation_loader() {
+  if constexpr (!LoaderLike<Loader>) return {Fault::no_range};
+  else if constexpr (constexpr auto moved = transfer_from<R, Source, typename Kind::Phase, Loader>(); !moved.ok()) return moved;
+  else return Evaluation<R, Kind, Batch<R, Source, typename Kind::Phase, Loader>, Pack>::verdict();
+}
+
+/// Each loader of an evaluation.
 template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluation() {
   using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return first(Evaluation<R, Kind, Batch<R, Source, typename Kind::Phase, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>, Pack>::verdict()...);
+    return first(Verdict{}, evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
   }(std::make_index_sequence<std::tuple_size_v<Loaders>>{});
 }
+
+template <class Source>
+using ModuleOf = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
 
 /// fit: training, and validation where both its halves are there (or NoValidation was said).
 template <class R, class Pack, class Source, bool Waived>
 consteval Verdict fit() {
   constexpr bool step = hook::validation_step::named<typename R::Model>;
   constexpr bool loader = Source::template evaluates<hook::val_dataloader>;
-  if constexpr (step && !loader && !Waived) return {Fault::unused_validation_step};
+  if constexpr (constexpr auto bad = module<R, ModuleOf<Source>>(); !bad.ok()) return bad;
+  else if constexpr (!Source::trains) return {Fault::no_train_loader};
+  else if constexpr (step && !loader && !Waived) return {Fault::unused_validation_step};
   else if constexpr (loader && !step) return {Fault::unused_validation_loader};
   else {
     constexpr auto trained = training<R, Pack, Source>();
@@ -117,12 +217,21 @@ consteval Verdict fit() {
   }
 }
 
-/// validate or test.
+/// validate, test or predict.
 template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluates() {
-  if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
+  if constexpr (constexpr auto bad = module<R, ModuleOf<Source>>(); !bad.ok()) return bad;
+  else if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
   else if constexpr (!Source::template evaluates<typename Kind::Loader>) return {Fault::no_evaluation_loader, {HookFault::none, Ids<Kind>::step}};
   else return evaluation<R, Kind, Pack, Source>();
+}
+
+/// The model of a call is the trainer's own type, and a variable. `Given` is how it was passed: `M&` is right.
+template <class M, class Given>
+consteval Verdict borrowed() {
+  if constexpr (!std::is_same_v<std::remove_cvref_t<Given>, M>) return {Fault::other_model};
+  else if constexpr (!std::is_same_v<Given, M&>) return {Fault::unnamed_model};
+  else return {};
 }
 
 }  // namespace fulgurite::judge

@@ -1,123 +1,315 @@
 #pragma once
+#pragma GCC system_header  // spares g++ the trace through the macros below
 // The sentences. Every refusal of a trainer or of a call stands here: its identifier, then what to do.
 
 #include <fulgurite/concept/verdict.hpp>
 
 namespace fulgurite::refusal {
 
-constexpr bool passes(Verdict v, Fault fault) { return v.fault != fault; }
-constexpr bool passes(Verdict v, HookFault fault, HookId id) { return !(v.fault == Fault::hook && v.hook.fault == fault && v.hook.hook == id); }
-constexpr bool passes(Verdict v, Fault fault, HookId id) { return !(v.fault == fault && v.hook.hook == id); }
+/// The sentences about one hook, or, under HookId::none, all others. `say<V>` is an error if V is a bad verdict. A flat list of rows
+/// instead of a macro over the tables, since compilers print each level of expansion.
+template <HookId Hook>
+struct About;
+
+template <>
+struct About<HookId::none> {
+  template <Verdict V, bool Fine = V.ok()>
+  static constexpr auto say() {
+    if constexpr (V.fault == Fault::arguments)
+      static_assert(Fine, "[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, an "
+                          "optimization, then callbacks: pass them in this order");
+    if constexpr (V.fault == Fault::strategy)
+      static_assert(Fine, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as SingleDevice{cpu}; "
+                          "your own declares Backend, on_gpu, is_distributed, captures");
+    if constexpr (V.fault == Fault::precision)
+      static_assert(Fine, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as Float32{}; your own "
+                          "declares parameters, compute, autocasts, scales_loss");
+    if constexpr (V.fault == Fault::optimization)
+      static_assert(Fine, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass Automatic{} or Manual{}");
+    if constexpr (V.fault == Fault::fp16_needs_gpu)
+      static_assert(Fine, "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or a CUDA device");
+    if constexpr (V.fault == Fault::closure_needs_unscaled)
+      static_assert(Fine, "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several times a step cannot work "
+                          "with a scaled loss: use Float32 or Bf16Mixed");
+    if constexpr (V.fault == Fault::capture_needs_stable_gradients)
+      static_assert(Fine, "[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: use an optimizer "
+                          "with stable_gradients, such as fulgurite::optim::Adam");
+    if constexpr (V.fault == Fault::capture_needs_automatic)
+      static_assert(Fine, "[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or the strategy "
+                          "without Captured");
+
+    if constexpr (V.fault == Fault::model_class)
+      static_assert(Fine, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this call: no pointer, "
+                          "reference or const");
+    if constexpr (V.fault == Fault::model_final)
+      static_assert(Fine, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from the model");
+    if constexpr (V.fault == Fault::metric_list)
+      static_assert(Fine, "[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using Metrics = MetricList<loss>` "
+                          "after `static constexpr Metric<\"loss\"> loss{}`");
+    if constexpr (V.fault == Fault::metric_twice)
+      static_assert(Fine, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric its own");
+    if constexpr (V.fault == Fault::training_step)
+      static_assert(Fine, "[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto const& batch, auto& "
+                          "ctx)` that returns the loss");
+    if constexpr (V.fault == Fault::configure_optimizers)
+      static_assert(Fine, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto configure_optimizers()` that "
+                          "returns one");
+    if constexpr (V.fault == Fault::optimizer_type)
+      static_assert(Fine, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, scheduled(optimizer, schedule), or "
+                          "optimizers(a, b)");
+    if constexpr (V.fault == Fault::schedule_type)
+      static_assert(Fine, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
+                          "schedule::Cosine{100}, or a function from a count of moves to a factor");
+    if constexpr (V.fault == Fault::one_optimizer)
+      static_assert(Fine, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: return one, or use Manual{}");
+
+    if constexpr (V.fault == Fault::callback_class)
+      static_assert(Fine, "[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, number or text");
+    if constexpr (V.fault == Fault::callback_final)
+      static_assert(Fine, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the callback");
+    if constexpr (V.fault == Fault::callback_twice)
+      static_assert(Fine, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for the second");
+    if constexpr (V.fault == Fault::callback_inert)
+      static_assert(Fine, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, such as "
+                          "on_train_batch_end");
+    if constexpr (V.fault == Fault::callback_state)
+      static_assert(Fine, "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add `void state(auto& "
+                          "archive)`, or `using Stateless = fulgurite::ByChoice`");
+    if constexpr (V.fault == Fault::callback_needs_logger)
+      static_assert(Fine, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: add CSVLogger{}");
+    if constexpr (V.fault == Fault::metric_undeclared)
+      static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it to the model's "
+                          "`using Metrics = MetricList<...>`");
+
+    if constexpr (V.fault == Fault::other_model)
+      static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks it knows: use "
+                          "make_trainer<ThisModel>(...)");
+    if constexpr (V.fault == Fault::unnamed_model)
+      static_assert(Fine, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a variable, not a temporary "
+                          "or a const object");
+    if constexpr (V.fault == Fault::no_train_loader)
+      static_assert(Fine, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data module with "
+                          "train_dataloader()");
+    if constexpr (V.fault == Fault::module_and_loaders)
+      static_assert(Fine, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, or pass loaders only");
+    if constexpr (V.fault == Fault::no_range)
+      static_assert(Fine, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a loader, or a std::tuple of "
+                          "several");
+    if constexpr (V.fault == Fault::unused_validation_step)
+      static_assert(Fine, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, or "
+                          "NoValidation{} to say that on purpose");
+    if constexpr (V.fault == Fault::unused_validation_loader)
+      static_assert(Fine, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no validation_step: add one, or "
+                          "pass NoValidation{} to say that on purpose");
+    if constexpr (V.fault == Fault::step_result)
+      static_assert(Fine, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a tensor `.loss`, or an "
+                          "optional of these");
+    if constexpr (V.fault == Fault::manual_result)
+      static_assert(Fine, "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: return nothing, or use "
+                          "Automatic");
+    if constexpr (V.fault == Fault::predict_result)
+      static_assert(Fine, "[fulgurite.model.predict_result] predict_step must return the batch's prediction, not void: the call collects them");
+  }
+};
+
+// clang-format off
+#define FULGURITE_EVENT(NAME, FORM)                                                                                            \
+  template <> struct About<HookId::NAME> {                                                                                     \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
+      constexpr auto fault = V.hook.fault;                                                                                     \
+      constexpr auto may = hook::NAME::answer;                                                                                 \
+      if constexpr (fault == HookFault::parameters)                                                                            \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME FORM);        \
+      if constexpr (fault == HookFault::result && may == Answer::none)                                                         \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void");                                             \
+      if constexpr (fault == HookFault::result && may == Answer::may_stop)                                                     \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training");                    \
+      if constexpr (fault == HookFault::result && may == Answer::may_skip_epoch)                                               \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, Stop to end training, or Flow: Lightning's "  \
+                            "-1 is `return Flow::skip_epoch`");                                                                \
+      if constexpr (fault == HookFault::no_effect)                                                                             \
+        static_assert(Fine, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped there: return "     \
+                            "void");                                                                                           \
+      if constexpr (fault == HookFault::skip_epoch)                                                                            \
+        static_assert(Fine, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start can leave an "  \
+                            "epoch: return void, or Stop where training may end");                                             \
+      if constexpr (fault == HookFault::never_called)                                                                          \
+        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
+                            "training_step, or use Automatic");                                                                \
+      if constexpr (fault == HookFault::promise)                                                                               \
+        static_assert(Fine, "[fulgurite.callback.promise] " #NAME " is in the callback's `Hooks`, but it has no member of "    \
+                            "that name: correct the name, or the list");                                                       \
+    }                                                                                                                          \
+  };
+#define FULGURITE_OVERRIDE(NAME, FORM)                                                                                         \
+  template <> struct About<HookId::NAME> {                                                                                     \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
+      constexpr auto fault = V.hook.fault;                                                                                     \
+      if constexpr (fault == HookFault::parameters)                                                                            \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME FORM);        \
+      if constexpr (fault == HookFault::never_called)                                                                          \
+        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
+                            "training_step, or use Automatic");                                                                \
+      if constexpr (fault == HookFault::model_only)                                                                            \
+        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
+                            "callback");                                                                                       \
+      if constexpr (fault == HookFault::promise)                                                                               \
+        static_assert(Fine, "[fulgurite.callback.promise] " #NAME " is in the callback's `Hooks`, but it has no member of "    \
+                            "that name: correct the name, or the list");                                                       \
+    }                                                                                                                          \
+  };
+#define FULGURITE_STEP(NAME)                                                                                                   \
+  template <> struct About<HookId::NAME> {                                                                                     \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
+      if constexpr (V.hook.fault == HookFault::parameters)                                                                     \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME               \
+                            "() or " #NAME "(auto& ctx)");                                                                     \
+      if constexpr (V.hook.fault == HookFault::model_only)                                                                     \
+        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
+                            "callback");                                                                                       \
+      if constexpr (V.fault == Fault::step_batch)                                                                              \
+        static_assert(Fine, "[fulgurite.data.batch] " #NAME " does not take the loader's batch: write it public, as " #NAME    \
+                            "(auto const& batch, auto& ctx)");                                                                 \
+      if constexpr (V.fault == Fault::missing_step)                                                                            \
+        static_assert(Fine, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");                \
+      if constexpr (V.fault == Fault::no_evaluation_loader)                                                                    \
+        static_assert(Fine, "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data module that has "   \
+                            "one");                                                                                            \
+    }                                                                                                                          \
+  };
+#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                                       \
+  template <> struct About<HookId::NAME> {                                                                                     \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
+      static_assert(Fine, "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT);         \
+    }                                                                                                                          \
+  };
+
+FULGURITE_EVENT(setup, "(auto& ctx)")
+FULGURITE_EVENT(teardown, "(auto& ctx)")
+FULGURITE_EVENT(on_exception, "(std::exception const& error, auto& ctx)")
+FULGURITE_EVENT(on_fit_start, "(auto& ctx)")
+FULGURITE_EVENT(on_fit_end, "(auto& ctx)")
+FULGURITE_EVENT(on_sanity_check_start, "(auto& ctx)")
+FULGURITE_EVENT(on_sanity_check_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_start, "(auto& ctx)")
+FULGURITE_EVENT(on_train_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_train_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_train_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_before_zero_grad, "(auto& optimizer, auto& ctx)")
+FULGURITE_EVENT(on_before_backward, "(auto& loss, auto& ctx)")
+FULGURITE_EVENT(on_after_backward, "(auto& ctx)")
+FULGURITE_EVENT(on_before_optimizer_step, "(auto& optimizer, auto& ctx)")
+FULGURITE_EVENT(on_validation_start, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_end, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_validation_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_test_start, "(auto& ctx)")
+FULGURITE_EVENT(on_test_end, "(auto& ctx)")
+FULGURITE_EVENT(on_test_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_test_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_test_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_test_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_predict_start, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_end, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_predict_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+
+FULGURITE_OVERRIDE(configure_model, "(auto& ctx)")
+FULGURITE_OVERRIDE(backward, "(auto& loss, auto& ctx)")
+FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)")
+FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)")
+FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)")
+FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_test_model_eval, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_test_model_train, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_predict_model_eval, "(auto& ctx)")
+
+FULGURITE_OVERRIDE(prepare_data, "()")
+FULGURITE_OVERRIDE(train_dataloader, "()")
+FULGURITE_OVERRIDE(val_dataloader, "()")
+FULGURITE_OVERRIDE(test_dataloader, "()")
+FULGURITE_OVERRIDE(predict_dataloader, "()")
+FULGURITE_OVERRIDE(on_before_batch_transfer, "(auto& batch, auto& ctx)")
+FULGURITE_OVERRIDE(transfer_batch_to_device, "(auto& batch, auto& ctx)")
+FULGURITE_OVERRIDE(on_after_batch_transfer, "(auto& batch, auto& ctx)")
+
+FULGURITE_OVERRIDE(log_metrics, "(std::span<Scalar const> row, long step)")
+FULGURITE_OVERRIDE(log_hyperparams, "(auto const& hparams)")
+FULGURITE_OVERRIDE(finalize, "(Status status)")
+
+FULGURITE_STEP(training_step)
+FULGURITE_STEP(validation_step)
+FULGURITE_STEP(test_step)
+FULGURITE_STEP(predict_step)
+FULGURITE_STEP(configure_optimizers)
+
+FULGURITE_NEAR_MISS(training_epoch_end, "on_train_epoch_end")
+FULGURITE_NEAR_MISS(validation_epoch_end, "on_validation_epoch_end")
+FULGURITE_NEAR_MISS(test_epoch_end, "on_test_epoch_end")
+FULGURITE_NEAR_MISS(training_step_end, "on_train_batch_end")
+FULGURITE_NEAR_MISS(validation_step_end, "on_validation_batch_end")
+FULGURITE_NEAR_MISS(training_end, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_epoch_start, "on_train_epoch_start")
+FULGURITE_NEAR_MISS(on_epoch_end, "on_train_epoch_end")
+FULGURITE_NEAR_MISS(on_batch_start, "on_train_batch_start")
+FULGURITE_NEAR_MISS(on_batch_end, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_train_end_batch, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_train_start_batch, "on_train_batch_start")
+FULGURITE_NEAR_MISS(on_train_batch_ends, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_train_epoch_ends, "on_train_epoch_end")
+FULGURITE_NEAR_MISS(on_training_start, "on_train_start")
+FULGURITE_NEAR_MISS(on_training_end, "on_train_end")
+FULGURITE_NEAR_MISS(on_training_epoch_start, "on_train_epoch_start")
+FULGURITE_NEAR_MISS(on_training_epoch_end, "on_train_epoch_end")
+FULGURITE_NEAR_MISS(on_training_batch_start, "on_train_batch_start")
+FULGURITE_NEAR_MISS(on_training_batch_end, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_val_start, "on_validation_start")
+FULGURITE_NEAR_MISS(on_val_end, "on_validation_end")
+FULGURITE_NEAR_MISS(on_val_epoch_start, "on_validation_epoch_start")
+FULGURITE_NEAR_MISS(on_val_epoch_end, "on_validation_epoch_end")
+FULGURITE_NEAR_MISS(on_val_batch_start, "on_validation_batch_start")
+FULGURITE_NEAR_MISS(on_val_batch_end, "on_validation_batch_end")
+FULGURITE_NEAR_MISS(on_before_optimizer_steps, "on_before_optimizer_step")
+FULGURITE_NEAR_MISS(on_after_optimizer_step, "on_train_batch_end")
+FULGURITE_NEAR_MISS(on_load_start, "on_fit_start")
+FULGURITE_NEAR_MISS(train_step, "training_step")
+FULGURITE_NEAR_MISS(trainingstep, "training_step")
+FULGURITE_NEAR_MISS(val_step, "validation_step")
+FULGURITE_NEAR_MISS(prediction_step, "predict_step")
+FULGURITE_NEAR_MISS(configure_optimizer, "configure_optimizers")
+FULGURITE_NEAR_MISS(configure_callbacks, "make_trainer's callbacks")
+FULGURITE_NEAR_MISS(tbptt_split_batch, "training_step")
+FULGURITE_NEAR_MISS(optimizer_zero_gradients, "optimizer_zero_grad")
+FULGURITE_NEAR_MISS(on_keyboard_interrupt, "on_exception")
+FULGURITE_NEAR_MISS(on_pretrain_routine_start, "on_fit_start")
+FULGURITE_NEAR_MISS(on_pretrain_routine_end, "on_fit_start")
+FULGURITE_NEAR_MISS(train_loader, "train_dataloader")
+FULGURITE_NEAR_MISS(training_dataloader, "train_dataloader")
+FULGURITE_NEAR_MISS(val_loader, "val_dataloader")
+FULGURITE_NEAR_MISS(validation_loader, "val_dataloader")
+FULGURITE_NEAR_MISS(validation_dataloader, "val_dataloader")
+FULGURITE_NEAR_MISS(test_loader, "test_dataloader")
+FULGURITE_NEAR_MISS(predict_loader, "predict_dataloader")
+
+#undef FULGURITE_EVENT
+#undef FULGURITE_OVERRIDE
+#undef FULGURITE_STEP
+#undef FULGURITE_NEAR_MISS
+// clang-format on
+
+/// Stands for what a refused call would have returned, and lets nothing else be reported.
+struct Nothing {
+  template <class T>
+  operator T() const;
+};
 
 }  // namespace fulgurite::refusal
-
-#define FULGURITE_REFUSE_HOOK(NAME, ...)                                                                                              \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::parameters, HookId::NAME),                                         \
-                "[fulgurite.hook.parameters] " #NAME " cannot be called with what this hook receives: an event takes (), (ctx), "     \
-                "(batch, ctx) or (outputs, batch, ctx), public, `auto&` for each");                                                   \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::result, HookId::NAME),                                             \
-                "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training (-1 is written `return "                 \
-                "Flow::skip_epoch`, in on_train_batch_start)");                                                                       \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::no_effect, HookId::NAME),                                          \
-                "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped there: return void");                  \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::skip_epoch, HookId::NAME),                                         \
-                "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start can skip the rest of an epoch: "   \
-                "return Stop or void");                                                                                               \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::never_called, HookId::NAME),                                       \
-                "[fulgurite.hook.never_called] manual optimization never calls " #NAME ": do its work in training_step, or use "      \
-                "Automatic");                                                                                                         \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::model_only, HookId::NAME),                                         \
-                "[fulgurite.hook.model_only] a callback has " #NAME ", which is asked of the model alone: move it there");
-
-#define FULGURITE_REFUSE_NEAR_MISS(NAME, MEANT)                                                \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, HookFault::near_miss, HookId::NAME),   \
-                "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT);
-
-// What a whole trainer can be refused for.
-#define FULGURITE_REFUSE_TRAINER                                                                                                      \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::strategy),                                                             \
-                "[fulgurite.policy.strategy] the second policy is no strategy: it declares Backend, on_gpu, is_distributed, "         \
-                "captures; for example SingleDevice{cpu}");                                                                           \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::precision),                                                            \
-                "[fulgurite.policy.precision] the third policy is no precision: it declares parameters, compute, autocasts, "         \
-                "scales_loss; for example Float32{}");                                                                                \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::optimization),                                                         \
-                "[fulgurite.policy.optimization] the fourth policy is no optimization: use Automatic{} or Manual{}");                 \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::fp16_needs_gpu),                                                       \
-                "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or a CUDA device");   \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::closure_needs_unscaled),                                               \
-                "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates its closure several times cannot work with "   \
-                "a scaled loss: use Float32 or Bf16Mixed");                                                                           \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::capture_needs_stable_gradients),                                       \
-                "[fulgurite.capture.stable_gradients] a captured step writes into the same gradients each time: use an optimizer "    \
-                "with stable_gradients, such as fulgurite::optim::Adam");                                                             \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::capture_needs_automatic),                                              \
-                "[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or the strategy "        \
-                "without Captured");                                                                                                  \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::model_final),                                                          \
-                "[fulgurite.model.final] hooks of a final class cannot be seen: remove `final` from the model");                      \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::training_step),                                                        \
-                "[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto const& batch, auto& "   \
-                "ctx)` that returns the loss");                                                                                       \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::configure_optimizers),                                                 \
-                "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto configure_optimizers()` that "        \
-                "returns one");                                                                                                       \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::optimizer_type),                                                       \
-                "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, scheduled(optimizer, schedule), or " \
-                "optimizers(a, b)");                                                                                                  \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::one_optimizer),                                                        \
-                "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: return one, or use Manual{}");  \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_final),                                                       \
-                "[fulgurite.callback.final] hooks of a final class cannot be seen: remove `final` from the callback");                \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_twice),                                                       \
-                "[fulgurite.callback.twice] the same callback type was given twice: keep one, or derive a type of its own");          \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_inert),                                                       \
-                "[fulgurite.callback.inert] this callback has no hook, so it would never be called: name one of Lightning's, such "   \
-                "as on_train_batch_end");                                                                                             \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_promise),                                                     \
-                "[fulgurite.callback.promise] a hook listed in the callback's `Hooks` is missing: correct its name");                 \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_state),                                                       \
-                "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add `void state(auto& archive)` " \
-                "or `using Stateless = fulgurite::ByChoice`");                                                                        \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::callback_needs_logger),                                                \
-                "[fulgurite.callback.needs_logger] a callback writes to a logger and there is none: add CSVLogger{}");                \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::metric_undeclared),                                                    \
-                "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it to `using Metrics "  \
-                "= MetricList<...>`");                                                                                                \
-  FULGURITE_EVENTS(FULGURITE_REFUSE_HOOK)                                                                                             \
-  FULGURITE_OVERRIDES(FULGURITE_REFUSE_HOOK)                                                                                          \
-  FULGURITE_STEPS(FULGURITE_REFUSE_HOOK)                                                                                              \
-  FULGURITE_NEAR_MISSES(FULGURITE_REFUSE_NEAR_MISS)
-
-#define FULGURITE_REFUSE_STEP(NAME, ...)                                                                                         \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::step_batch, HookId::NAME),                                        \
-                "[fulgurite.data.batch] " #NAME " does not take the batch that the loader yields: write `" #NAME                 \
-                "(auto const& batch, auto& ctx)`, or the loader's own type");                                                    \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::missing_step, HookId::NAME),                                      \
-                "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");                              \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::no_evaluation_loader, HookId::NAME),                              \
-                "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data module that has it");
-
-// What a call of fit, validate, test or predict can be refused for.
-#define FULGURITE_REFUSE_CALL                                                                                                         \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::no_train_loader),                                                      \
-                "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data module with "                   \
-                "train_dataloader()");                                                                                                \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::unused_validation_step),                                               \
-                "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, or "          \
-                "NoValidation{} to say that on purpose");                                                                             \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::unused_validation_loader),                                             \
-                "[fulgurite.data.unused_loader] there is a validation loader, but the model has no validation_step: add one, or "     \
-                "pass NoValidation{} to say that on purpose");                                                                        \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::step_result),                                                          \
-                "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a tensor `.loss`, or an "  \
-                "optional of these");                                                                                                 \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::manual_result),                                                        \
-                "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself and returns void: return "   \
-                "nothing, or use Automatic");                                                                                         \
-  static_assert(fulgurite::refusal::passes(FULGURITE_V, Fault::derived_model),                                                        \
-                "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks it knows: "                 \
-                "make_trainer<ThisModel>(...)");                                                                                      \
-  FULGURITE_EVENTS(FULGURITE_REFUSE_HOOK)                                                                                             \
-  FULGURITE_OVERRIDES(FULGURITE_REFUSE_HOOK)                                                                                          \
-  FULGURITE_STEPS(FULGURITE_REFUSE_STEP)

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -19,7 +18,8 @@ namespace fulgurite {
 template <bool Sound, class M, class S, class P, class O, class... Cs>
 class TrainerBody {
  public:
-  TrainerBody(TrainerOptions, S, P, O, Cs...) {}
+  template <class... Args>
+  TrainerBody(Args&&...) {}
   template <class... Args>
   void fit(Args&&...) {}
   template <class... Args>
@@ -31,8 +31,8 @@ class TrainerBody {
     return {};
   }
   template <class... Args>
-  int predict(Args&&...) {
-    return 0;
+  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
+    return {};
   }
   void save_checkpoint(std::filesystem::path const&) {}
   template <class T>
@@ -55,58 +55,55 @@ class TrainerBody<true, M, S, P, O, Cs...> {
       : state_{.options = std::move(options), .strategy = std::move(strategy), .precision = std::move(precision), .optimization = std::move(optimization)},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {}
 
-  /// Trains on a data module (or the model's own loaders).
+  /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
   template <class Model, class Data>
-    requires(!std::ranges::range<Data>)
-  void fit(Model& model, Data&& data) {
-    fit_from<Model, loop::ModuleLoaders<std::remove_reference_t<Data>, true>, false>(model, data);
+  void fit(Model&& model, Data&& data) {
+    constexpr Verdict verdict = fitting<Model, Alone<Data>, false>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) fit_from(model, alone(data));
   }
-  template <class Model, class Data>
-    requires(!std::ranges::range<Data>)
-  void fit(Model& model, Data&& data, NoValidation) {
-    fit_from<Model, loop::ModuleLoaders<std::remove_reference_t<Data>, false>, true>(model, data);
-  }
-  /// Trains on a loader, without validation.
-  template <class Model, std::ranges::range Train>
-  void fit(Model& model, Train&& train) {
-    NoModule none;
-    fit_from<Model, loop::GivenLoaders<std::remove_reference_t<Train>, NoModule>, false>(model, train, none);
-  }
-  /// Trains on a loader, validates on one (or a std::tuple of them), or says NoValidation{}.
-  template <class Model, std::ranges::range Train, class Val>
-  void fit(Model& model, Train&& train, Val&& val) {
-    using V = std::remove_reference_t<Val>;
-    fit_from<Model, loop::GivenLoaders<std::remove_reference_t<Train>, V>, std::is_same_v<std::remove_const_t<V>, NoValidation>>(model, train, val);
+  /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
+  template <class Model, class Data, class Val>
+  void fit(Model&& model, Data&& data, Val&& val) {
+    using Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>;
+    constexpr Verdict verdict = fitting<Model, Source, is_waiver<Val>>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) {
+      if constexpr (judge::LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
+      else fit_from(model, Source(data));
+    }
   }
   /// The model has the loaders itself.
   template <class Model>
-  void fit(Model& model) {
-    fit_from<Model, loop::ModuleLoaders<Model, true>, false>(model, model);
+  void fit(Model&& model) {
+    constexpr Verdict verdict = fitting<Model, Alone<Model>, false>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) fit_from(model, Alone<Model>(model));
   }
 
   /// One pass of validation_step, gradients off; the values of each loader.
-  template <class Data>
-  std::vector<std::vector<MetricValue>> validate(M& model, Data&& data) {
-    return evaluate_with<loop::Validation>(model, data, Stage::validate, state_.options.limit_val_batches);
+  template <class Model, class Data>
+  std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {
+    constexpr Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate, state_.options.limit_val_batches);
+    else return {};
   }
   /// One pass of test_step, gradients off; the values of each loader.
-  template <class Data>
-  std::vector<std::vector<MetricValue>> test(M& model, Data&& data) {
-    return evaluate_with<loop::Testing>(model, data, Stage::test, state_.options.limit_test_batches);
+  template <class Model, class Data>
+  std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data) {
+    constexpr Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
+    else return {};
   }
-
   /// What predict_step returned for each batch, for each loader.
-  template <class Data>
-  auto predict(M& model, Data&& data) {
-    using D = std::remove_reference_t<Data>;
-    if constexpr (std::ranges::range<D> || loop::is_tuple<D>) {
-      NoModule none;
-      loop::GivenLoaders<NoModule, D> source{none, data};
-      return predict_from(model, source);
-    } else {
-      loop::ModuleLoaders<D, true> source(data);
-      return predict_from(model, source);
-    }
+  template <class Model, class Data>
+  auto predict(Model&& model, Data&& data) {
+    constexpr Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>();
+    refusal::About<verdict.hook.hook>::template say<verdict>();
+    if constexpr (verdict.ok()) return predict_from(model, alone<true>(data));
+    else return std::vector<std::vector<refusal::Nothing>>{};
   }
 
   /// Weights and the state of the run, now; between fits, or from a hook through ctx.request_checkpoint.
@@ -135,55 +132,51 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   TrainerOptions const& options() const { return state_.options; }
 
  private:
-  template <class Model, class Source, bool Waived, class... From>
-  void fit_from(Model& model, From&... from) {
-    constexpr Verdict verdict = [] {
-      if constexpr (!std::is_same_v<Model, M>) return Verdict{Fault::derived_model};
-      else return judge::fit<Run, Pack<Cs...>, Source, Waived>();
-    }();
-#define FULGURITE_V verdict
-    FULGURITE_REFUSE_CALL
-#undef FULGURITE_V
-    if constexpr (verdict.ok()) {
-      Source source{from...};
-      state_.model = &model;
-      loop::fit(state_, pack_, source);
-    }
+  template <class T>
+  static constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
+
+  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
+  template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
+  using Alone = std::conditional_t<Evaluation ? judge::are_loaders<D> : judge::LoaderLike<D>,
+                                   std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
+                                   loop::ModuleLoaders<D, true>>;
+  /// The same of two things given: loaders, or a data module and NoValidation.
+  template <class D, class V>
+  using Pair = std::conditional_t<judge::LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
+
+  template <bool Evaluation = false, class D>
+  auto alone(D& data) {
+    using Source = Alone<D, Evaluation>;
+    if constexpr (!Evaluation && judge::LoaderLike<D>) return Source{data, none_};
+    else if constexpr (judge::are_loaders<D>) return Source{none_, data};
+    else return Source(data);
   }
 
-  template <class Kind, class Data>
-  auto evaluate_with(M& model, Data& data, Stage stage, Limit const& limit) {
-    if constexpr (std::ranges::range<Data> || loop::is_tuple<Data>) {
-      NoModule none;
-      loop::GivenLoaders<NoModule, Data> source{none, data};
-      return evaluate_from<Kind>(model, source, stage, limit);
-    } else {
-      loop::ModuleLoaders<Data, true> source(data);
-      return evaluate_from<Kind>(model, source, stage, limit);
-    }
+  template <class Model, class Source, bool Waived>
+  static consteval Verdict fitting() {
+    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
+    else return judge::fit<Run, Pack<Cs...>, Source, Waived>();
   }
-
-  template <class Kind, class Source>
-  std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source& source, Stage stage, Limit const& limit) {
-    constexpr Verdict verdict = judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
-#define FULGURITE_V verdict
-    FULGURITE_REFUSE_CALL
-#undef FULGURITE_V
-    if constexpr (verdict.ok()) {
-      state_.model = &model;
-      return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit);
-    } else {
-      return {};
-    }
+  template <class Model, class Kind, class Source>
+  static consteval Verdict evaluating() {
+    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
+    else return judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
   }
 
   template <class Source>
-  auto predict_from(M& model, Source& source) {
-    constexpr Verdict verdict = judge::evaluates<Run, loop::Prediction, Pack<Cs...>, Source>();
-#define FULGURITE_V verdict
-    FULGURITE_REFUSE_CALL
-#undef FULGURITE_V
-    if constexpr (verdict.ok()) {
+  void fit_from(M& model, Source source) {
+    state_.model = &model;
+    loop::fit(state_, pack_, source);
+  }
+
+  template <class Kind, class Source>
+  std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source source, Stage stage, Limit const& limit) {
+    state_.model = &model;
+    return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit);
+  }
+
+  template <class Source>
+  auto predict_from(M& model, Source source) {
       using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
       using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
       using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
@@ -202,20 +195,18 @@ class TrainerBody<true, M, S, P, O, Cs...> {
         loop::finalize_loggers(pack_, Status::success);
         return predictions;
       });
-    }
   }
 
   loop::State<Run> state_;
   Pack<Cs...> pack_;
+  NoModule none_{};
 };
 
 /// A trainer for one model type, assembled from a strategy, a precision, an optimization and callbacks; see make_trainer.
 template <class M, class S, class P, class O, class... Cs>
 class Trainer : public TrainerBody<judge::trainer<M, S, P, O, Cs...>().ok(), M, S, P, O, Cs...> {
   static constexpr Verdict verdict = judge::trainer<M, S, P, O, Cs...>();
-#define FULGURITE_V verdict
-  FULGURITE_REFUSE_TRAINER
-#undef FULGURITE_V
+  using Checked = decltype(refusal::About<verdict.hook.hook>::template say<verdict>());
 
  public:
   using TrainerBody<verdict.ok(), M, S, P, O, Cs...>::TrainerBody;
@@ -226,6 +217,21 @@ template <class M, class S, class P, class O, class... Cs>
 Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks) {
   return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
                                     std::move(callbacks)...);
+}
+
+namespace judge {
+/// The arguments after the model's type are options and at least three policies.
+template <class... Args>
+inline constexpr bool in_order = false;
+template <class Options, class S, class P, class O, class... Cs>
+inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<Options, TrainerOptions>;
+}  // namespace judge
+
+template <class M, class... Args>
+  requires(!judge::in_order<Args...>)
+TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
+  refusal::About<HookId::none>::say<Verdict{judge::in_order<Args...> ? Fault::none : Fault::arguments}>();
+  return {};
 }
 
 }  // namespace fulgurite
