@@ -59,7 +59,7 @@ class Scheduler {
  public:
   static constexpr bool exists = !std::is_same_v<S, NoSchedule>;
 
-  Scheduler(S schedule, ScheduleOptions options) : schedule_(std::move(schedule)), options_(std::move(options)) {
+  Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
     if (!options_.interval) options_.interval = default_interval();
     if (options_.frequency < 1)
       throw Error("fulgurite.options.frequency", "a schedule's frequency = " + std::to_string(options_.frequency) +
