@@ -133,6 +133,9 @@ TEST_CASE("what is done to a batch does not stick: writing, gradients, inference
       torch::NoGradGuard const no_grad;
       batch.data.mul_(100);
     }
+  auto const weight = torch::full({1}, 2.0, torch::requires_grad());
+  for (auto& batch : loader) batch.data.mul_(weight).sum().backward();  // a batch is no view to autograd
+  CHECK(weight.grad().item<float>() == 18);
   CHECK(data.equal(rows(4)));
 }
 

@@ -94,6 +94,9 @@ TEST_CASE("one part alone is split, and has no test set") {
   CHECK(std::lround(255 * grey) == first.target[0].item<std::int64_t>());
   auto whole = mnist(folder.path, {.validation = 0});
   CHECK(whole.val_dataloader().size() == 0);
+  for (char const* kind : {"-images-idx3-ubyte", "-labels-idx1-ubyte"})
+    std::filesystem::rename(folder.path / ("t10k" + std::string(kind)), folder.path / ("train" + std::string(kind)));
+  CHECK_FALSE(mnist(folder.path).has_test());
 }
 
 TEST_CASE("a folder without MNIST, or with half of it, is refused") {

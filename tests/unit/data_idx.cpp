@@ -100,7 +100,7 @@ TEST_CASE("a packed file cut off at any byte is refused, and so is anything behi
   }
   CHECK(sentence([&] { parse(std::span(packed).first(packed.size() - 1)); })
             .find("[fulgurite.data.gzip] some-file: at byte " + std::to_string(packed.size() - 1) + " of " + std::to_string(packed.size() - 1)) == 0);
-  CHECK(refusal([&] { parse(joined(packed, {0})); }) == "fulgurite.data.gzip");
+  CHECK(sentence([&] { parse(joined(packed, {0})); }).find("1 bytes follow the end of the compressed data") != std::string::npos);
   CHECK(refusal([&] { parse(joined(packed, packed)); }) == "fulgurite.data.idx_length");
   CHECK(refusal([] { parse(gzip(joined(images, {0}))); }) == "fulgurite.data.idx_length");
   CHECK(refusal([] { parse(gzip(Bytes(images.begin(), images.end() - 1))); }) == "fulgurite.data.idx_length");
@@ -158,7 +158,7 @@ TEST_CASE("a file is read whole or refused") {
   CHECK(read_file(folder.path / "seven") == Bytes(7, 1));
   CHECK(read_file(folder.path / "none").empty());
   CHECK(refusal([&] { read_file(folder.path / "absent"); }) == "fulgurite.data.file");
-  CHECK(refusal([&] { read_file(folder.path); }) == "fulgurite.data.file");
+  CHECK(sentence([&] { read_file(folder.path); }).find("this is not a file") != std::string::npos);
   CHECK(refusal([&] { read_file("/dev/zero"); }) == "fulgurite.data.file");
 }
 

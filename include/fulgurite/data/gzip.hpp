@@ -53,7 +53,7 @@ class Gunzip {
       end_of_member();
     } else if (status == Z_MEM_ERROR) {
       throw std::bad_alloc();
-    } else if (status == Z_BUF_ERROR || (status == Z_OK && rest_.empty() && stream_.avail_out > 0)) {
+    } else if (status == Z_BUF_ERROR) {  // nothing left to read
       refuse("the compressed data end too early", "it was cut off, probably while downloading: fetch it again");
     } else if (status != Z_OK) {
       refuse(std::string("the compressed data are damaged (") + (stream_.msg ? stream_.msg : "unknown reason") + ")", "fetch the file again");

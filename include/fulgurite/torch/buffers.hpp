@@ -30,7 +30,7 @@ class Buffers {
       shape.insert(shape.end(), sizes.begin(), sizes.end());
       buffer = torch::empty(shape, options);
     }
-    return buffer.narrow(0, 0, rows).detach();  // a handle of its own: requires_grad_() on a batch does not stick to the buffer
+    return buffer.narrow(0, 0, rows).detach();  // no view to autograd: a batch may be written to, and need a gradient
   }
 
  private:
