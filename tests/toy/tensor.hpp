@@ -51,12 +51,11 @@ class Tensor {
   std::shared_ptr<Node> const& node() const { return node_; }
 
   void backward(double seed = 1.0) const {
+    if (node_->op == Node::Op::leaf) return accumulate(node_.get(), seed);
     std::vector<Node*> order;
     std::unordered_set<Node*> seen;
     visit(node_.get(), order, seen);
-    std::vector<std::pair<Node*, double>> flow;
     for (Node* n : order) n->op == Node::Op::leaf ? void() : void(n->grad = 0);
-    if (node_->op == Node::Op::leaf) return accumulate(node_.get(), seed);
     node_->grad = seed;
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       Node* n = *it;
