@@ -1,4 +1,5 @@
-// Trains a small convolutional network on handwritten digits, keeps the best weights in a file, and proves that the file has them.
+// Trains a small convolutional network on handwritten digits, keeps the best weights in a file,
+// and proves that the file has them.
 
 #include <fulgurite/fulgurite.hpp>
 
@@ -16,10 +17,11 @@ struct Cnn : nn::Module {
   static constexpr Metric<"val/accuracy"> val_accuracy{.prog_bar = true};
   using Metrics = MetricList<train_loss, val_loss, val_accuracy>;
 
-  nn::Sequential body = register_module(
-      "body", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, 16, 3).padding(1)), nn::MaxPool2d(2), nn::ReLU(),
-                             nn::Conv2d(nn::Conv2dOptions(16, 32, 3).padding(1)), nn::MaxPool2d(2), nn::ReLU(), nn::Flatten(),
-                             nn::Linear(32 * 7 * 7, 64), nn::ReLU(), nn::Dropout(0.3), nn::Linear(64, 10)));
+  nn::Sequential body =
+      register_module("body", nn::Sequential(nn::Conv2d(nn::Conv2dOptions(1, 16, 3).padding(1)), nn::MaxPool2d(2),
+                                             nn::ReLU(), nn::Conv2d(nn::Conv2dOptions(16, 32, 3).padding(1)),
+                                             nn::MaxPool2d(2), nn::ReLU(), nn::Flatten(), nn::Linear(32 * 7 * 7, 64),
+                                             nn::ReLU(), nn::Dropout(0.3), nn::Linear(64, 10)));
   torch::Tensor forward(torch::Tensor const& pixels) { return body->forward((pixels - 0.13) / 0.31); }
 
   torch::Tensor training_step(auto const& batch, auto& ctx) {
@@ -43,7 +45,8 @@ int main(int argc, char** argv) try {
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split, the order and the dropout");
   int const threads = arguments.value("--threads", 1, "of the CPU; batches as small as these gain little from more");
   auto const device = arguments.value<std::string>("--device", "auto", "cpu, cuda or auto");
-  auto const out = arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
+  auto const out =
+      arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
   example::DigitSource const source(arguments);
   arguments.done();
 
@@ -52,10 +55,12 @@ int main(int argc, char** argv) try {
   auto digits = source.load({.batch_size = batch_size, .seed = seed});
   example::with_strategy(device, [&](auto strategy) {
     Cnn model;
-    auto trainer = make_trainer<Cnn>(
-        TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}, .default_root_dir = out}, strategy,
-        Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{},
-        EarlyStopping{Cnn::val_loss, {.patience = 3}}, ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
+    auto trainer = make_trainer<Cnn>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
+                                                    .limit_train_batches = fast ? Limit{10} : Limit{},
+                                                    .default_root_dir = out},
+                                     strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{},
+                                     EarlyStopping{Cnn::val_loss, {.patience = 3}},
+                                     ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
     trainer.fit(model, digits);
 
     auto const best = trainer.outcome();
@@ -63,10 +68,9 @@ int main(int argc, char** argv) try {
     load_weights(reloaded, best.best_file);
     trainer.validate(reloaded, digits);
     double const again = trainer.value(Cnn::val_accuracy).value();
-    std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n", 100 * *best.best_value, best.best_file.c_str(),
-                100 * again, again == *best.best_value ? "exactly the same" : "NOT THE SAME");
+    std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n",
+                100 * *best.best_value, best.best_file.c_str(), 100 * again,
+                again == *best.best_value ? "exactly the same" : "NOT THE SAME");
     if (again != *best.best_value) throw std::runtime_error("the best file does not hold the best weights");
   });
-} catch (std::exception const& error) {
-  return example::failed(error);
-}
+} catch (std::exception const& error) { return example::failed(error); }

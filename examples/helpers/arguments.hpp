@@ -1,5 +1,5 @@
 #pragma once
-// The examples' command lines: `--epochs 5`, `--epochs=5`, `--fast`; what is not known is refused, `--help` lists the rest.
+// The examples' command lines: `--epochs 5`, `--epochs=5`, `--fast`. What is not known is refused; `--help` lists all.
 
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +45,7 @@ class Arguments {
     return otherwise;
   }
 
-  /// Prints the options and ends the program where `--help` was asked for; throws where a word is left that nobody asked about.
+  /// `--help` prints the options and ends the program; a word that nobody asked about is an exception.
   void done() {
     if (std::erase(words_, "--help") + std::erase(words_, "-h") > 0) {
       std::printf("%s\n\n%s", about_.c_str(), options_.c_str());
@@ -77,7 +77,8 @@ class Arguments {
   std::string options_{};
 };
 
-/// What a program's main returns when an exception ends it: `int main(int argc, char** argv) try { ... } catch (std::exception const& e) { return example::failed(e); }`
+/// What main returns when an exception ends it:
+///   int main(int argc, char** argv) try { ... } catch (std::exception const& error) { return example::failed(error); }
 inline int failed(std::exception const& error) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", error.what());

@@ -16,7 +16,9 @@ inline std::vector<std::filesystem::path> own_texts() {
   namespace fs = std::filesystem;
   fs::path root = fs::current_path();
   while (!fs::exists(root / "include" / "fulgurite" / "fulgurite.hpp")) {
-    if (root == root.parent_path()) throw std::runtime_error("the project's own sources were not found: run this inside its folder, or give --text FILE");
+    if (root == root.parent_path())
+      throw std::runtime_error(
+          "the project's own sources were not found: run this inside its folder, or give --text FILE");
     root = root.parent_path();
   }
   std::vector<fs::path> files;
@@ -24,7 +26,9 @@ inline std::vector<std::filesystem::path> own_texts() {
     std::vector<fs::path> found;
     if (fs::is_directory(root / folder))
       for (auto const& entry : fs::recursive_directory_iterator(root / folder))
-        if (auto const ending = entry.path().extension(); entry.is_regular_file() && (ending == ".hpp" || ending == ".cpp" || ending == ".md")) found.push_back(entry.path());
+        if (auto const ending = entry.path().extension();
+            entry.is_regular_file() && (ending == ".hpp" || ending == ".cpp" || ending == ".md"))
+          found.push_back(entry.path());
     std::ranges::sort(found);
     files.insert(files.end(), found.begin(), found.end());
   }

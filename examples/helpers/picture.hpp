@@ -24,10 +24,11 @@ struct Picture {
   std::vector<std::uint8_t> pixels = {};
 };
 
-/// Lays images of `rows` x `columns` out in a grid, `across` in a line, a grey pixel between them. Floats are taken from [low, high]
-/// (clamped): [0, 1] for a sigmoid or data as loaded, [-1, 1] for a tanh. With LibTorch:
-/// `grid({t.data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)` for a contiguous CPU tensor.
-inline Picture grid(std::span<float const> images, std::size_t rows, std::size_t columns, std::size_t across, float low = 0, float high = 1) {
+/// Lays images of `rows` x `columns` out in a grid, `across` in a line, a grey pixel between them. Floats are taken from
+/// [low, high] (clamped): [0, 1] for a sigmoid or data as loaded, [-1, 1] for a tanh. For a contiguous CPU tensor of
+/// LibTorch: `grid({t.data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)`.
+inline Picture grid(std::span<float const> images, std::size_t rows, std::size_t columns, std::size_t across,
+                    float low = 0, float high = 1) {
   std::size_t const count = images.size() / (rows * columns);
   across = std::max<std::size_t>(1, std::min(across, count));
   std::size_t const down = (count + across - 1) / across;
@@ -46,7 +47,8 @@ inline void write(std::filesystem::path const& path, std::string const& bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
-  if (!file) throw std::runtime_error(path.string() + " cannot be written: is there such a folder, and room on the disk?");
+  if (!file)
+    throw std::runtime_error(path.string() + " cannot be written: is there such a folder, and room on the disk?");
 }
 
 inline void write_pgm(std::filesystem::path const& path, Picture const& picture) {
@@ -55,7 +57,9 @@ inline void write_pgm(std::filesystem::path const& path, Picture const& picture)
 }
 
 inline std::string png(Picture const& picture) {
-  auto const number = [](std::size_t n) { return std::string{char(n >> 24 & 255), char(n >> 16 & 255), char(n >> 8 & 255), char(n & 255)}; };
+  auto const number = [](std::size_t n) {
+    return std::string{char(n >> 24 & 255), char(n >> 16 & 255), char(n >> 8 & 255), char(n & 255)};
+  };
   auto const bytes = [](std::string const& s) { return reinterpret_cast<Bytef const*>(s.data()); };
   auto const chunk = [&](std::string const& kind, std::string const& content) {
     std::string const body = kind + content;
@@ -69,10 +73,12 @@ inline std::string png(Picture const& picture) {
   }
   uLongf length = compressBound(static_cast<uLong>(lines.size()));
   std::string packed(length, '\0');
-  if (compress(reinterpret_cast<Bytef*>(packed.data()), &length, bytes(lines), static_cast<uLong>(lines.size())) != Z_OK)
+  if (compress(reinterpret_cast<Bytef*>(packed.data()), &length, bytes(lines), static_cast<uLong>(lines.size())) !=
+      Z_OK)
     throw std::runtime_error("zlib could not compress a picture");
   packed.resize(length);
-  std::string const header = number(picture.width) + number(picture.height) + std::string("\x08\x00\x00\x00\x00", 5);  // 8 bits, grey
+  std::string const header =
+      number(picture.width) + number(picture.height) + std::string("\x08\x00\x00\x00\x00", 5);  // 8 bits, grey
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", packed) + chunk("IEND", "");
 }
 

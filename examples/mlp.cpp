@@ -1,0 +1,34 @@
+#include <fulgurite/fulgurite.hpp>
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+struct Mlp : nn::Module {
+  static constexpr fulgurite::Metric<"train/loss"> train_loss{.prog_bar = true};
+  static constexpr fulgurite::Metric<"val/accuracy"> val_accuracy{.prog_bar = true};
+  using Metrics = fulgurite::MetricList<train_loss, val_accuracy>;
+
+  nn::Sequential body = register_module("body", nn::Sequential(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 10)));
+  torch::Tensor forward(torch::Tensor x) { return body->forward(x.flatten(1)); }
+
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto loss = F::cross_entropy(forward(batch.data), batch.target);
+    ctx.log(train_loss, loss);
+    return loss;
+  }
+  void validation_step(auto const& batch, auto& ctx) {
+    ctx.log(val_accuracy, (forward(batch.data).argmax(1) == batch.target).to(torch::kFloat).mean());
+  }
+  auto configure_optimizers() { return torch::optim::Adam(parameters(), 1e-3); }
+};
+
+int main(int argc, char** argv) {
+  using namespace fulgurite;
+  torch::manual_seed(1);
+  Mlp model;
+  auto mnist = data::mnist(argc > 1 ? argv[1] : "data/mnist", {.batch_size = 64, .normalise = true});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
+                                   Automatic{.clip = ClipNorm{1.0}}, ProgressBar{},
+                                   EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}});
+  trainer.fit(model, mnist);
+}
