@@ -171,6 +171,17 @@ TEST_CASE("a saved tensor loader goes on where it stopped") {
   CHECK(targets(second) == Lists(whole.begin() + 1, whole.end()));
 }
 
+TEST_CASE("data on a GPU make batches there") {
+  if (!torch::cuda::is_available()) return SUCCEED("no GPU here");
+  TensorLoader loader{rows(10).cuda(), torch::arange(10).cuda(), {.batch_size = 4, .shuffle = true}};
+  std::int64_t sum = 0;
+  for (auto& batch : loader) {
+    CHECK(batch.data.is_cuda());
+    sum += batch.target.sum().item<std::int64_t>();
+  }
+  CHECK(sum == 45);
+}
+
 TEST_CASE("tensors that do not belong together are refused") {
   CHECK(refusal([] { TensorLoader{rows(3), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
   CHECK(refusal([] { TensorLoader{torch::Tensor(), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
