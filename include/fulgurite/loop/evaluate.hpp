@@ -137,6 +137,12 @@ void publish(State<R>& run) {
   }
 }
 
+/// What tells the values of one of several loaders from the others'.
+template <std::size_t Loaders>
+std::string suffix(std::size_t loader) {
+  return Loaders > 1 ? "/dataloader_idx_" + std::to_string(loader) : "";
+}
+
 /// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.results` unless this is a sanity check.
 template <class Kind, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source& source, Loaders loaders, Limit const& limit,
@@ -176,7 +182,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
           if (facts.stage != Stage::fit) {
             run.eval_boards[position].collect();
             std::vector<MetricValue> row;
-            each_step_value<Metrics>(run.eval_boards[position], [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+            each_step_value<Metrics>(run.eval_boards[position],
+                                     [&](std::string const& name, double v) { row.push_back({name + suffix<n>(position), v}); });
             log_row(run, pack, row, b, false);
           }
         }
@@ -190,8 +197,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     for (std::size_t l = 0; l != n; ++l) {
       auto& board = run.eval_boards[l];
       board.collect();
-      std::string const suffix = n > 1 ? "/dataloader_idx_" + std::to_string(l) : "";
-      each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix, v}); });
+      each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix<n>(l), v}); });
       row.insert(row.end(), results[l].begin(), results[l].end());
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
