@@ -80,9 +80,10 @@ TEST_CASE("early stopping: the sanity check and a run of validate do not count")
   auto options = quick(3);
   options.num_sanity_val_steps = 1;
   Scripted model{.script = {5, 5, 5}};
-  auto trainer = fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 2}});
+  auto trainer = fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 2, .check_on_train_epoch_end = false}});
   auto& stopping = trainer.template callback<EarlyStopping<Metric<"vl">>>();
   CHECK(stopping.wait_count() == 2);
+  CHECK(stopping.stopped_epoch() == 2);
   trainer.validate(model, toy::batches(1));
   CHECK(stopping.wait_count() == 2);
 }

@@ -44,7 +44,9 @@ struct Watcher {
   static constexpr Order order = Order::monitor;
   Stream* stream;
   Lines* seen;
+  Lines* after;
   void on_validation_batch_end() { *seen = screen(stream->all()); }
+  void on_validation_end() { *after = screen(stream->all()); }
 };
 struct SecondRank : SavingDevice {
   int rank() const { return 1; }
@@ -92,11 +94,12 @@ TEST_CASE("bar: on a terminal the last epoch stays, the validation bar comes ben
 
 TEST_CASE("bar: the screen during a validation") {
   Place run;
-  Lines seen;
-  fitted(run.model, quick(1), 4, run.terminal({.ascii = true}), Watcher{&run.stream, &seen});
+  Lines seen, after;
+  fitted(run.model, quick(1), 4, run.terminal({.ascii = true}), Watcher{&run.stream, &seen, &after});
   REQUIRE(seen.size() == 2);
   CHECK(seen[0].starts_with("Epoch 0: 100%|"));
   CHECK(seen[1].starts_with("Validation DataLoader 0: 100%|"));
+  CHECK(after == Lines{seen[0], ""});
 }
 
 TEST_CASE("bar: leave keeps each epoch's line") {

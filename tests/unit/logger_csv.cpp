@@ -185,6 +185,7 @@ TEST_CASE("csv: runs that start at once get folders of their own") {
     for (auto& path : made) threads.emplace_back([&] { path = logger::new_version(folder.path); });
   }
   CHECK(std::set(made.begin(), made.end()).size() == 16);
+  CHECK(logger::claim_version(folder.path, 3) == folder / "version_16");  // a number that was free when it was looked up
 }
 
 TEST_CASE("csv: a version that is given is continued") {

@@ -61,7 +61,8 @@ class EarlyStopping {
 
   std::string state_key() const { return "EarlyStopping{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min}" : ", max}"); }
   void state(auto& archive) {
-    archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience)("reason", reason_)("message", message_);
+    archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience);
+    archive("reason", reason_)("message", message_);
   }
 
  private:
@@ -103,7 +104,8 @@ class EarlyStopping {
       return false;
     }
     return ++wait_ >= options_.patience &&
-           because(StopReason::patience, value, "has not improved on " + report::exact(best_score()) + " for " + std::to_string(wait_) + " checks");
+           because(StopReason::patience, value,
+                   "has not improved on " + report::exact(best_score()) + " for " + std::to_string(wait_) + " checks");
   }
 
   bool because(StopReason reason, double value, std::string const& what) {

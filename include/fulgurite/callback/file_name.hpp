@@ -13,7 +13,8 @@
 
 namespace fulgurite {
 
-/// Fields are {name} or {name:format}, the format as Python's: [0][width][.digits][d|e|f|g]. A field becomes "name=value", or the value alone.
+/// Fields are {name} or {name:format}, the format as Python's: [0][width][.digits][d|e|f|g]. A field becomes "name=value", or
+/// the value alone.
 class FileName {
  public:
   /// A field's value: epoch and step are whole numbers, metrics are not, and one that is not known yet is the whole number 0.
@@ -28,7 +29,8 @@ class FileName {
       parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
       if (open == std::string_view::npos) break;
       auto const close = pattern.find_first_of("{}", open + 1);
-      if (pattern[open] == '}' || close == std::string_view::npos || pattern[close] == '{') refuse("'" + std::string(pattern) + "': braces come in pairs");
+      bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
+      if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
       auto const field = pattern.substr(open + 1, close - open - 1);
       auto const colon = field.find(':');
       auto& part = parts_.back();
@@ -78,7 +80,9 @@ class FileName {
     Format format;
   };
 
-  [[noreturn]] static void refuse(std::string const& why) { throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why); }
+  [[noreturn]] static void refuse(std::string const& why) {
+    throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+  }
 
   static Format parsed(std::string_view text) {
     Format format;

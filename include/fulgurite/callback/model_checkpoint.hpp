@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/callback/file_name.hpp>
+#include <fulgurite/callback/model_checkpoint_options.hpp>
 #include <fulgurite/callback/top_k.hpp>
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
@@ -18,22 +20,6 @@
 #include <fulgurite/hook/pack.hpp>
 
 namespace fulgurite {
-
-struct ModelCheckpointOptions {
-  std::string filename = "{epoch}-{step}";  ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
-  Mode mode = Mode::min;                    ///< for an accuracy: Mode::max
-  int save_top_k = 1;                       ///< the k best; -1: all, 0: none. Without a metric 1 keeps the latest
-  bool save_last = false;                   ///< each save also as "last", and the end of training
-  std::optional<long> every_n_train_steps = std::nullopt;  ///< at most one of these three; none given: every epoch; 0: never
-  std::optional<long> every_n_epochs = std::nullopt;
-  std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
-  std::optional<bool> save_on_train_epoch_end = std::nullopt;  ///< not given: where validation runs once an epoch, or never
-  bool save_on_exception = false;
-  bool auto_insert_metric_name = true;  ///< "epoch=3" instead of "3"
-  bool enable_version_counter = true;   ///< a file somebody else left is not overwritten: "-v1" is appended to the name
-  bool verbose = false;                 ///< say on stderr what is saved
-  std::string extension = ".safetensors";
-};
 
 /// No metric is watched: the latest file is kept.
 struct NoMonitor {
@@ -55,10 +41,9 @@ class ModelCheckpoint {
   using Options = ModelCheckpointOptions;
 
   explicit ModelCheckpoint(M monitor, std::filesystem::path dirpath = {}, Options options = {})
-      : monitor_(monitor), asked_(std::move(dirpath)), options_(std::move(options)), name_(options_.filename, options_.auto_insert_metric_name),
-        top_(options_.mode, options_.save_top_k) {
-    check_options();
-  }
+      : monitor_(monitor), asked_(std::move(dirpath)), options_(std::move(options)),
+        name_(options_.filename, options_.auto_insert_metric_name),
+        top_(options_.mode, options_.save_top_k), rhythm_(checkpointing::checked(options_, watches)) {}
   ModelCheckpoint(M monitor, Options options) : ModelCheckpoint(monitor, std::filesystem::path{}, std::move(options)) {}
   explicit ModelCheckpoint(std::filesystem::path dirpath, Options options = {})
     requires(!watches)
@@ -98,11 +83,11 @@ class ModelCheckpoint {
 
   void on_train_batch_end(auto& ctx) {
     if (skips(ctx)) return;
-    bool const by_step = steps_ >= 1 && ctx.global_step() % steps_ == 0;
+    bool const by_step = rhythm_.steps >= 1 && ctx.global_step() % rhythm_.steps == 0;
     bool by_time = false;
-    if (options_.train_time_interval) {
+    if (rhythm_.seconds) {
       double const now = ctx.seconds_now();
-      by_time = now - time_checked_ >= options_.train_time_interval->count();
+      by_time = now - time_checked_ >= *rhythm_.seconds;
       if (by_time) time_checked_ = now;
     }
     if (!by_step && !by_time) return;
@@ -146,13 +131,14 @@ class ModelCheckpoint {
 
   std::string state_key() const {
     auto const number = [](auto const& n) { return n ? std::to_string(*n) : std::string("-"); };
-    return "ModelCheckpoint{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min, " : ", max, ") + number(options_.every_n_train_steps) +
-           ", " + number(options_.every_n_epochs) + ", " +
+    return "ModelCheckpoint{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min, " : ", max, ") +
+           number(options_.every_n_train_steps) + ", " + number(options_.every_n_epochs) + ", " +
            (options_.train_time_interval ? report::exact(options_.train_time_interval->count()) : "-") + "}";
   }
   void state(auto& archive) {
-    archive("dirpath", dir_)("best_model_path", best_path_)("best_model_score", best_score_)("best_epoch", best_epoch_)("current_score", current_)(
-        "last_model_path", last_path_)("last_saved_step", last_saved_)("last_written_step", last_written_)("deferred", deferred_);
+    archive("dirpath", dir_)("best_model_path", best_path_)("best_model_score", best_score_)("best_epoch", best_epoch_);
+    archive("current_score", current_)("last_model_path", last_path_)("last_saved_step", last_saved_);
+    archive("last_written_step", last_written_)("deferred", deferred_);
     archive.child("best_k_models", top_);
     if (archive.loading) {
       loaded_dir_ = dir_;
@@ -162,20 +148,8 @@ class ModelCheckpoint {
   }
 
  private:
-  void check_options() {
-    auto const refuse = [](std::string const& why) { throw Error("fulgurite.callback.checkpoint_options", "ModelCheckpoint: " + why); };
-    if (options_.save_top_k < -1) refuse("save_top_k is -1 (all), 0 (none) or a count");
-    if (!watches && options_.save_top_k > 1) refuse("save_top_k = " + std::to_string(options_.save_top_k) + " needs a metric to rank by");
-    auto const& time = options_.train_time_interval;
-    steps_ = options_.every_n_train_steps.value_or(0);
-    epochs_ = options_.every_n_epochs.value_or(options_.every_n_train_steps || time ? 0 : 1);
-    if (steps_ < 0 || epochs_ < 0 || (time && !(time->count() >= 0))) refuse("every_n_train_steps, every_n_epochs and train_time_interval are not negative");
-    if ((steps_ > 0) + (options_.every_n_epochs.value_or(0) > 0) + time.has_value() > 1)
-      refuse("give one of every_n_train_steps, every_n_epochs and train_time_interval: use two ModelCheckpoints for two rhythms");
-  }
-
   bool at_train_epoch_end(auto& ctx) const { return watch::at_train_epoch_end(options_.save_on_train_epoch_end, ctx); }
-  bool epoch_due(auto& ctx) const { return epochs_ >= 1 && (ctx.current_epoch() + 1) % epochs_ == 0; }
+  bool epoch_due(auto& ctx) const { return rhythm_.epochs >= 1 && (ctx.current_epoch() + 1) % rhythm_.epochs == 0; }
   bool skips(auto& ctx) const { return !watch::in_fit(ctx) || ctx.global_step() == last_saved_; }
 
   void save(auto& ctx) {
@@ -188,7 +162,7 @@ class ModelCheckpoint {
       current_ = value;
       if (options_.save_top_k != 0) {
         if (!top_.admits(*value)) {
-          tell(ctx, std::string(M::name()) + " = " + report::exact(*value) + " is not among the best " + std::to_string(options_.save_top_k));
+          tell(ctx, std::string(M::name()) + " = " + report::exact(*value) + " is not among the best");
           return;
         }
         displaced = top_.displaced();
@@ -211,7 +185,7 @@ class ModelCheckpoint {
     }
     last_saved_ = ctx.global_step();
     std::vector<std::filesystem::path> remove;
-    if (displaced && *displaced != path && inside(*displaced)) remove.push_back(*displaced);
+    if (displaced && *displaced != path && checkpointing::inside(dir_, *displaced)) remove.push_back(*displaced);
     publish(ctx);
     ctx.outcome().last_file = path;
     tell(ctx, "saving " + path.string());
@@ -219,8 +193,10 @@ class ModelCheckpoint {
   }
 
   void missing(auto& ctx) {
-    std::string const what = "ModelCheckpoint watches '" + std::string(M::name()) + "', which nobody has logged by step " + std::to_string(ctx.global_step());
-    if (validated_ || !ctx.has_validation()) throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
+    std::string const what =
+        "ModelCheckpoint watches '" + std::string(M::name()) + "', which nobody has logged by step " + std::to_string(ctx.global_step());
+    if (validated_ || !ctx.has_validation())
+      throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
     if (!std::exchange(warned_, true) && ctx.rank() == 0) std::fprintf(stderr, "%s: nothing is saved before it is\n", what.c_str());
   }
 
@@ -250,13 +226,10 @@ class ModelCheckpoint {
     });
   }
 
-  /// The file of that name; one that exists already, and is not `ours` to overwrite, leads to -v1, -v2, ...
+  /// `ours` may be overwritten, what else exists leads to a version of the name.
   std::filesystem::path fresh(std::string const& name, std::filesystem::path const& ours) const {
-    auto path = dir_ / (name + options_.extension);
-    std::error_code ignored;
-    for (int version = 1; options_.enable_version_counter && path != ours && (top_.contains(path) || std::filesystem::exists(path, ignored)); ++version)
-      path = dir_ / (name + "-v" + std::to_string(version) + options_.extension);
-    return path;
+    if (!options_.enable_version_counter) return dir_ / (name + options_.extension);
+    return checkpointing::unused_name(dir_, name, options_.extension, ours, [&](auto const& path) { return top_.contains(path); });
   }
   std::filesystem::path const& last_file(auto& ctx) {
     last_path_ = fresh("last", last_path_);
@@ -268,11 +241,6 @@ class ModelCheckpoint {
     std::vector<std::filesystem::path> copies;
     if (options_.save_last) copies.push_back(last_file(ctx));
     return copies;
-  }
-
-  bool inside(std::filesystem::path const& file) const {
-    auto const relative = std::filesystem::absolute(file).lexically_normal().lexically_relative(std::filesystem::absolute(dir_).lexically_normal());
-    return !relative.empty() && *relative.begin() != "..";
   }
 
   // A run resumed into another folder must not delete what the first one left.
@@ -290,8 +258,7 @@ class ModelCheckpoint {
   Options options_;
   FileName name_;
   TopK top_;
-  long steps_ = 0;
-  long epochs_ = 0;
+  checkpointing::Rhythm rhythm_;
   std::filesystem::path dir_{};
   std::filesystem::path loaded_dir_{};
   std::filesystem::path best_path_{};

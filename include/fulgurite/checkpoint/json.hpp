@@ -27,15 +27,17 @@ inline std::string quoted(std::string_view text) {
 inline bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     auto const lead = static_cast<unsigned char>(text[i]);
-    std::size_t const more = lead < 0x80 ? 0 : lead >= 0xC2 && lead < 0xE0 ? 1 : lead >= 0xE0 && lead < 0xF0 ? 2 : lead >= 0xF0 && lead < 0xF5 ? 3 : 9;
-    if (more == 9 || text.size() - i <= more) return false;
+    bool const starts = lead < 0x80 || (lead >= 0xC2 && lead < 0xF5);
+    std::size_t const more = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+    if (!starts || text.size() - i <= more) return false;
     std::uint32_t code = lead & (more == 0 ? 0x7FU : 0x3FU >> more);
     for (std::size_t k = 1; k <= more; ++k) {
       auto const next = static_cast<unsigned char>(text[i + k]);
       if ((next & 0xC0U) != 0x80U) return false;
       code = code << 6 | (next & 0x3FU);
     }
-    if ((more == 2 && (code < 0x800 || (code >= 0xD800 && code < 0xE000))) || (more == 3 && (code < 0x10000 || code > 0x10FFFF))) return false;
+    if (more == 2 && (code < 0x800 || (code >= 0xD800 && code < 0xE000))) return false;
+    if (more == 3 && (code < 0x10000 || code > 0x10FFFF)) return false;
     i += more + 1;
   }
   return true;

@@ -29,7 +29,8 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
 inline ArchiveNode run_state(SafetensorsFile const& file) {
   auto const found = file.metadata().find(run_state_key);
   if (found == file.metadata().end())
-    throw Error("fulgurite.checkpoint.no_run_state", file.path().string() + " holds weights alone, not the state of a run: nothing can be resumed from it");
+    throw Error("fulgurite.checkpoint.no_run_state",
+                file.path().string() + " holds weights alone, not the state of a run: nothing can be resumed from it");
   return from_text(found->second, file.path().string() + ", state of the run");
 }
 

@@ -56,7 +56,8 @@ class SafetensorsFile {
   /// Fills `into`, which has exactly the tensor's size.
   void read(Entry const& entry, std::span<std::byte> into) const {
     if (into.size() != entry.end - entry.begin)
-      fail(data_ + entry.begin, "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " + std::to_string(into.size()));
+      fail(data_ + entry.begin,
+           "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " + std::to_string(into.size()));
     load(into, data_ + entry.begin);
   }
 
@@ -69,7 +70,8 @@ class SafetensorsFile {
   void load(std::span<std::byte> into, std::uint64_t offset) const {
     auto const count = file::read_at(descriptor_.number(), into, offset);
     if (count < 0) file::fail(identifier, "read", path_, errno);
-    if (static_cast<std::size_t>(count) != into.size()) fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
+    if (static_cast<std::size_t>(count) != into.size())
+      fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
   }
 
   void parse(std::string const& header) {

@@ -34,7 +34,8 @@ void write_safetensors(std::filesystem::path const& path, Metadata const& metada
   each([&](std::string_view name, WeightView const& view) {
     auto const bytes = safetensors::bytes_of(view.dtype, view.shape);
     if (!bytes) refuse(name, "has an element type or a shape that safetensors does not have: " + std::string(view.dtype));
-    if (view.bytes.size() != *bytes) refuse(name, "comes as " + std::to_string(view.bytes.size()) + " bytes, not " + std::to_string(*bytes));
+    if (view.bytes.size() != *bytes)
+      refuse(name, "comes as " + std::to_string(view.bytes.size()) + " bytes, not " + std::to_string(*bytes));
     if (name == "__metadata__" || !json::is_utf8(name)) refuse(name, "has a name the format does not allow");
     if (!order.emplace(name, entries.size()).second) refuse(name, "occurs twice");
     entries.push_back({std::string(name), std::string(view.dtype), view.shape, 0, *bytes});

@@ -109,7 +109,8 @@ class CsvTable {
     DurableFile out(path_);
     std::string block = joined(columns);
     std::vector<std::size_t> place;
-    for (auto const& name : columns_) place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
+    for (auto const& name : columns_)
+      place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
     std::ifstream in(path_);
     std::string line;
     if (!columns_.empty()) std::getline(in, line);

@@ -35,14 +35,19 @@ inline void make_folders(std::filesystem::path const& folder) {
   if (error) file::fail("fulgurite.file.write", "make the folder", folder, error.value());
 }
 
-/// Makes the next version's folder in `root`. mkdir decides a race: who comes second takes the next number.
-inline std::filesystem::path new_version(std::filesystem::path const& root) {
-  make_folders(root);
-  for (long number = next_version(root);; ++number) {
+/// Makes the first folder that is free, from a number on. mkdir decides a race: who comes second takes the next number.
+inline std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
+  for (;; ++number) {
     auto folder = root / ("version_" + std::to_string(number));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
     if (errno != EEXIST) file::fail("fulgurite.file.write", "make the folder", folder, errno);
   }
+}
+
+/// Makes the next version's folder in `root`.
+inline std::filesystem::path new_version(std::filesystem::path const& root) {
+  make_folders(root);
+  return claim_version(root, next_version(root));
 }
 
 }  // namespace fulgurite::logger

@@ -14,7 +14,8 @@ std::string outcome_line(Outcome const& outcome, int epochs, long steps, double 
   auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
   std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
   if (outcome.best_value)
-    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " + std::to_string(outcome.best_epoch);
+    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
+            std::to_string(outcome.best_epoch);
   auto const file = [&](char const* what, auto const& path) {
     if (!path.empty()) text += what + path.string();
   };

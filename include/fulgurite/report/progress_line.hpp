@@ -54,8 +54,8 @@ inline std::string progress_line(ProgressLine const& line, int columns = 0, bool
   double const part = static_cast<double>(line.done) / static_cast<double>(*line.total);
   text += formatted("%3.0f", part * 100) + "%|";
   std::string const remaining = rated ? clock_text(static_cast<double>(*line.total - line.done) / *line.rate) : "?";
-  std::string const right = "| " + std::to_string(line.done) + "/" + std::to_string(*line.total) + " [" + clock_text(line.elapsed) + "<" + remaining +
-                            ", " + rate + postfix + "]";
+  std::string const right = "| " + std::to_string(line.done) + "/" + std::to_string(*line.total) + " [" +
+                            clock_text(line.elapsed) + "<" + remaining + ", " + rate + postfix + "]";
   std::size_t width = 10;
   if (columns > 0) {
     auto const taken = display_width(text) + display_width(right);

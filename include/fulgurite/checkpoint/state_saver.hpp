@@ -1,0 +1,104 @@
+#pragma once
+// The archive that saves: `void state(auto& archive)` puts its values into a tree.
+
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/checkpoint/archive_values.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+
+namespace fulgurite {
+
+/// Takes the state of objects into a tree:  ArchiveNode tree;  StateSaver saver(tree);  saver.child("early", early_stopping);
+/// Values: bool, integers, enumerations, float, double, std::string, path, durations (their count), whatever has `state`, and
+/// std::optional, std::vector and std::array of those. A name used twice, or starting with '$', is an Error.
+class StateSaver {
+ public:
+  static constexpr bool loading = false;
+
+  explicit StateSaver(ArchiveNode& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {
+    if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
+  }
+
+  template <class T>
+  StateSaver& operator()(std::string_view name, T&& value) {
+    put(entry(name), value, full(name));
+    return *this;
+  }
+  /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
+  template <class T>
+  StateSaver& child(std::string_view key, T&& object) {
+    using Plain = std::remove_cvref_t<T>;
+    if constexpr (std::invocable<T&, StateSaver&>) {
+      StateSaver inner(entry(key), full(key));
+      object(inner);
+    } else if constexpr (Stateful<Plain, StateSaver>) {
+      put(entry(key), object, full(key));
+    } else {
+      constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
+      static_assert(remembers,
+                    "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, or `using Stateless = ByChoice;`");
+    }
+    return *this;
+  }
+
+ private:
+  std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
+
+  ArchiveNode& entry(std::string_view name) {
+    auto const refuse = [&](char const* why) { throw Error("fulgurite.checkpoint.state_name", "'" + full(name) + "'" + why); };
+    if (tree_->find(name) != nullptr) refuse(" is saved twice: give each value its own name");
+    if (name.starts_with('$')) refuse(": a name must not start with '$'");
+    return std::get<ArchiveNode::Object>(tree_->value).emplace_back(ArchiveEntry{std::string(name), {}}).node;
+  }
+
+  template <class T>
+  static void put(ArchiveNode& node, T& value, std::string const& path) {
+    using V = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<V, bool>) node.value = value;
+    else if constexpr (std::is_enum_v<V>) put(node, static_cast<std::underlying_type_t<V>>(value), path);
+    else if constexpr (std::signed_integral<V>) node.value = static_cast<std::int64_t>(value);
+    else if constexpr (std::unsigned_integral<V>) {
+      auto const wide = static_cast<std::uint64_t>(value);
+      if (std::in_range<std::int64_t>(wide)) node.value = static_cast<std::int64_t>(wide);
+      else node.value = wide;
+    } else if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) node.value = static_cast<double>(value);
+    else if constexpr (std::is_same_v<V, std::filesystem::path>) node.value = value.native();
+    else if constexpr (std::is_convertible_v<V const&, std::string_view>) node.value = std::string(std::string_view(value));
+    else if constexpr (archive::is_duration<V>) put(node, value.count(), path);
+    else if constexpr (archive::is_optional<V>) {
+      node.value = std::monostate{};
+      if (value) put(node, *value, path);
+    } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
+      ArchiveNode::List list;
+      for (std::size_t i = 0; i != value.size(); ++i) {
+        auto const at = path + "[" + std::to_string(i) + "]";
+        if constexpr (std::is_same_v<V, std::vector<bool>>) put(list.emplace_back(), bool(value[i]), at);
+        else put(list.emplace_back(), value[i], at);
+      }
+      node.value = std::move(list);
+    } else if constexpr (Stateful<V, StateSaver>) {
+      StateSaver inner(node, path);
+      const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
+    } else {
+      static_assert(archive::archivable<V>,
+                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
+    }
+  }
+  template <class T>
+  static void put(ArchiveNode& node, T&& value, std::string const& path) {
+    put(node, std::as_const(value), path);
+  }
+
+  ArchiveNode* tree_;
+  std::string path_;
+};
+
+}  // namespace fulgurite
