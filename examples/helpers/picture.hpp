@@ -24,9 +24,9 @@ struct Picture {
   std::vector<std::uint8_t> pixels = {};
 };
 
-/// Lays images of `rows` x `columns` out in a grid, `across` in a line, a grey pixel between them. Floats are taken from
-/// [low, high] (clamped): [0, 1] for a sigmoid or data as loaded, [-1, 1] for a tanh. For a contiguous CPU tensor of
-/// LibTorch: `grid({t.data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)`.
+/// Lays images of `rows` x `columns` out in a grid, `across` in a line, a grey pixel between them. Floats are taken
+/// from [low, high] (clamped): [0, 1] for a sigmoid or data as loaded, [-1, 1] for a tanh. For a contiguous CPU tensor
+/// of LibTorch: `grid({t.data_ptr<float>(), std::size_t(t.numel())}, 28, 28, 8)`.
 inline Picture grid(std::span<float const> images, std::size_t rows, std::size_t columns, std::size_t across,
                     float low = 0, float high = 1) {
   std::size_t const count = images.size() / (rows * columns);
