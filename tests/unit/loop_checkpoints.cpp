@@ -1,0 +1,146 @@
+// Checkpoints are requested by anybody and written at safe points: after the event was heard by all, never inside a window.
+#include <catch2/catch_test_macros.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+#include "models.hpp"
+#include "trace.hpp"
+
+using namespace fulgurite;
+using toy::note;
+using toy::Trace;
+using toy::trace;
+
+namespace {
+
+struct Noted : toy::Validated {
+  void on_train_batch_end(auto& ctx) { note("model " + std::to_string(ctx.batch_idx())); }
+  void on_validation_end() { note("model validated"); }
+  void on_train_epoch_end() { note("model epoch"); }
+  void on_train_end() { note("model end"); }
+};
+
+/// Requests at the places named; says what the trainer wrote since it was last called.
+template <class F>
+struct Saves {
+  using Stateless = ByChoice;
+  F wanted;
+  std::size_t seen = 0;
+  void hear(std::string const& event, auto& ctx) {
+    for (; seen != toy::world.saved.size(); ++seen) note("written " + toy::world.saved[seen]);
+    note("C " + event);
+    if (wanted(event)) ctx.request_checkpoint(event);
+  }
+  void on_train_batch_start(auto& ctx) { hear("start " + std::to_string(ctx.batch_idx()), ctx); }
+  void on_train_batch_end(auto& ctx) { hear("batch " + std::to_string(ctx.batch_idx()), ctx); }
+  void on_validation_start(auto& ctx) { hear("validation", ctx); }
+  void on_validation_end(auto& ctx) { hear("validated", ctx); }
+  void on_train_epoch_end(auto& ctx) { hear("epoch", ctx); }
+  void on_train_end(auto& ctx) { hear("end", ctx); }
+  void on_fit_end(auto& ctx) { hear("fit", ctx); }
+};
+template <class F>
+Saves(F) -> Saves<F>;
+
+Trace fit(TrainerOptions options, int n, Automatic how, auto wanted, auto... more) {
+  Noted model;
+  options.num_sanity_val_steps = 0;
+  trace.clear();
+  toy::world.saved.clear();
+  toy::train<Noted>(options, how, Saves{wanted}, more...).fit(model, toy::batches(n), toy::batches(1));
+  return trace;
+}
+
+/// A request with copies and files that give way.
+struct Rotates {
+  using Stateless = ByChoice;
+  std::filesystem::path folder;
+  std::vector<bool> old_there = {};
+  void on_train_batch_end(auto& ctx) {
+    auto const at = [&](char const* name) { return folder / name; };
+    ctx.request_checkpoint(CheckpointRequest{at("new"), {at("last")}, {at("old"), at("last"), at("second")}});
+    ctx.request_checkpoint(CheckpointRequest{at("second")});
+    old_there.push_back(std::filesystem::exists(at("old")));
+  }
+};
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("fulgurite-requests-" + std::to_string(::getpid()));
+  Folder() {
+    std::filesystem::create_directories(path);
+    for (auto const* name : {"old", "last", "second"}) std::ofstream(path / name) << name;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  bool has(char const* name) const { return std::filesystem::exists(path / name); }
+};
+
+}  // namespace
+
+TEST_CASE("a request is written after the model has heard the same event, before the next one") {
+  CHECK(fit({.max_epochs = 1}, 1, {}, [](auto&) { return true; }) ==
+        Trace{"C start 0", "C batch 0", "model 0", "written start 0", "written batch 0", "C validation", "C validated", "model validated",
+              "written validation", "written validated", "C epoch", "model epoch", "written epoch", "C end", "model end", "written end", "C fit"});
+  CHECK(toy::world.saved.back() == "fit");
+}
+
+TEST_CASE("inside a window a request waits for its step") {
+  auto const wanted = [](std::string const& event) { return event == "batch 0"; };
+  CHECK(fit({.max_epochs = 1, .limit_val_batches = 0}, 4, {.accumulate_grad_batches = 3}, wanted) ==
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C start 2", "C batch 2", "model 2", "written batch 0",
+              "C start 3", "C batch 3", "model 3", "C epoch", "model epoch", "C end", "model end", "C fit"});
+}
+
+TEST_CASE("a validation inside a window: its request waits, too; a stop's flush lets it through before validation") {
+  auto const validated = [](std::string const& event) { return event == "validated"; };
+  CHECK(fit({.max_epochs = 1, .val_check_interval = 2}, 3, {.accumulate_grad_batches = 3}, validated) ==
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C validation", "C validated", "model validated",
+              "C start 2", "C batch 2", "model 2", "written validated", "C epoch", "model epoch", "C end", "model end", "C fit"});
+  auto const batch = [](std::string const& event) { return event == "batch 1"; };
+  CHECK(fit({.max_epochs = 5}, 8, {.accumulate_grad_batches = 4}, batch, toy::stop_at(0, 1)) ==
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "written batch 1", "C validation", "C validated",
+              "model validated", "C epoch", "model epoch", "C end", "model end", "C fit"});
+}
+
+TEST_CASE("copies are written, too; displaced files go when everything is on disk, but never one that was just written") {
+  Folder folder;
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{}, Rotates{folder.path});
+  toy::world.saved.clear();
+  toy::world.disk_full = true;
+  CHECK_THROWS(trainer.fit(model, toy::batches(1)));
+  toy::world.disk_full = false;
+  CHECK(folder.has("old"));  // nothing could be written, so nothing gave way
+
+  trainer.fit(model, toy::batches(1));
+  auto const at = [&](char const* name) { return (folder.path / name).string(); };
+  CHECK(toy::world.saved == std::vector<std::string>{at("new"), at("last"), at("second")});
+  CHECK(trainer.callback<Rotates>().old_there == std::vector<bool>{true, true});
+  CHECK_FALSE(folder.has("old"));
+  CHECK(folder.has("last"));
+  CHECK(folder.has("second"));
+}
+
+TEST_CASE("only rank 0 writes") {
+  struct Other : toy::Device {
+    int rank() const { return 1; }
+  };
+  toy::P model;
+  toy::world.saved.clear();
+  Folder folder;
+  make_trainer<toy::P>({.max_epochs = 1}, Other{}, Float32{}, Automatic{}, Rotates{folder.path}).fit(model, toy::batches(1));
+  CHECK(toy::world.saved.empty());
+  CHECK(folder.has("old"));
+}
+
+TEST_CASE("save_checkpoint: now, between fits; before any there is nothing to save") {
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{});
+  CHECK(toy::refusal([&] { trainer.save_checkpoint("early"); }) == "fulgurite.trainer.nothing_to_save");
+  trainer.fit(model, toy::batches(1));
+  toy::world.saved.clear();
+  trainer.save_checkpoint("now");
+  CHECK(toy::world.saved == std::vector<std::string>{"now"});
+}
