@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -21,6 +22,10 @@ struct Node {
 };
 
 inline bool grad_enabled = true;
+
+/// While a step is recorded, what was done to tensors, to be done again: values, clearing, backward.
+using Tape = std::vector<std::function<void()>>;
+inline Tape* tape = nullptr;
 
 class Tensor {
  public:
@@ -46,11 +51,20 @@ class Tensor {
   void clear_grad() const {
     node_->grad = 0;
     node_->has_grad = false;
+    record([n = node_] {
+      n->grad = 0;
+      n->has_grad = false;
+    });
   }
-  Tensor detach() const { return Tensor(value()); }
+  Tensor detach() const {
+    Tensor t(value());
+    record([to = t.node_, from = node_] { to->value = from->value; });
+    return t;
+  }
   std::shared_ptr<Node> const& node() const { return node_; }
 
   void backward(double seed = 1.0) const {
+    record([t = *this, seed] { t.backward(seed); });
     if (node_->op == Node::Op::leaf) return accumulate(node_.get(), seed);
     std::vector<Node*> order;
     std::unordered_set<Node*> seen;
@@ -75,8 +89,15 @@ class Tensor {
   friend Tensor operator-(Tensor const& x, Tensor const& y) { return x + -y; }
 
  private:
+  template <class F>
+  static void record(F&& again) {
+    if (tape) tape->emplace_back(std::forward<F>(again));
+  }
   static Tensor made(Node::Op op, double value, Tensor const& x, Tensor const& y) {
     Tensor t(value);
+    record([to = t.node_, a = x.node_, b = y.node_, op] {
+      to->value = op == Node::Op::add ? a->value + b->value : a->value * b->value;
+    });
     if (!grad_enabled) return t;
     t.node_->op = op;
     t.node_->a = x.node_;

@@ -103,6 +103,7 @@ class TrainEpoch {
       return false;
     }
     if (started == Flow::stop) run_.stop_requested = true;
+    run_.train_board.fold();  // what hooks have logged is no part of the step: neither recorded with it nor discarded
 
     auto const ended = step(batch, window);
     if (ended == Flow::stop) run_.stop_requested = true;
