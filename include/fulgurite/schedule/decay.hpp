@@ -43,8 +43,7 @@ struct Polynomial {
   long total;
   double power = 1.0;
   double operator()(long moves) const {
-    double const left = 1.0 - static_cast<double>(std::min(moves, total)) / static_cast<double>(total);
-    return std::pow(left, power);
+    return std::pow(1.0 - done(moves, total), power);
   }
 };
 
@@ -55,8 +54,7 @@ struct Cosine {
   long total;
   double least = 0.0;  ///< as a part of the initial rate
   double operator()(long moves) const {
-    double const t = static_cast<double>(std::min(moves, total)) / static_cast<double>(total);
-    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * t));
+    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * done(moves, total)));
   }
 };
 

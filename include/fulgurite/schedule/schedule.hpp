@@ -19,6 +19,11 @@ inline constexpr bool counts_steps = [] {
   else return false;
 }();
 
+/// How much of `total` moves is done, from 0 to 1; of none, all.
+constexpr double done(long moves, long total) {
+  return moves < total ? static_cast<double>(moves) / static_cast<double>(total) : 1.0;
+}
+
 /// Always the initial rate (or a part of it).
 struct Constant {
   using Stateless = ByChoice;

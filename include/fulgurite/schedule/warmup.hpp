@@ -14,8 +14,7 @@ struct LinearWarmup {
   long steps;
   double from = 0.0;
   constexpr double operator()(long moves) const {
-    double const t = static_cast<double>(std::min(moves, steps)) / static_cast<double>(steps);
-    return from + (1.0 - from) * t;
+    return from + (1.0 - from) * done(moves, steps);
   }
 };
 

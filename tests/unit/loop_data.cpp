@@ -1,0 +1,160 @@
+// Where batches come from: loaders, data modules, the model itself; asked for once, told the epoch, never copied.
+#include <catch2/catch_test_macros.hpp>
+
+#include "models.hpp"
+#include "trace.hpp"
+
+using namespace fulgurite;
+using toy::note;
+using toy::noted;
+using toy::Trace;
+using toy::trace;
+
+namespace {
+
+/// Counts copies and passes; is told the epoch.
+struct Counted {
+  std::vector<double> values = toy::batches(2);
+  std::vector<long> epochs = {};
+  int passes = 0;
+  Counted() = default;
+  Counted(Counted const&) = delete;
+  Counted(Counted&&) = delete;
+  auto begin() {
+    ++passes;
+    return values.begin();
+  }
+  auto end() { return values.end(); }
+  std::size_t size() const { return values.size(); }
+  void set_epoch(long epoch) { epochs.push_back(epoch); }
+};
+
+struct Lends {
+  Counted train = {}, val = {};
+  Counted& train_dataloader() {
+    note("train");
+    return train;
+  }
+  Counted& val_dataloader() {
+    note("val");
+    return val;
+  }
+};
+
+struct Itself : toy::Validated {
+  int validated = 0;
+  std::vector<double> train_dataloader() { return toy::batches(3); }
+  std::vector<double> val_dataloader() { return toy::batches(1); }
+  void validation_step(double) { ++validated; }
+};
+
+/// Only the batch at hand and the one before it may be looked at.
+struct Lookahead {
+  struct Iterator {
+    Lookahead* from;
+    int at;
+    double const& operator*() const { return from->slots[at % 2]; }
+    Iterator& operator++() {
+      ++at;
+      from->slots[at % 2] = at;
+      from->slots[(at + 1) % 2] = at - 1;
+      from->ahead = std::max(from->ahead, at);
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(Iterator const& other) const { return at == other.at; }
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+  };
+  int n;
+  double slots[2] = {0, 0};
+  int ahead = 0;
+  Iterator begin() {
+    slots[0] = 0;
+    return {this, 0};
+  }
+  Iterator end() { return {this, n}; }
+};
+struct Watches : toy::P {
+  std::vector<double> batches = {};
+  std::vector<bool> last = {};
+  toy::Tensor training_step(double const& batch, auto& ctx) {
+    batches.push_back(batch);
+    last.push_back(ctx.is_last_batch());
+    return -p;
+  }
+};
+
+struct Asks : toy::P {
+  std::size_t groups = 0;
+  void validation_step(double, auto& ctx) { groups = ctx.optimizer().groups(); }
+};
+
+}  // namespace
+
+TEST_CASE("a data module is asked once a fit for each loader; loaders that it lends are not copied; they are told each epoch") {
+  toy::Validated model;
+  Lends data;
+  trace.clear();
+  toy::train<toy::Validated>({.max_epochs = 3}, Automatic{}).fit(model, data);
+  CHECK(noted("train") == 1);
+  CHECK(noted("val") == 1);
+  CHECK(data.train.epochs == std::vector<long>{0, 1, 2});
+  CHECK(data.train.passes == 3);
+  CHECK(data.val.passes == 1 + 3);
+}
+
+TEST_CASE("without a sanity check the training loader is asked for first, and both before training starts") {
+  toy::Validated model;
+  Lends data;
+  trace.clear();
+  toy::train<toy::Validated>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{}).fit(model, data);
+  CHECK(trace == Trace{"train", "val"});
+}
+
+TEST_CASE("NoValidation: the module's validation loader is never asked for") {
+  toy::Validated model;
+  Lends data;
+  trace.clear();
+  toy::train<toy::Validated>({.max_epochs = 1}, Automatic{}).fit(model, data, NoValidation{});
+  CHECK(trace == Trace{"train"});
+}
+
+TEST_CASE("a model may have its loaders itself") {
+  Itself model;
+  auto trainer = toy::train<Itself>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{});
+  trainer.fit(model);
+  CHECK(trainer.progress().global_step == 6);
+  CHECK(model.validated == 2);
+  trainer.validate(model, model);
+  CHECK(model.validated == 3);
+}
+
+TEST_CASE("an unsized loader is read one batch ahead, to know the last; the batch at hand stays valid") {
+  Watches model;
+  Lookahead loader{.n = 4};
+  toy::train<Watches>({.max_epochs = 1}, Automatic{}).fit(model, loader);
+  CHECK(model.batches == std::vector<double>{0, 1, 2, 3});
+  CHECK(model.last == std::vector<bool>{false, false, false, true});
+  Lookahead limited{.n = 9};
+  toy::train<Watches>({.max_epochs = 1, .limit_train_batches = 2}, Automatic{}).fit(model, limited);
+  CHECK(limited.ahead == 1);  // the limit tells which is the last: nothing is fetched that is not used
+}
+
+TEST_CASE("predict: a list for each loader, in order, of what predict_step returned") {
+  struct Predicts : toy::P {
+    std::string predict_step(double batch) { return std::to_string(int(batch)); }
+  } model;
+  auto trainer = toy::train<Predicts>({.max_epochs = 1}, Automatic{});
+  using Lists = std::vector<std::vector<std::string>>;
+  CHECK(trainer.predict(model, toy::batches(2)) == Lists{{"0", "1"}});  // C136
+  CHECK(trainer.predict(model, std::tuple(toy::batches(1), toy::batches(2, 5))) == Lists{{"0"}, {"5", "6"}});
+  CHECK(toy::grad_enabled);
+}
+
+TEST_CASE("optimizers belong to fit: asked for in a lone validation they are an Error, not a null reference") {
+  Asks model;
+  CHECK(toy::refusal([&] { toy::train<Asks>({.max_epochs = 1}, Automatic{}).validate(model, toy::batches(1)); }) == "fulgurite.context.optimizers");
+  toy::train<Asks>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1), toy::batches(1));
+  CHECK(model.groups == 1);
+}
