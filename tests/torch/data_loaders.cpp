@@ -172,7 +172,10 @@ TEST_CASE("a saved tensor loader goes on where it stopped") {
 }
 
 TEST_CASE("data on a GPU make batches there") {
-  if (!torch::cuda::is_available()) return SUCCEED("no GPU here");
+  if (!torch::cuda::is_available()) {
+    SUCCEED("no GPU here");
+    return;
+  }
   TensorLoader loader{rows(10).cuda(), torch::arange(10).cuda(), {.batch_size = 4, .shuffle = true}};
   std::int64_t sum = 0;
   for (auto& batch : loader) {
