@@ -47,7 +47,9 @@ consteval HookVerdict transfer_fault(HookId id) {
 }
 struct Same {
   template <class B>
-  B&& operator()(B&& batch) const;
+  B&& operator()(B&& batch) const {
+    return std::forward<B>(batch);
+  }
 };
 /// What a transfer hook of the module or the model makes of `B`.
 template <class R, class Module, class Hook, class Ctx, class B, class Otherwise = Same>
