@@ -74,10 +74,10 @@ auto stream_of(Open open) {
     using Range = Opened<Open>;
     // On the heap: an iterator may point into its range, which must not move any more.
     return [range = std::make_unique<Range>(opened(open, epoch)), at = std::optional<std::ranges::iterator_t<Range>>()]() mutable {
-      using Batch = std::ranges::range_value_t<Range>;
+      using Yielded = std::ranges::range_value_t<Range>;
       if (at) ++*at;
       else at.emplace(std::ranges::begin(*range));
-      return *at == std::ranges::end(*range) ? std::optional<Batch>() : std::optional<Batch>(**at);
+      return *at == std::ranges::end(*range) ? std::optional<Yielded>() : std::optional<Yielded>(**at);
     };
   }};
 }
@@ -94,7 +94,7 @@ auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
   at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
   auto const size = static_cast<std::size_t>(options.batch_size);
   using Samples = std::vector<typename decltype(stream_of(std::move(open)))::Batch>;
-  using Batch = std::invoke_result_t<Collate&, Samples>;
+  using Collated = std::invoke_result_t<Collate&, Samples>;
   return Stream{[samples = stream_of(std::move(open)), size, drop_last = options.drop_last, collate = std::move(collate)](long epoch) mutable {
     samples.set_epoch(epoch);
     return [size, drop_last, &collate, at = samples.begin()]() mutable {
@@ -102,7 +102,7 @@ auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
       group.reserve(size);
       for (; group.size() < size && at != std::default_sentinel; ++at) group.push_back(std::move(*at));
       bool const enough = drop_last ? group.size() == size : !group.empty();
-      return enough ? std::optional<Batch>(collate(std::move(group))) : std::optional<Batch>();
+      return enough ? std::optional<Collated>(collate(std::move(group))) : std::optional<Collated>();
     };
   }};
 }

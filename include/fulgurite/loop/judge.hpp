@@ -11,6 +11,7 @@
 #include <fulgurite/concept/verdict.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/manual.hpp>
 
 namespace fulgurite::judge {

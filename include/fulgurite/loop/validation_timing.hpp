@@ -6,6 +6,7 @@
 #include <string>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 
