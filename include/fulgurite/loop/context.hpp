@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -171,6 +172,15 @@ class Context {
     state_->stop_requested = true;
   }
   bool stop_requested() const { return state_->stop_requested; }
+
+  /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.
+  long logged_steps() const { return state_->progress.logged_steps; }
+  /// A row for the loggers that is no metric of the model (learning rates), delivered when the event at hand has been heard by all.
+  void log_scalars(std::span<Scalar const> row) const
+    requires(Phase::trains)
+  {
+    for (auto const& scalar : row) state_->posted.emplace_back(scalar.name, scalar.value);
+  }
 
   /// A file to be written at the next safe point: after the event at hand has been heard by all, never inside an accumulation window.
   void request_checkpoint(CheckpointRequest request) const

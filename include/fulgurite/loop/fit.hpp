@@ -47,6 +47,7 @@ void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, 
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
   run.progress.at = At::before_batch;
   if (pack.template fire<hook::on_train_epoch_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+  if constexpr (has_logger<Pack>) deliver_posted(run, pack);
   if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
   if (pack.template fire<hook::on_train_epoch_end>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
   report_epoch(run, pack);

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/hook/pack.hpp>
@@ -67,6 +68,15 @@ void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, 
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_metrics(cells, step); }) callback.log_metrics(cells, step);
   });
+}
+
+/// Rows that callbacks posted go to the loggers; x is that of the step at hand.
+template <class R, class Pack>
+[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack) {
+  if (run.posted.empty()) [[likely]] return;
+  std::vector<MetricValue> row;
+  for (auto& [name, value] : std::exchange(run.posted, {})) row.push_back({std::move(name), value});
+  log_row(run, pack, row, run.progress.logged_steps);
 }
 
 /// Some callback is a logger, so rows are worth making.

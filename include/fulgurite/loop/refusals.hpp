@@ -1,6 +1,7 @@
 #pragma once
-#pragma GCC system_header  // spares g++ the trace through the macros below
 // The sentences. Every refusal of a trainer or of a call stands here: its identifier, then what to do.
+
+#pragma GCC system_header  // spares g++ the trace through the macros below
 
 #include <fulgurite/concept/verdict.hpp>
 

@@ -145,6 +145,7 @@ struct State {
   std::optional<TrainerOptions::Clock::time_point> fit_began = std::nullopt;
   std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
   std::vector<CheckpointRequest> requests{};
+  std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
   std::filesystem::path log_dir{};
   Outcome outcome{};
 

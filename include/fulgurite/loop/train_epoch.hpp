@@ -98,6 +98,7 @@ class TrainEpoch {
     facts.in_batch = true;
 
     auto const started = pack_.template fire<hook::on_train_batch_start>(*run_.model, batch, ctx_);
+    if constexpr (has_logger<Pack>) deliver_posted(run_, pack_);
     if (started == Flow::skip_epoch) {
       skip_epoch(b);
       return false;

@@ -3,21 +3,17 @@
 
 #include <filesystem>
 
-#include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/torch/weights.hpp>
 
 namespace fulgurite {
 
 namespace libtorch {
 
-/// Writes durably. `state(archive)` saves everything of the run that is not a weight.
+/// Weights and, by `state(archive)`, everything of the run that is not a weight.
 template <class Model, class State>
 void save(std::filesystem::path const& path, Model& model, State&& state) {
-  ArchiveNode tree;
-  StateSaver saver(tree);
-  state(saver);
-  write_safetensors(path, {{"format", "pt"}, {"fulgurite", to_text(tree)}}, [&](auto&& f) { each_weight(model, f); });
+  save_run_file(path, [&](auto&& f) { each_weight(model, f); }, state);
 }
 
 }  // namespace libtorch
