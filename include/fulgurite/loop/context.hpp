@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <fulgurite/loop/estimate.hpp>
+#include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/policy/optimization.hpp>
 
@@ -41,7 +42,7 @@ struct LogOptions {
 };
 
 template <class R, class Phase>
-class Context {
+class Context : public loop::NotHere {
  public:
   using Run = R;
   using Metrics = typename R::Metrics;
@@ -97,6 +98,12 @@ class Context {
       if constexpr (tensor) board().log_tensor(at, value, weight<M>(how), origin());
       else if constexpr (std::is_arithmetic_v<V>) board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
     }
+  }
+
+  template <class M, class V, bool Fine = Phase::logs>
+    requires(!Phase::logs)
+  void log(M const&, V const&, LogOptions = {}) {
+    static_assert(Fine, "[fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of training, validation or test");
   }
 
   /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.

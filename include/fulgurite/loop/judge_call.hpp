@@ -21,14 +21,6 @@ concept LoaderLike = requires(L& loader) {
   *std::begin(loader);
 };
 
-/// One loader, or a std::tuple of them.
-template <class L>
-inline constexpr bool are_loaders = LoaderLike<L>;
-template <class... Ls>
-inline constexpr bool are_loaders<std::tuple<Ls...>> = sizeof...(Ls) != 0 && (LoaderLike<Ls> && ...);
-template <class... Ls>
-inline constexpr bool are_loaders<std::tuple<Ls...> const> = are_loaders<std::tuple<Ls...>>;
-
 template <class T>
 concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;
 
@@ -196,7 +188,7 @@ template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluation() {
   using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return first(Verdict{}, evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
+    return first(Verdict{sizeof...(I) == 0 ? Fault::no_range : Fault::none}, evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
   }(std::make_index_sequence<std::tuple_size_v<Loaders>>{});
 }
 

@@ -33,7 +33,7 @@ class StepContext : public Context<R, phase::Train> {
   template <class O>
   void step(O& optimizer) {
     static_assert(!O::needs_closure,
-                  "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: ctx.step(optimizer, closure)");
+                  "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: call ctx.step(optimizer, closure)");
     if constexpr (!O::needs_closure) {
       before(optimizer);
       loop::guarded(*this->state_, true, [&] { optimizer.step(); });

@@ -98,10 +98,10 @@ struct About<HookId::none> {
                           "several");
     if constexpr (V.fault == Fault::unused_validation_step)
       static_assert(Fine, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, or "
-                          "NoValidation{} to say that on purpose");
+                          "NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::unused_validation_loader)
       static_assert(Fine, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no validation_step: add one, or "
-                          "pass NoValidation{} to say that on purpose");
+                          "pass NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::step_result)
       static_assert(Fine, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a tensor `.loss`, or an "
                           "optional of these");
@@ -120,7 +120,7 @@ struct About<HookId::none> {
       constexpr auto fault = V.hook.fault;                                                                                     \
       constexpr auto may = hook::NAME::answer;                                                                                 \
       if constexpr (fault == HookFault::parameters)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME FORM);        \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME FORM);     \
       if constexpr (fault == HookFault::result && may == Answer::none)                                                         \
         static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void");                                             \
       if constexpr (fault == HookFault::result && may == Answer::may_stop)                                                     \
@@ -138,8 +138,8 @@ struct About<HookId::none> {
         static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
                             "training_step, or use Automatic");                                                                \
       if constexpr (fault == HookFault::promise)                                                                               \
-        static_assert(Fine, "[fulgurite.callback.promise] " #NAME " is in the callback's `Hooks`, but it has no member of "    \
-                            "that name: correct the name, or the list");                                                       \
+        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no such member: " \
+                            "correct the name, or the list");                                                                  \
     }                                                                                                                          \
   };
 #define FULGURITE_OVERRIDE(NAME, FORM)                                                                                         \
@@ -147,7 +147,7 @@ struct About<HookId::none> {
     template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
       constexpr auto fault = V.hook.fault;                                                                                     \
       if constexpr (fault == HookFault::parameters)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME FORM);        \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME FORM);     \
       if constexpr (fault == HookFault::never_called)                                                                          \
         static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
                             "training_step, or use Automatic");                                                                \
@@ -155,22 +155,22 @@ struct About<HookId::none> {
         static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
                             "callback");                                                                                       \
       if constexpr (fault == HookFault::promise)                                                                               \
-        static_assert(Fine, "[fulgurite.callback.promise] " #NAME " is in the callback's `Hooks`, but it has no member of "    \
-                            "that name: correct the name, or the list");                                                       \
+        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no such member: " \
+                            "correct the name, or the list");                                                                  \
     }                                                                                                                          \
   };
 #define FULGURITE_STEP(NAME)                                                                                                   \
   template <> struct About<HookId::NAME> {                                                                                     \
     template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
       if constexpr (V.hook.fault == HookFault::parameters)                                                                     \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: write it public, as " #NAME               \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME         \
                             "() or " #NAME "(auto& ctx)");                                                                     \
       if constexpr (V.hook.fault == HookFault::model_only)                                                                     \
         static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
                             "callback");                                                                                       \
       if constexpr (V.fault == Fault::step_batch)                                                                              \
-        static_assert(Fine, "[fulgurite.data.batch] " #NAME " does not take the loader's batch: write it public, as " #NAME    \
-                            "(auto const& batch, auto& ctx)");                                                                 \
+        static_assert(Fine, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public function, "       \
+                            #NAME "(auto const& batch, auto& ctx)");                                                           \
       if constexpr (V.fault == Fault::missing_step)                                                                            \
         static_assert(Fine, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");                \
       if constexpr (V.fault == Fault::no_evaluation_loader)                                                                    \

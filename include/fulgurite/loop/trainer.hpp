@@ -66,7 +66,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Model, class Data, class Val>
   void fit(Model&& model, Data&& data, Val&& val) {
     using Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>;
-    constexpr Verdict verdict = fitting<Model, Source, is_waiver<Val>>();
+    constexpr bool mixed = !judge::LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val>;
+    constexpr Verdict verdict = mixed && Source::trains ? Verdict{Fault::module_and_loaders} : fitting<Model, Source, is_waiver<Val>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) {
       if constexpr (judge::LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
@@ -137,7 +138,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
   template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
-  using Alone = std::conditional_t<Evaluation ? judge::are_loaders<D> : judge::LoaderLike<D>,
+  using Alone = std::conditional_t<judge::LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
                                    std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
                                    loop::ModuleLoaders<D, true>>;
   /// The same of two things given: loaders, or a data module and NoValidation.
@@ -148,7 +149,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   auto alone(D& data) {
     using Source = Alone<D, Evaluation>;
     if constexpr (!Evaluation && judge::LoaderLike<D>) return Source{data, none_};
-    else if constexpr (judge::are_loaders<D>) return Source{none_, data};
+    else if constexpr (judge::LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>)) return Source{none_, data};
     else return Source(data);
   }
 

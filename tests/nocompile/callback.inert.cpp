@@ -1,0 +1,20 @@
+// refused: [fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, such as on_train_batch_end
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Watcher {
+#ifdef LEGAL
+  void on_train_batch_end() {}
+#else
+  void at_the_end_of_a_batch() {}
+#endif
+};
+
+int main() {
+  toy::P net;
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Watcher{});
+  trainer.fit(net, toy::batches(4));
+}

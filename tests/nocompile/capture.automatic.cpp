@@ -1,0 +1,26 @@
+// refused: [fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or the strategy without Captured
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+/// A strategy that records its step once and replays it.
+struct Captured : toy::Device {
+  static constexpr bool captures = true;
+};
+struct Net : toy::P {
+#ifndef LEGAL
+  void training_step(double, auto& ctx) { ctx.minimize(std::get<0>(ctx.optimizers()), -p); }
+#endif
+};
+
+int main() {
+  Net net;
+#ifdef LEGAL
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{});
+#else
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Manual{});
+#endif
+  trainer.fit(net, toy::batches(4));
+}

@@ -1,0 +1,20 @@
+// refused: [fulgurite.data.batch] training_step cannot take the loader's batch: make it a public function, training_step(auto const& batch, auto& ctx)
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+#ifdef LEGAL
+  toy::Tensor training_step(double, auto& ctx) { return p * static_cast<double>(ctx.batch_idx()); }
+#else
+  toy::Tensor training_step(double, int batch_idx) { return p * batch_idx; }
+#endif
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}

@@ -1,0 +1,20 @@
+// refused: [fulgurite.data.batch] validation_step cannot take the loader's batch: make it a public function, validation_step(auto const& batch, auto& ctx)
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+#ifdef LEGAL
+  void validation_step(auto) {}
+#else
+  void validation_step(double) {}
+#endif
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4), std::tuple(toy::batches(2), std::vector<std::vector<int>>(2)));
+}

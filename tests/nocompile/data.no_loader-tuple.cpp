@@ -1,0 +1,20 @@
+// refused: [fulgurite.data.no_loader] something given as a loader is no range of batches: pass a loader, or a std::tuple of several
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+  void validation_step(double) {}
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+#ifdef LEGAL
+  trainer.validate(net, std::tuple(toy::batches(2), toy::batches(2)));
+#else
+  trainer.validate(net, std::tuple(toy::batches(2), 2));
+#endif
+}

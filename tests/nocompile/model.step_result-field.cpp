@@ -1,0 +1,26 @@
+// refused: [fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a tensor `.loss`, or an optional of these
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+#ifdef LEGAL
+  struct Output {
+    toy::Tensor loss;
+  };
+  Output training_step(double) { return {-p}; }
+#else
+  struct Output {
+    toy::Tensor cost;
+  };
+  Output training_step(double) { return {-p}; }
+#endif
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}

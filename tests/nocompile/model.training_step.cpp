@@ -1,0 +1,20 @@
+// refused: [fulgurite.model.training_step] the model has no training step: add `auto training_step(auto const& batch, auto& ctx)` that returns the loss
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net {
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+#ifdef LEGAL
+  toy::Tensor training_step(double batch) { return p * batch; }
+#endif
+  toy::Sgd configure_optimizers() { return {{p}}; }
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}

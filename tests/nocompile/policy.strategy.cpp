@@ -1,0 +1,19 @@
+// refused: [fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as SingleDevice{cpu}; your own declares Backend, on_gpu, is_distributed, captures
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Device : toy::Device {
+#ifndef LEGAL
+ private:
+  using Backend = toy::Backend;
+#endif
+};
+
+int main() {
+  toy::P net;
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Device{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}

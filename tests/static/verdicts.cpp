@@ -1,0 +1,137 @@
+// The verdict on whole trainers and calls: well-formed ones pass, and of two mistakes the more general one is named.
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstddef>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <toy.hpp>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+namespace {
+
+struct Everything : toy::P {
+  static constexpr Metric<"val/loss"> val_loss{};
+  using Metrics = MetricList<loss, val_loss>;
+  void validation_step(double, auto&) {}
+  int test_step(double) { return 0; }
+  double predict_step(double batch) { return batch; }
+  void on_train_start() {}
+  Flow on_train_batch_start(auto&, auto&) { return Flow::proceed; }
+  void on_train_batch_end(auto&, auto&, auto&) {}
+  Stop on_validation_end() { return Stop{false}; }
+  void on_exception(std::exception const&, auto&) {}
+  void optimizer_step(auto& optimizer, auto closure) { optimizer.step(closure); }
+  void configure_gradient_clipping(auto&, Clip, auto&) {}
+  double on_after_batch_transfer(double batch) { return batch; }
+};
+struct ByHand : toy::P {
+  void training_step(double, auto&) {}
+  auto configure_optimizers() { return optimizers(toy::Sgd{{p}}, toy::Repeating{{{p}}}); }
+};
+struct Lines {
+  void log_metrics(std::span<Scalar const>, long) {}
+};
+struct Rates {
+  static constexpr bool needs_logger = true;
+  void on_train_batch_start(auto&) {}
+};
+struct Watcher {
+  void on_train_epoch_end(auto&) {}
+};
+
+template <class M, class... Cs>
+constexpr Verdict on_toy = judge::trainer<M, toy::Device, Float32, Automatic, Cs...>();
+template <class M, class... Cs>
+constexpr Verdict by_hand = judge::trainer<M, toy::Device, Float32, Manual, Cs...>();
+
+}  // namespace
+
+TEST_CASE("well-formed trainers pass", "[verdict]") {
+  STATIC_REQUIRE(on_toy<toy::P>.ok());
+  STATIC_REQUIRE(on_toy<toy::P, Watcher>.ok());
+  STATIC_REQUIRE(on_toy<Everything, Watcher, Lines, Rates, ProgressBar>.ok());
+  STATIC_REQUIRE(on_toy<Everything, decltype(EarlyStopping{Everything::val_loss}), decltype(ModelCheckpoint{Everything::val_loss, "runs"})>.ok());
+  STATIC_REQUIRE(by_hand<ByHand>.ok());
+  STATIC_REQUIRE(by_hand<ByHand, Watcher>.ok());
+}
+
+namespace {
+using Loader = std::vector<double>;
+template <class M, class Source, bool Waived = false, class... Cs>
+constexpr Verdict fitting = judge::fit<Run<M, toy::Device, Float32, Automatic>, Pack<Cs...>, Source, Waived>();
+template <class M, class Kind, class Source>
+constexpr Verdict evaluating = judge::evaluates<Run<M, toy::Device, Float32, Automatic>, Kind, Pack<>, Source>();
+
+struct Data {
+  Loader train_dataloader() { return {}; }
+  std::tuple<Loader, Loader> val_dataloader() { return {}; }
+};
+}  // namespace
+
+TEST_CASE("well-formed calls pass", "[verdict]") {
+  STATIC_REQUIRE(fitting<toy::P, loop::GivenLoaders<Loader, NoModule>>.ok());
+  STATIC_REQUIRE(fitting<Everything, loop::GivenLoaders<Loader, Loader>, false, Watcher>.ok());
+  STATIC_REQUIRE(fitting<Everything, loop::GivenLoaders<Loader, NoValidation>, true>.ok());
+  STATIC_REQUIRE(fitting<Everything, loop::ModuleLoaders<Data, true>>.ok());
+  STATIC_REQUIRE(fitting<toy::P, loop::ModuleLoaders<Data, false>, true>.ok());
+  STATIC_REQUIRE(evaluating<Everything, loop::Testing, loop::GivenLoaders<NoModule, toy::Unsized>>.ok());
+  STATIC_REQUIRE(evaluating<Everything, loop::Prediction, loop::GivenLoaders<NoModule, std::tuple<Loader, Loader>>>.ok());
+}
+
+TEST_CASE("every step has its loader and the reverse (W44)", "[verdict]") {
+  STATIC_REQUIRE(fitting<Everything, loop::GivenLoaders<Loader, NoModule>>.fault == Fault::unused_validation_step);
+  STATIC_REQUIRE(fitting<toy::P, loop::ModuleLoaders<Data, true>>.fault == Fault::unused_validation_loader);
+  STATIC_REQUIRE(evaluating<Everything, loop::Testing, loop::ModuleLoaders<Data, true>>.fault == Fault::no_evaluation_loader);
+  STATIC_REQUIRE(evaluating<toy::P, loop::Testing, loop::GivenLoaders<NoModule, Loader>>.fault == Fault::missing_step);
+}
+
+namespace {
+struct Bare {};
+struct Wrong {
+  void on_train_start(int) {}
+};
+struct WrongAndMisspelt : Wrong {
+  void on_epoch_end() {}
+};
+struct NoBackend {};
+}  // namespace
+
+TEST_CASE("of two mistakes the more general one is named, and only it", "[verdict]") {
+  STATIC_REQUIRE(judge::trainer<int, NoBackend, int, int, int>().fault == Fault::strategy);
+  STATIC_REQUIRE(judge::trainer<int, toy::Device, int, int, int>().fault == Fault::precision);
+  STATIC_REQUIRE(judge::trainer<int, toy::Device, Fp16Mixed, Automatic, int>().fault == Fault::fp16_needs_gpu);
+  STATIC_REQUIRE(judge::trainer<int, toy::Device, Float32, Automatic, int>().fault == Fault::model_class);
+  STATIC_REQUIRE(on_toy<Bare, Bare>.fault == Fault::training_step);
+  STATIC_REQUIRE(on_toy<toy::P, Watcher, Bare, Watcher>.fault == Fault::callback_twice);
+  STATIC_REQUIRE(on_toy<toy::P, Bare, Wrong>.fault == Fault::callback_inert);
+  STATIC_REQUIRE(on_toy<toy::P, Wrong>.hook.fault == HookFault::parameters);
+  STATIC_REQUIRE(on_toy<toy::P, Wrong>.hook.hook == HookId::on_train_start);
+  STATIC_REQUIRE(on_toy<toy::P, WrongAndMisspelt>.hook.fault == HookFault::near_miss);
+  STATIC_REQUIRE(on_toy<toy::P, WrongAndMisspelt>.hook.hook == HookId::on_epoch_end);
+  STATIC_REQUIRE(judge::trainer<ByHand, toy::Device, Float32, Automatic>().fault == Fault::one_optimizer);
+}
+
+namespace {
+template <HookId Hook>
+concept HasSentences = requires { sizeof(refusal::About<Hook>); };
+template <std::size_t... I>
+constexpr bool all_have_sentences(std::index_sequence<I...>) {
+  return (HasSentences<static_cast<HookId>(I)> && ...);
+}
+constexpr auto names = static_cast<std::size_t>(HookId::predict_loader) + 1;  // the last of the tables
+}  // namespace
+
+TEST_CASE("every name of the tables of hooks has its sentences", "[verdict]") {
+  STATIC_REQUIRE(names > 100);
+  STATIC_REQUIRE(all_have_sentences(std::make_index_sequence<names>{}));
+  STATIC_REQUIRE(!HasSentences<static_cast<HookId>(names)>);
+}
