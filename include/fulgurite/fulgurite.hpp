@@ -23,6 +23,12 @@
 #include <fulgurite/policy/optimization.hpp>
 #include <fulgurite/policy/precision.hpp>
 
+#include <fulgurite/concept/callback.hpp>
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/concept/fault.hpp>
+#include <fulgurite/concept/logger.hpp>
+#include <fulgurite/concept/model.hpp>
+#include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/policy.hpp>
 #include <fulgurite/concept/verdict.hpp>
 
@@ -39,6 +45,7 @@
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/precision_step.hpp>

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -81,16 +82,16 @@ TEST_CASE("schedules", "[concept]") {
 }
 
 TEST_CASE("loaders", "[concept]") {
-  STATIC_REQUIRE(judge::LoaderLike<std::vector<double>>);
-  STATIC_REQUIRE(judge::LoaderLike<std::vector<double> const>);
-  STATIC_REQUIRE(judge::LoaderLike<double[3]>);
-  STATIC_REQUIRE(judge::LoaderLike<toy::Unsized>);
-  STATIC_REQUIRE(!judge::LoaderLike<std::unique_ptr<std::vector<double>>>);
-  STATIC_REQUIRE(!judge::LoaderLike<std::tuple<std::vector<double>>>);
-  STATIC_REQUIRE(!judge::LoaderLike<NoValidation>);
-  STATIC_REQUIRE(!judge::LoaderLike<int>);
-  STATIC_REQUIRE(loop::Sized<std::vector<double>>);
-  STATIC_REQUIRE(!loop::Sized<toy::Unsized>);
+  STATIC_REQUIRE(LoaderLike<std::vector<double>>);
+  STATIC_REQUIRE(LoaderLike<std::vector<double> const>);
+  STATIC_REQUIRE(LoaderLike<double[3]>);
+  STATIC_REQUIRE(LoaderLike<toy::Unsized>);
+  STATIC_REQUIRE(!LoaderLike<std::unique_ptr<std::vector<double>>>);
+  STATIC_REQUIRE(!LoaderLike<std::tuple<std::vector<double>>>);
+  STATIC_REQUIRE(!LoaderLike<NoValidation>);
+  STATIC_REQUIRE(!LoaderLike<int>);
+  STATIC_REQUIRE(SizedLoader<std::vector<double>>);
+  STATIC_REQUIRE(!SizedLoader<toy::Unsized>);
 }
 
 namespace {
@@ -190,4 +191,43 @@ TEST_CASE("members of a context that make no sense in a phase do not exist", "[c
   STATIC_REQUIRE(!HasClipping<Ctx<Automatic, phase::Validate>>);
   STATIC_REQUIRE(RequestsStop<Ctx<Automatic, phase::Validate>>);
   STATIC_REQUIRE(!RequestsStop<Ctx<Automatic, phase::Test>>);
+}
+
+namespace {
+
+struct Inert {};
+struct Forgetful {
+  int count = 0;
+  void on_fit_start() {}
+};
+struct Careful {
+  int count = 0;
+  void on_fit_start() {}
+  void state(auto& archive) { archive("count", count); }
+};
+struct Log {
+  void log_metrics(std::span<Scalar const>, long) {}
+};
+struct Data {
+  std::vector<double> train_dataloader() { return {}; }
+};
+struct Stepless {
+  toy::Sgd configure_optimizers() { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("models, callbacks, loggers, data modules", "[concept]") {
+  STATIC_REQUIRE(ModelLike<toy::P>);
+  STATIC_REQUIRE(!ModelLike<Stepless>);
+  STATIC_REQUIRE(!ModelLike<int>);
+  STATIC_REQUIRE(CallbackLike<Careful>);
+  STATIC_REQUIRE(CallbackLike<Log>);
+  STATIC_REQUIRE(!CallbackLike<Inert>);
+  STATIC_REQUIRE(!CallbackLike<Forgetful>);
+  STATIC_REQUIRE(!CallbackLike<int>);
+  STATIC_REQUIRE(LoggerLike<Log>);
+  STATIC_REQUIRE(!LoggerLike<Careful>);
+  STATIC_REQUIRE(DataModuleLike<Data>);
+  STATIC_REQUIRE(!DataModuleLike<std::vector<double>>);
 }

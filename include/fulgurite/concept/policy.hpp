@@ -4,6 +4,7 @@
 #include <concepts>
 #include <string_view>
 
+#include <fulgurite/concept/fault.hpp>
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/policy/precision.hpp>
 
@@ -72,4 +73,19 @@ struct capture_needs_automatic {
 };
 
 }  // namespace rule
+
+namespace judge {
+
+/// From each policy alone to the rules between them.
+template <class M, class S, class P, class O>
+consteval Verdict policies() {
+  if constexpr (!StrategyLike<S>) return {Fault::strategy};
+  else if constexpr (!PrecisionLike<P>) return {Fault::precision};
+  else if constexpr (!OptimizationLike<O>) return {Fault::optimization};
+  else if constexpr (!rule::fp16_needs_gpu::holds<S, P>) return {Fault::fp16_needs_gpu};
+  else if constexpr (!rule::capture_needs_automatic::holds<S, O>) return {Fault::capture_needs_automatic};
+  else return {};
+}
+
+}  // namespace judge
 }  // namespace fulgurite

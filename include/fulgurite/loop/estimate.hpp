@@ -2,22 +2,19 @@
 // How many batches and optimizer steps a run will have, as far as that is known.
 
 #include <algorithm>
-#include <concepts>
 #include <optional>
 #include <string>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/limits.hpp>
 
 namespace fulgurite::loop {
 
-template <class Loader>
-concept Sized = requires(Loader& loader) { { loader.size() } -> std::integral; };
-
 /// Batches of a loader, nullopt where it does not say.
 template <class Loader>
 std::optional<long> size_of(Loader& loader) {
-  if constexpr (Sized<Loader>) return static_cast<long>(loader.size());
+  if constexpr (SizedLoader<Loader>) return static_cast<long>(loader.size());
   else return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/names.hpp>
@@ -59,11 +60,11 @@ void each_batch(Loader& loader, std::optional<long> limit, F&& f) {
     throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(*limit) + " batches, it ended after " +
                                            std::to_string(b) + ": make size() and the loader agree");
   };
-  if constexpr (Sized<Loader>)
+  if constexpr (SizedLoader<Loader>)
     if (!(it != stop)) ended(0);
   for (long b = 0; it != stop; ++b) {
     auto&& batch = *it;
-    if constexpr (Sized<Loader>) {
+    if constexpr (SizedLoader<Loader>) {
       bool const last = b + 1 == *limit;
       if (!f(batch, b, last) || last) return;
       ++it;

@@ -8,18 +8,12 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/loop/judge.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::judge {
-
-/// What the loops can walk.
-template <class L>
-concept LoaderLike = requires(L& loader) {
-  { std::begin(loader) != std::end(loader) } -> std::convertible_to<bool>;
-  *std::begin(loader);
-};
 
 template <class T>
 concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;

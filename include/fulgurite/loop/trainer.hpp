@@ -66,11 +66,11 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Model, class Data, class Val>
   void fit(Model&& model, Data&& data, Val&& val) {
     using Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>;
-    constexpr bool mixed = !judge::LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val>;
+    constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val>;
     constexpr Verdict verdict = mixed && Source::trains ? Verdict{Fault::module_and_loaders} : fitting<Model, Source, is_waiver<Val>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) {
-      if constexpr (judge::LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
+      if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
       else fit_from(model, Source(data));
     }
   }
@@ -138,18 +138,18 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
   template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
-  using Alone = std::conditional_t<judge::LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
+  using Alone = std::conditional_t<LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
                                    std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
                                    loop::ModuleLoaders<D, true>>;
   /// The same of two things given: loaders, or a data module and NoValidation.
   template <class D, class V>
-  using Pair = std::conditional_t<judge::LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
+  using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
 
   template <bool Evaluation = false, class D>
   auto alone(D& data) {
     using Source = Alone<D, Evaluation>;
-    if constexpr (!Evaluation && judge::LoaderLike<D>) return Source{data, none_};
-    else if constexpr (judge::LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>)) return Source{none_, data};
+    if constexpr (!Evaluation && LoaderLike<D>) return Source{data, none_};
+    else if constexpr (LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>)) return Source{none_, data};
     else return Source(data);
   }
 

@@ -1,0 +1,102 @@
+#pragma once
+// What makes a callback, and the ladder of what can be wrong with one.
+
+#include <cstddef>
+#include <type_traits>
+
+#include <fulgurite/concept/fault.hpp>
+#include <fulgurite/concept/logger.hpp>
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite {
+
+namespace judge {
+
+/// Any event, override or logger hook at all: otherwise a callback can never be called.
+template <class T>
+consteval bool has_any_hook() {
+#define FULGURITE_ROW(NAME, ...) || hook::NAME::named<T>
+  return false FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW);
+#undef FULGURITE_ROW
+}
+
+template <class Hook>
+consteval HookId id_of() {
+#define FULGURITE_ROW(NAME, ...) \
+  if (std::is_same_v<Hook, hook::NAME>) return HookId::NAME;
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return HookId::none;
+}
+
+template <class T, class... Hooks>
+consteval HookVerdict broken(Implements<Hooks...>) {
+  HookVerdict found;
+  ((!found && !Hooks::template named<T> ? void(found = {HookFault::promise, id_of<Hooks>()}) : void()), ...);
+  return found;
+}
+/// The first of the promised hooks that is not there.
+template <class T>
+consteval HookVerdict broken_promise() {
+  if constexpr (requires { broken<T>(typename T::Hooks{}); }) return broken<T>(typename T::Hooks{});
+  else return {};
+}
+
+template <class Metrics, class T>
+consteval bool watches_declared() {
+  if constexpr (requires { typename T::Watches; })
+    return []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
+  else return true;
+}
+
+template <class T>
+consteval bool needs_logger() {
+  if constexpr (requires { T::needs_logger; }) return T::needs_logger;
+  else return false;
+}
+
+template <class T>
+consteval HookVerdict model_only() {
+#define FULGURITE_ROW(NAME, ...) \
+  if (hook::NAME::named<T>) return {HookFault::model_only, HookId::NAME};
+  FULGURITE_OVERRIDES(FULGURITE_ROW)
+  FULGURITE_STEPS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+
+/// What is wrong with one callback apart from the parameters of its hooks.
+template <class Metrics, bool HasLogger, class T, class... All>
+consteval Verdict callback() {
+  if constexpr (!std::is_class_v<T>) return {Fault::callback_class};
+  else if constexpr (std::is_final_v<T>) return {Fault::callback_final};
+  else if constexpr (times<T, All...> > 1) return {Fault::callback_twice};
+  else if constexpr (constexpr auto broken = broken_promise<T>(); bool(broken)) return {Fault::hook, broken};
+  else if constexpr (constexpr auto near = misspelt<T>(); bool(near)) return {Fault::hook, near};
+  else if constexpr (constexpr auto foreign = model_only<T>(); bool(foreign)) return {Fault::hook, foreign};
+  else if constexpr (!has_any_hook<T>()) return {Fault::callback_inert};
+  else if constexpr (!Remembers<T>) return {Fault::callback_state};
+  else if constexpr (needs_logger<T>() && !HasLogger) return {Fault::callback_needs_logger};
+  else if constexpr (!watches_declared<Metrics, T>()) return {Fault::metric_undeclared};
+  else return {};
+}
+
+/// The first callback that something is wrong with.
+template <class Metrics, class... Cs>
+consteval Verdict callbacks() {
+  Verdict found;
+  ((found = found.ok() ? callback<Metrics, (is_logger<Cs>() || ...), Cs, Cs...>() : found), ...);
+  return found;
+}
+
+}  // namespace judge
+
+/// Any struct with at least one hook, whose members a checkpoint would not forget. Whether its hooks can be called, and whether the
+/// model declares what it watches, is asked where the trainer is known.
+template <class T>
+concept CallbackLike = std::is_class_v<T> && !std::is_final_v<T> && judge::has_any_hook<T>() && Remembers<T>;
+
+}  // namespace fulgurite
