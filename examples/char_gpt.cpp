@@ -113,6 +113,8 @@ int main(int argc, char** argv) try {
   bool const fast = arguments.flag("--fast", "eight batches, to see that everything works");
   auto const text = arguments.value<std::string>(
       "--text", "", "file to learn from (default: the project's own sources and documents)");
+  auto const prompt =
+      arguments.value<std::string>("--prompt", text.empty() ? "struct " : "", "what it goes on from at the end");
   int const epochs = arguments.value("--epochs", 12, "of --batches batches");
   long const batches = arguments.value("--batches", 120L, "in an epoch");
   int const threads = arguments.value("--threads", 1, "of the CPU");
@@ -121,17 +123,18 @@ int main(int argc, char** argv) try {
 
   torch::set_num_threads(threads);
   torch::manual_seed(seed);
-  auto data = text.empty()
-                  ? data::text(example::own_texts(),
-                               {.block = 96, .batch_size = 12, .validation = 30'000, .seed = seed, .batches = batches})
-                  : data::text(text, {.block = 96, .batch_size = 12, .seed = seed, .batches = batches});
-  Gpt gpt({.vocabulary = static_cast<long>(data.vocabulary().size()), .block = 96});
+  auto corpus =
+      text.empty() ? data::text(example::own_texts(),
+                                {.block = 96, .batch_size = 12, .validation = 30'000, .seed = seed, .batches = batches})
+                   : data::text(text, {.block = 96, .batch_size = 12, .seed = seed, .batches = batches});
+  auto const beginning = prompt.empty() ? std::vector<std::int64_t>{0} : corpus.encode(prompt);
+  Gpt gpt({.vocabulary = static_cast<long>(corpus.vocabulary().size()), .block = 96});
   auto trainer = make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
                                                   .limit_train_batches = fast ? Limit{8} : Limit{},
                                                   .limit_val_batches = fast ? Limit{2} : Limit{}},
                                    SingleDevice{automatic}, Float32{},
                                    Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}}, ModelSummary{},
                                    ProgressBar{}, CSVLogger{});
-  trainer.fit(gpt, data);
-  std::printf("%s\n", data.decode(gpt.write(data.encode("\n"), fast ? 20 : 600, 0.7)).c_str());
+  trainer.fit(gpt, corpus);
+  std::printf("%s\n", corpus.decode(gpt.write(beginning, fast ? 20 : 600, 0.7)).c_str());
 } catch (std::exception const& error) { return example::failed(error); }
