@@ -144,3 +144,23 @@ TEST_CASE("save_checkpoint: now, between fits; before any there is nothing to sa
   trainer.save_checkpoint("now");
   CHECK(toy::world.saved == std::vector<std::string>{"now"});
 }
+
+namespace {
+
+struct SavesWhenValidated {
+  void on_validation_end(auto& ctx) { ctx.request_checkpoint("never"); }
+};
+
+}  // namespace
+
+TEST_CASE("a request outside fit is an error, since nothing would be written") {
+  toy::Validated model;
+  auto const val = toy::batches(1);
+  auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, SavesWhenValidated{});
+  try {
+    trainer.validate(model, val);
+    FAIL("it was taken");
+  } catch (Error const& error) {
+    CHECK(error.identifier() == "fulgurite.context.outside_fit");
+  }
+}

@@ -78,6 +78,15 @@ TEST_CASE("a length of 0 is a schedule that is over, not a NaN") {
   equals(WarmupCosine{0, 0}, [](long t) { return t == 0 ? 1.0 : 0.0; });
 }
 
+TEST_CASE("a stair of width 0 has no height: an error, not a division by zero") {
+  try {
+    Step{0}(3);
+    FAIL("it had a factor");
+  } catch (fulgurite::Error const& error) {
+    CHECK(error.identifier() == "fulgurite.schedule.step");
+  }
+}
+
 TEST_CASE("in a fit: those made of steps move each step, the others each epoch") {
   CHECK(rates(Step{1, 0.5}, 2, 3) == std::vector<double>{1, 1, 0.5, 0.5, 0.25, 0.25});
   CHECK(rates(LinearWarmup{4}, 3, 2) == std::vector<double>{0, 0.25, 0.5, 0.75, 1, 1});

@@ -14,7 +14,7 @@ enum class Takes : std::uint8_t { nothing, one, two };
 enum class Answer : std::uint8_t { none, may_stop, may_skip_epoch, value };
 
 /// When a hook's parameters can be checked: with the trainer, or where the batch's type is known.
-enum class Where : std::uint8_t { fit, train, validate, test, predict, every_stage };
+enum class Where : std::uint8_t { fit, train, train_end, validate, validate_end, test, test_end, predict, every_stage };
 
 namespace hook {
 
@@ -58,7 +58,7 @@ struct Row {
   ROW(on_sanity_check_start,        Takes::nothing, Answer::none,           Where::fit)         \
   ROW(on_sanity_check_end,          Takes::nothing, Answer::none,           Where::fit)         \
   ROW(on_train_start,               Takes::nothing, Answer::may_stop,       Where::train)       \
-  ROW(on_train_end,                 Takes::nothing, Answer::none,           Where::train)       \
+  ROW(on_train_end,                 Takes::nothing, Answer::none,           Where::train_end)   \
   ROW(on_train_epoch_start,         Takes::nothing, Answer::may_stop,       Where::train)       \
   ROW(on_train_epoch_end,           Takes::nothing, Answer::may_stop,       Where::train)       \
   ROW(on_train_batch_start,         Takes::one,     Answer::may_skip_epoch, Where::train)       \
@@ -68,13 +68,13 @@ struct Row {
   ROW(on_after_backward,            Takes::nothing, Answer::none,           Where::train)       \
   ROW(on_before_optimizer_step,     Takes::one,     Answer::none,           Where::train)       \
   ROW(on_validation_start,          Takes::nothing, Answer::may_stop,       Where::validate)    \
-  ROW(on_validation_end,            Takes::nothing, Answer::may_stop,       Where::validate)    \
+  ROW(on_validation_end,            Takes::nothing, Answer::may_stop,       Where::validate_end)\
   ROW(on_validation_epoch_start,    Takes::nothing, Answer::may_stop,       Where::validate)    \
   ROW(on_validation_epoch_end,      Takes::nothing, Answer::may_stop,       Where::validate)    \
   ROW(on_validation_batch_start,    Takes::one,     Answer::may_stop,       Where::validate)    \
   ROW(on_validation_batch_end,      Takes::two,     Answer::may_stop,       Where::validate)    \
   ROW(on_test_start,                Takes::nothing, Answer::none,           Where::test)        \
-  ROW(on_test_end,                  Takes::nothing, Answer::none,           Where::test)        \
+  ROW(on_test_end,                  Takes::nothing, Answer::none,           Where::test_end)    \
   ROW(on_test_epoch_start,          Takes::nothing, Answer::none,           Where::test)        \
   ROW(on_test_epoch_end,            Takes::nothing, Answer::none,           Where::test)        \
   ROW(on_test_batch_start,          Takes::one,     Answer::none,           Where::test)        \

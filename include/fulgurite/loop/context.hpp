@@ -31,6 +31,16 @@ struct Validate {
 struct Test {
   static constexpr bool logs = true, trains = false, evaluates = true;
 };
+/// on_train_end, on_validation_end, on_test_end: the rows are written, what would be logged now could go nowhere.
+struct TrainEnd : Train {
+  static constexpr bool logs = false;
+};
+struct ValidateEnd : Validate {
+  static constexpr bool logs = false;
+};
+struct TestEnd : Test {
+  static constexpr bool logs = false;
+};
 struct Predict {
   static constexpr bool logs = false, trains = false, evaluates = true;
 };
@@ -193,6 +203,9 @@ class Context : public loop::NotHere {
   void request_checkpoint(CheckpointRequest request) const
     requires(Phase::trains)
   {
+    if (state_->facts.stage != Stage::fit)
+      throw Error("fulgurite.context.outside_fit", "a checkpoint of " + request.path.string() +
+                                                       " was requested outside fit, where none is written: ask ctx.stage() first");
     state_->requests.push_back(std::move(request));
   }
 

@@ -22,6 +22,7 @@ namespace fulgurite::loop {
 /// The hooks and the step of one kind of evaluation.
 struct Validation {
   using Phase = phase::Validate;
+  using EndPhase = phase::ValidateEnd;
   using Step = hook::validation_step;
   using Loader = hook::val_dataloader;
   using start = hook::on_validation_start;
@@ -36,6 +37,7 @@ struct Validation {
 };
 struct Testing {
   using Phase = phase::Test;
+  using EndPhase = phase::TestEnd;
   using Step = hook::test_step;
   using Loader = hook::test_dataloader;
   using start = hook::on_test_start;
@@ -212,7 +214,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
-    flow = graver(flow, pack.template fire<typename Kind::end>(model, ctx));
+    Context<R, typename Kind::EndPhase> after(run);
+    flow = graver(flow, pack.template fire<typename Kind::end>(model, after));
   });
   if (flow == Flow::stop && !outside.sanity_checking) run.stop_requested = true;
   for (auto& board : run.eval_boards) board.restart();

@@ -85,7 +85,8 @@ void train(State<R>& run, Pack& pack, Source& source) {
   if (pack.template fire<hook::on_train_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
   if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
   while (!done(run)) train_one_epoch(run, pack, source, loader, plan);
-  pack.template fire<hook::on_train_end>(*run.model, ctx);
+  Context<R, phase::TrainEnd> after(run);
+  pack.template fire<hook::on_train_end>(*run.model, after);
   write_requests(run, pack);
 }
 

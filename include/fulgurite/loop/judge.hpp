@@ -21,12 +21,24 @@ struct PhaseAt {
   using type = phase::Fit;
 };
 template <>
+struct PhaseAt<Where::train_end> {
+  using type = phase::TrainEnd;
+};
+template <>
 struct PhaseAt<Where::train> {
   using type = phase::Train;
 };
 template <>
+struct PhaseAt<Where::validate_end> {
+  using type = phase::ValidateEnd;
+};
+template <>
 struct PhaseAt<Where::validate> {
   using type = phase::Validate;
+};
+template <>
+struct PhaseAt<Where::test_end> {
+  using type = phase::TestEnd;
 };
 template <>
 struct PhaseAt<Where::test> {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 #include <vector>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 namespace fulgurite::schedule {
@@ -15,7 +17,10 @@ struct Step {
   using Stateless = ByChoice;
   long size;
   double gamma = 0.1;
-  double operator()(long moves) const { return std::pow(gamma, static_cast<double>(moves / size)); }
+  double operator()(long moves) const {
+    if (size < 1) throw Error("fulgurite.schedule.step", "schedule::Step{" + std::to_string(size) + "}: the rate falls every 1 or more moves");
+    return std::pow(gamma, static_cast<double>(moves / size));
+  }
 };
 
 /// gamma^(number of milestones passed): MultiStepLR. Milestones ascend.
