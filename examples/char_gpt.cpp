@@ -134,7 +134,7 @@ int main(int argc, char** argv) try {
                                                   .limit_val_batches = fast ? Limit{2} : Limit{}},
                                    SingleDevice{automatic}, Float32{},
                                    Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}}, ModelSummary{},
-                                   ProgressBar{}, CSVLogger{});
+                                   ProgressBar{}, CSVLogger{}, LearningRateMonitor{});
   trainer.fit(gpt, corpus);
   std::printf("%s\n", corpus.decode(gpt.write(beginning, fast ? 20 : 600, 0.7)).c_str());
 } catch (std::exception const& error) { return example::failed(error); }

@@ -43,7 +43,7 @@ int main(int argc, char** argv) try {
   int const epochs = arguments.value("--epochs", 8, "passes over the training images");
   long const batch_size = arguments.value("--batch-size", 64L, "images in a batch");
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split, the order and the dropout");
-  int const threads = arguments.value("--threads", 1, "of the CPU; batches as small as these gain little from more");
+  int const threads = arguments.value("--threads", 1, "of the CPU");
   auto const device = arguments.value<std::string>("--device", "auto", "cpu, cuda or auto");
   auto const out =
       arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
@@ -59,7 +59,7 @@ int main(int argc, char** argv) try {
                                                     .limit_train_batches = fast ? Limit{10} : Limit{},
                                                     .default_root_dir = out},
                                      strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{},
-                                     EarlyStopping{Cnn::val_loss, {.patience = 3}},
+                                     LearningRateMonitor{}, EarlyStopping{Cnn::val_loss, {.patience = 3}},
                                      ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
     trainer.fit(model, digits);
 
