@@ -1,8 +1,10 @@
 #pragma once
 // What can be wrong with a hook, found out once for each participant: the first fault and the hook it concerns.
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -58,7 +60,12 @@ consteval HookFault event_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Listens<Hook, T, Args...>) return HookFault::parameters;
-  else return result_fault<Hook, std::remove_cvref_t<decltype(invoke<Hook>(std::declval<T&>(), std::declval<Args&>()...))>>();
+  else  // not through `invoke`: each call between a hook's body and here is a line of every error in that body
+    return []<std::size_t... Left>(std::index_sequence<Left...>) {
+      constexpr std::size_t left_out = sizeof...(Args) - sizeof...(Left);
+      return result_fault<Hook, std::remove_cvref_t<decltype(Hook::call(
+                                    std::declval<T&>(), std::declval<std::tuple_element_t<left_out + Left, std::tuple<Args...>>&>()...))>>();
+    }(std::make_index_sequence<static_cast<std::size_t>(arity<Hook, T, Args...>())>{});
 }
 
 /// What is called with all its arguments, with or without ctx.

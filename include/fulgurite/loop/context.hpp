@@ -94,16 +94,18 @@ class Context : public loop::NotHere {
   template <class M, class V>
     requires(Phase::logs)
   void log(M const&, V const& value, LogOptions how = {}) {
-    constexpr std::size_t at = Metrics::template index_of<M>();
-    static_assert(at < Metrics::size,
-                  "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
+    constexpr std::size_t at = place<M>();
+    constexpr bool constant = is_constant<M>;
+    constexpr bool declared = !constant || at < Metrics::size;
     constexpr bool tensor = Backend::template is_value<V>;
-    static_assert(tensor || std::is_arithmetic_v<V>,
-                  "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number");
-    constexpr bool captured = R::Strategy::captures && std::same_as<Phase, phase::Train>;
-    static_assert(tensor || !captured,
-                  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in it would "
-                  "never change: log a tensor");
+    constexpr bool readable = !constant || !declared || tensor || std::is_arithmetic_v<V>;
+    constexpr bool replayable = tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
+    static_assert(constant, "[fulgurite.metric.constant] ctx.log takes a metric of the model, not a text: declare `static constexpr "
+                            "Metric<\"loss\"> loss{}` and log that");
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
+    static_assert(readable, "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number");
+    static_assert(replayable, "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
+                              "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {
       if constexpr (tensor) board().log_tensor(at, value, weight<M>(how), origin());
       else if constexpr (std::is_arithmetic_v<V>) board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
@@ -128,11 +130,15 @@ class Context : public loop::NotHere {
   /// declared reduction); `metric.last()` asks for the latest value. May read a device: then it waits, and is worth counting.
   template <class M>
   std::optional<double> value(M const&) const {
+    constexpr bool declared = place<M>() < Metrics::size;
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
     return find<M>([](auto& board) { board.collect(); });
   }
   /// The same without ever waiting: what the host knows already.
   template <class M>
   std::optional<double> known(M const&) const {
+    constexpr bool declared = place<M>() < Metrics::size;
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
     return find<M>([](auto&) {});
   }
   template <class M>
@@ -252,11 +258,18 @@ class Context : public loop::NotHere {
     return static_cast<double>(state_->facts.batch_size);
   }
 
+  template <class M>
+  static constexpr bool is_constant = requires { typename M::metric; };
+  /// Its position among the model's metrics; their number where it is none of them.
+  template <class M>
+  static consteval std::size_t place() {
+    if constexpr (is_constant<M>) return Metrics::template index_of<M>();
+    else return Metrics::size;
+  }
+
   template <class M, class Prepare>
   std::optional<double> find(Prepare&& prepare) const {
-    constexpr std::size_t at = Metrics::template index_of<M>();
-    static_assert(at < Metrics::size,
-                  "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
+    constexpr std::size_t at = place<M>();
     if constexpr (at < Metrics::size) {
       Figures live;
       each_live_board([&](auto& running) {

@@ -312,5 +312,7 @@ struct Nothing {
   template <class T>
   operator T() const;
 };
+template <class T>
+T& nothing();
 
 }  // namespace fulgurite::refusal

@@ -51,23 +51,49 @@ class TrainerBody<true, M, S, P, O, Cs...> {
  public:
   using Run = fulgurite::Run<M, S, P, O>;
 
+ private:
+  template <class T>
+  static constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
+
+  /// A data module and a loader: which of its loaders would count?
+  template <class Data, class Val, class Source>
+  static constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
+
+  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
+  template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
+  using Alone = std::conditional_t<LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
+                                   std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
+                                   loop::ModuleLoaders<D, true>>;
+  /// The same of two things given: loaders, or a data module and NoValidation.
+  template <class D, class V>
+  using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
+
+  template <class Model, class Source, bool Waived>
+  static consteval Verdict fitting() {
+    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
+    else return judge::fit<Run, Pack<Cs...>, Source, Waived>();
+  }
+  template <class Model, class Kind, class Source>
+  static consteval Verdict evaluating() {
+    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
+    else return judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
+  }
+
+ public:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
       : state_{.options = std::move(options), .strategy = std::move(strategy), .precision = std::move(precision), .optimization = std::move(optimization)},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {}
 
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
-  template <class Model, class Data>
+  template <class Model, class Data, Verdict verdict = fitting<Model, Alone<Data>, false>()>
   void fit(Model&& model, Data&& data) {
-    constexpr Verdict verdict = fitting<Model, Alone<Data>, false>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) fit_from(model, alone(data));
   }
   /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
-  template <class Model, class Data, class Val>
+  template <class Model, class Data, class Val, class Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
+            Verdict verdict = mixed<Data, Val, Source> ? Verdict{Fault::module_and_loaders} : fitting<Model, Source, is_waiver<Val>>()>
   void fit(Model&& model, Data&& data, Val&& val) {
-    using Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>;
-    constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val>;
-    constexpr Verdict verdict = mixed && Source::trains ? Verdict{Fault::module_and_loaders} : fitting<Model, Source, is_waiver<Val>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) {
       if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
@@ -75,33 +101,29 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     }
   }
   /// The model has the loaders itself.
-  template <class Model>
+  template <class Model, Verdict verdict = fitting<Model, Alone<Model>, false>()>
   void fit(Model&& model) {
-    constexpr Verdict verdict = fitting<Model, Alone<Model>, false>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) fit_from(model, Alone<Model>(model));
   }
 
   /// One pass of validation_step, gradients off; the values of each loader.
-  template <class Model, class Data>
+  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {
-    constexpr Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate, state_.options.limit_val_batches);
     else return {};
   }
   /// One pass of test_step, gradients off; the values of each loader.
-  template <class Model, class Data>
+  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data) {
-    constexpr Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
     else return {};
   }
   /// What predict_step returned for each batch, for each loader.
-  template <class Model, class Data>
+  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
   auto predict(Model&& model, Data&& data) {
-    constexpr Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>();
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) return predict_from(model, alone<true>(data));
     else return std::vector<std::vector<refusal::Nothing>>{};
@@ -116,9 +138,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   template <class T>
   T& callback() {
-    static_assert(Slots<Cs...>::template index_of<T>() < sizeof...(Cs),
-                  "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those given to make_trainer");
-    return pack_.slots.template get<T>();
+    constexpr bool found = (std::is_same_v<T, Cs> || ...);
+    static_assert(found, "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those given to make_trainer");
+    if constexpr (found) return pack_.slots.template get<T>();
+    else return refusal::nothing<T>();
   }
 
   /// A metric's value of the last finished epoch or evaluation.
@@ -133,35 +156,12 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   TrainerOptions const& options() const { return state_.options; }
 
  private:
-  template <class T>
-  static constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
-
-  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
-  template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
-  using Alone = std::conditional_t<LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
-                                   std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
-                                   loop::ModuleLoaders<D, true>>;
-  /// The same of two things given: loaders, or a data module and NoValidation.
-  template <class D, class V>
-  using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
-
   template <bool Evaluation = false, class D>
   auto alone(D& data) {
     using Source = Alone<D, Evaluation>;
     if constexpr (!Evaluation && LoaderLike<D>) return Source{data, none_};
     else if constexpr (LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>)) return Source{none_, data};
     else return Source(data);
-  }
-
-  template <class Model, class Source, bool Waived>
-  static consteval Verdict fitting() {
-    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
-    else return judge::fit<Run, Pack<Cs...>, Source, Waived>();
-  }
-  template <class Model, class Kind, class Source>
-  static consteval Verdict evaluating() {
-    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
-    else return judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
   }
 
   template <class Source>
