@@ -41,8 +41,30 @@ consteval HookVerdict broken(Implements<Hooks...>) {
 /// The first of the promised hooks that is not there.
 template <class T>
 consteval HookVerdict broken_promise() {
-  if constexpr (requires { broken<T>(typename T::Hooks{}); }) return broken<T>(typename T::Hooks{});
+  if constexpr (requires { typename T::Hooks; }) return broken<T>(typename T::Hooks{});
   else return {};
+}
+
+/// What a callback declares of itself, if it does, is a list of the right kind.
+template <class List>
+inline constexpr bool is_hook_list = false;
+template <class... Hooks>
+inline constexpr bool is_hook_list<Implements<Hooks...>> = ((id_of<Hooks>() != HookId::none) && ...);
+template <class List>
+inline constexpr bool is_metric_types = false;
+template <class... Ms>
+  requires(requires { typename Ms::metric; } && ...)
+inline constexpr bool is_metric_types<MetricTypes<Ms...>> = true;
+
+template <class T>
+consteval bool hooks_well_listed() {
+  if constexpr (requires { typename T::Hooks; }) return is_hook_list<typename T::Hooks>;
+  else return true;
+}
+template <class T>
+consteval bool watches_well_listed() {
+  if constexpr (requires { typename T::Watches; }) return is_metric_types<typename T::Watches>;
+  else return true;
 }
 
 template <class Metrics, class T>
@@ -74,12 +96,14 @@ consteval Verdict callback() {
   if constexpr (!std::is_class_v<T>) return {Fault::callback_class};
   else if constexpr (std::is_final_v<T>) return {Fault::callback_final};
   else if constexpr (times<T, All...> > 1) return {Fault::callback_twice};
+  else if constexpr (!hooks_well_listed<T>()) return {Fault::callback_hooks};
   else if constexpr (constexpr auto broken = broken_promise<T>(); bool(broken)) return {Fault::hook, broken};
   else if constexpr (constexpr auto near = misspelt<T>(); bool(near)) return {Fault::hook, near};
   else if constexpr (constexpr auto foreign = model_only<T>(); bool(foreign)) return {Fault::hook, foreign};
   else if constexpr (!has_any_hook<T>()) return {Fault::callback_inert};
   else if constexpr (!Remembers<T>) return {Fault::callback_state};
   else if constexpr (needs_logger<T>() && !HasLogger) return {Fault::callback_needs_logger};
+  else if constexpr (!watches_well_listed<T>()) return {Fault::callback_watches};
   else if constexpr (!watches_declared<Metrics, T>()) return {Fault::metric_undeclared};
   else return {};
 }

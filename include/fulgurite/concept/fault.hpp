@@ -14,12 +14,13 @@ enum class Fault : std::uint8_t {
   // model
   model_class, model_final, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, one_optimizer,
   // callbacks
-  callback_class, callback_final, callback_twice, callback_inert, callback_state, callback_needs_logger, metric_undeclared,
+  callback_class, callback_final, callback_twice, callback_hooks, callback_inert, callback_state, callback_needs_logger, callback_watches,
+  metric_undeclared,
   // hooks: see Verdict::hook
   hook,
   // a call of fit, validate, test or predict
-  other_model, unnamed_model, no_train_loader, module_and_loaders, no_range, unused_validation_step, unused_validation_loader,
-  no_evaluation_loader, missing_step, step_batch, step_result, manual_result, predict_result
+  other_model, unnamed_model, module_final, no_train_loader, module_and_loaders, no_range, unused_validation_step,
+  unused_validation_loader, no_evaluation_loader, missing_step, step_batch, step_result, manual_result, predict_result
 };
 
 struct Verdict {

@@ -21,7 +21,8 @@ concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;
 /// A data module's own names, where the data module is not the model.
 template <class R, class Module>
 consteval Verdict module() {
-  if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> || std::is_same_v<Module, typename R::Model>) return {};
+  if constexpr (std::is_class_v<Module> && std::is_final_v<Module>) return {Fault::module_final};
+  else if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> || std::is_same_v<Module, typename R::Model>) return {};
   else return about(worst(misspelt<Module>(), calls_without_ctx<Module>(), one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
                           one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown)));
 }

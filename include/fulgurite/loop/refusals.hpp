@@ -70,6 +70,9 @@ struct About<HookId::none> {
       static_assert(Fine, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the callback");
     if constexpr (V.fault == Fault::callback_twice)
       static_assert(Fine, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for the second");
+    if constexpr (V.fault == Fault::callback_hooks)
+      static_assert(Fine, "[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks = "
+                          "Implements<hook::on_train_start>`");
     if constexpr (V.fault == Fault::callback_inert)
       static_assert(Fine, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, such as "
                           "on_train_batch_end");
@@ -78,6 +81,9 @@ struct About<HookId::none> {
                           "archive)`, or `using Stateless = fulgurite::ByChoice`");
     if constexpr (V.fault == Fault::callback_needs_logger)
       static_assert(Fine, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: add CSVLogger{}");
+    if constexpr (V.fault == Fault::callback_watches)
+      static_assert(Fine, "[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using Watches = "
+                          "MetricTypes<M>`, where M is the type of a metric");
     if constexpr (V.fault == Fault::metric_undeclared)
       static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it to the model's "
                           "`using Metrics = MetricList<...>`");
@@ -88,6 +94,8 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::unnamed_model)
       static_assert(Fine, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a variable, not a temporary "
                           "or a const object");
+    if constexpr (V.fault == Fault::module_final)
+      static_assert(Fine, "[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the data module");
     if constexpr (V.fault == Fault::no_train_loader)
       static_assert(Fine, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data module with "
                           "train_dataloader()");
