@@ -10,9 +10,11 @@ using namespace fulgurite;
 int main() {
   toy::P net;
 #ifdef LEGAL
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, LearningRateMonitor{}, CSVLogger{"logs"});
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                      LearningRateMonitor{}, CSVLogger{"logs"});
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, LearningRateMonitor{});
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                      LearningRateMonitor{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

@@ -9,7 +9,9 @@ struct Net : toy::P {
 #ifdef LEGAL
   void validation_step(double, auto& ctx) { seen.push_back(static_cast<double>(ctx.loader())); }
 #else
-  void validation_step(double, long batch_idx, long dataloader_idx) { seen.push_back(double(batch_idx + dataloader_idx)); }
+  void validation_step(double, long batch_idx, long dataloader_idx) {
+    seen.push_back(double(batch_idx + dataloader_idx));
+  }
 #endif
 };
 

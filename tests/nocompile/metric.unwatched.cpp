@@ -16,6 +16,7 @@ struct Net : toy::P {
 
 int main() {
   Net net;
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, EarlyStopping{Net::val_loss});
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                   EarlyStopping{Net::val_loss});
   trainer.fit(net, toy::batches(4), toy::batches(2));
 }

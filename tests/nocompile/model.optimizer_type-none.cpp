@@ -8,7 +8,9 @@ using namespace fulgurite;
 struct Net : toy::P {
   void training_step(double, auto& ctx) { ctx.minimize(std::get<0>(ctx.optimizers()), -p); }
 #ifdef LEGAL
-  auto configure_optimizers() { return optimizers(toy::Sgd{{p}}); }
+  auto configure_optimizers() {
+    return optimizers(toy::Sgd{{ p }});
+  }
 #else
   auto configure_optimizers() { return optimizers(); }
 #endif

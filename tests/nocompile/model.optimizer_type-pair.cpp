@@ -7,7 +7,9 @@ using namespace fulgurite;
 
 struct Net : toy::P {
 #ifdef LEGAL
-  toy::Sgd configure_optimizers() { return {{p}}; }
+  toy::Sgd configure_optimizers() {
+    return {{ p }};
+  }
 #else
   auto configure_optimizers() { return std::pair(toy::Sgd{{p}}, 0.1); }
 #endif

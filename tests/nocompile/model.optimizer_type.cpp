@@ -7,7 +7,9 @@ using namespace fulgurite;
 
 struct Net : toy::P {
 #ifdef LEGAL
-  toy::Sgd configure_optimizers() { return {{p}}; }
+  toy::Sgd configure_optimizers() {
+    return {{ p }};
+  }
 #else
   double configure_optimizers() { return 0.1; }
 #endif

@@ -8,7 +8,7 @@ using namespace fulgurite;
 struct Net : toy::P {
 #ifdef LEGAL
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, [](long moves) { return 1.0 / static_cast<double>(1 + moves); });
+    return scheduled(toy::Sgd{{ p }}, [](long moves) { return 1.0 / static_cast<double>(1 + moves); });
   }
 #else
   auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, 0.1); }

@@ -14,7 +14,8 @@ struct Other : Counter {};
 
 int main() {
   toy::P net;
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Counter{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Counter{});
   trainer.fit(net, toy::batches(4));
 #ifdef LEGAL
   return trainer.callback<Counter>().batches;

@@ -153,22 +153,36 @@ TEST_CASE("what a checkpoint would forget", "[concept]") {
 
 namespace {
 template <class O>
-concept Clips = requires { O{.clip = ClipNorm{1.0}}; };
+concept Clips = requires {
+  O{.clip = ClipNorm{1.0}};
+};
 template <class O>
-concept Accumulates = requires { O{.accumulate_grad_batches = 4}; };
+concept Accumulates = requires {
+  O{.accumulate_grad_batches = 4};
+};
 
 template <class Optimization, class Phase>
 using Ctx = Context<Run<toy::P, toy::Device, Float32, Optimization>, Phase>;
 template <class C>
-concept HasOptimizers = requires(C& ctx) { ctx.optimizers(); };
+concept HasOptimizers = requires(C& ctx) {
+  ctx.optimizers();
+};
 template <class C>
-concept HasOptimizer = requires(C& ctx) { ctx.optimizer(); };
+concept HasOptimizer = requires(C& ctx) {
+  ctx.optimizer();
+};
 template <class C>
-concept HasAccumulate = requires(C& ctx) { ctx.accumulate(2); };
+concept HasAccumulate = requires(C& ctx) {
+  ctx.accumulate(2);
+};
 template <class C>
-concept HasClipping = requires(C& ctx, toy::Sgd& sgd) { ctx.clip_gradients(sgd, Clip{}); };
+concept HasClipping = requires(C& ctx, toy::Sgd& sgd) {
+  ctx.clip_gradients(sgd, Clip{});
+};
 template <class C>
-concept RequestsStop = requires(C& ctx) { ctx.request_stop(); };
+concept RequestsStop = requires(C& ctx) {
+  ctx.request_stop();
+};
 }  // namespace
 
 TEST_CASE("Manual has neither clipping nor windows (W19, W25)", "[concept]") {

@@ -30,7 +30,8 @@ struct Model {};
 template <std::size_t... I>
 constexpr std::array<std::size_t, sizeof...(I)> positions{I...};
 
-using Mixed = Pack<At<Order::checkpoint>, Plain<0>, At<Order::monitor>, At<Order::tuner>, Both, At<Order::progress>, Plain<1>>;
+using Mixed =
+    Pack<At<Order::checkpoint>, Plain<0>, At<Order::monitor>, At<Order::tuner>, Both, At<Order::progress>, Plain<1>>;
 
 }  // namespace
 
@@ -38,9 +39,10 @@ TEST_CASE("callbacks fire by group, inside a group in the user's order", "[order
   STATIC_REQUIRE(Pack<>::firing_order == positions<>);
   STATIC_REQUIRE(Pack<Plain<0>, Plain<1>, Plain<2>>::firing_order == positions<0, 1, 2>);
   STATIC_REQUIRE(Mixed::firing_order == positions<3, 1, 4, 6, 5, 2, 0>);
-  STATIC_REQUIRE(Pack<At<Order::checkpoint>, At<Order::monitor>, At<Order::summary>, At<Order::progress>, At<Order::timer>, Plain<0>,
-                      At<Order::tuner>>::firing_order == positions<6, 5, 4, 3, 2, 1, 0>);
-  STATIC_REQUIRE(Pack<At<Order::monitor, 1>, At<Order::normal>, At<Order::monitor, 2>>::firing_order == positions<1, 0, 2>);
+  STATIC_REQUIRE(Pack<At<Order::checkpoint>, At<Order::monitor>, At<Order::summary>, At<Order::progress>,
+                      At<Order::timer>, Plain<0>, At<Order::tuner>>::firing_order == positions<6, 5, 4, 3, 2, 1, 0>);
+  STATIC_REQUIRE(Pack<At<Order::monitor, 1>, At<Order::normal>, At<Order::monitor, 2>>::firing_order ==
+                 positions<1, 0, 2>);
 }
 
 TEST_CASE("only those that have the hook are asked", "[order]") {

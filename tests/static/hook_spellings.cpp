@@ -25,10 +25,10 @@ template <class T>
 constexpr HookFault fault = hook::event_fault<End, T, true, Outputs, Batch, Ctx>();
 /// Seen, called with `Arguments` of the three, and nothing wrong with it.
 template <class T, int Arguments>
-constexpr bool seen = End::named<T> && taken<T> == Arguments && fault<T> == HookFault::none;
+constexpr bool seen = End::named<T>&& taken<T> == Arguments&& fault<T> == HookFault::none;
 /// The name is there, no call fits: never silence, always an error.
 template <class T>
-constexpr bool botched = End::named<T> && taken<T> == -1 && fault<T> == HookFault::parameters;
+constexpr bool botched = End::named<T>&& taken<T> == -1 && fault<T> == HookFault::parameters;
 
 // 1 to 12: those of ensmallen, of which its detection ignored nine without a word.
 struct Documented {
@@ -116,7 +116,8 @@ TEST_CASE("spellings that have the name and cannot be called", "[hook]") {
   STATIC_REQUIRE(botched<Reversed>);
   STATIC_REQUIRE(botched<Private>);
   STATIC_REQUIRE(botched<DataMember>);
-  STATIC_REQUIRE(hook::event_fault<hook::on_exception, Mutable, true, std::exception const, Ctx>() == HookFault::parameters);
+  STATIC_REQUIRE(hook::event_fault<hook::on_exception, Mutable, true, std::exception const, Ctx>() ==
+                 HookFault::parameters);
 }
 
 TEST_CASE("spellings whose answer means nothing", "[hook]") {
@@ -127,7 +128,8 @@ TEST_CASE("spellings whose answer means nothing", "[hook]") {
 TEST_CASE("a misspelt name is no hook, and nothing of this file hides one", "[hook]") {
   STATIC_REQUIRE(!End::named<Misspelt>);
   STATIC_REQUIRE(taken<Misspelt> == -1);
-  STATIC_REQUIRE(fault<Misspelt> == HookFault::none);  // the callback is inert, or breaks its promise: see tests/nocompile
+  STATIC_REQUIRE(fault<Misspelt> ==
+                 HookFault::none);  // the callback is inert, or breaks its promise: see tests/nocompile
 }
 
 namespace {

@@ -36,7 +36,8 @@ TEST_CASE("empty callbacks cost nothing", "[layout]") {
   STATIC_REQUIRE(sizeof(Slots<Empty<0>, Empty<1>, Counting>) == sizeof(Counting));
   STATIC_REQUIRE(sizeof(Slots<Empty<0>, Counting, Empty<1>>) == sizeof(Counting));
   STATIC_REQUIRE(sizeof(Pack<Counting, Empty<0>, Empty<1>>) == sizeof(Counting));
-  STATIC_REQUIRE(sizeof(Slots<Empty<0>, Empty<0>, Counting>) <= 2 * sizeof(Counting));  // two of one type need two addresses
+  STATIC_REQUIRE(sizeof(Slots<Empty<0>, Empty<0>, Counting>) <=
+                 2 * sizeof(Counting));  // two of one type need two addresses
 }
 
 TEST_CASE("the position of a type, and its absence", "[layout]") {

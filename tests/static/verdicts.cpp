@@ -44,6 +44,8 @@ struct Rates {
   static constexpr bool needs_logger = true;
   void on_train_batch_start(auto&) {}
 };
+using Stopping = decltype(EarlyStopping{Everything::val_loss});
+using Saving = decltype(ModelCheckpoint{Everything::val_loss, "runs"});
 struct Watcher {
   void on_train_epoch_end(auto&) {}
 };
@@ -59,7 +61,7 @@ TEST_CASE("well-formed trainers pass", "[verdict]") {
   STATIC_REQUIRE(on_toy<toy::P>.ok());
   STATIC_REQUIRE(on_toy<toy::P, Watcher>.ok());
   STATIC_REQUIRE(on_toy<Everything, Watcher, Lines, Rates, ProgressBar>.ok());
-  STATIC_REQUIRE(on_toy<Everything, decltype(EarlyStopping{Everything::val_loss}), decltype(ModelCheckpoint{Everything::val_loss, "runs"})>.ok());
+  STATIC_REQUIRE(on_toy<Everything, Stopping, Saving>.ok());
   STATIC_REQUIRE(by_hand<ByHand>.ok());
   STATIC_REQUIRE(by_hand<ByHand, Watcher>.ok());
 }
@@ -84,13 +86,15 @@ TEST_CASE("well-formed calls pass", "[verdict]") {
   STATIC_REQUIRE(fitting<Everything, loop::ModuleLoaders<Data, true>>.ok());
   STATIC_REQUIRE(fitting<toy::P, loop::ModuleLoaders<Data, false>, true>.ok());
   STATIC_REQUIRE(evaluating<Everything, loop::Testing, loop::GivenLoaders<NoModule, toy::Unsized>>.ok());
-  STATIC_REQUIRE(evaluating<Everything, loop::Prediction, loop::GivenLoaders<NoModule, std::tuple<Loader, Loader>>>.ok());
+  STATIC_REQUIRE(
+      evaluating<Everything, loop::Prediction, loop::GivenLoaders<NoModule, std::tuple<Loader, Loader>>>.ok());
 }
 
 TEST_CASE("every step has its loader and the reverse (W44)", "[verdict]") {
   STATIC_REQUIRE(fitting<Everything, loop::GivenLoaders<Loader, NoModule>>.fault == Fault::unused_validation_step);
   STATIC_REQUIRE(fitting<toy::P, loop::ModuleLoaders<Data, true>>.fault == Fault::unused_validation_loader);
-  STATIC_REQUIRE(evaluating<Everything, loop::Testing, loop::ModuleLoaders<Data, true>>.fault == Fault::no_evaluation_loader);
+  STATIC_REQUIRE(evaluating<Everything, loop::Testing, loop::ModuleLoaders<Data, true>>.fault ==
+                 Fault::no_evaluation_loader);
   STATIC_REQUIRE(evaluating<toy::P, loop::Testing, loop::GivenLoaders<NoModule, Loader>>.fault == Fault::missing_step);
 }
 
@@ -122,7 +126,9 @@ TEST_CASE("of two mistakes the more general one is named, and only it", "[verdic
 
 namespace {
 template <HookId Hook>
-concept HasSentences = requires { sizeof(refusal::About<Hook>); };
+concept HasSentences = requires {
+  sizeof(refusal::About<Hook>);
+};
 template <std::size_t... I>
 constexpr bool all_have_sentences(std::index_sequence<I...>) {
   return (HasSentences<static_cast<HookId>(I)> && ...);

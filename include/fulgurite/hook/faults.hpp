@@ -63,9 +63,12 @@ consteval HookFault event_fault() {
   else  // not through `invoke`: each call between a hook's body and here is a line of every error in that body
     return []<std::size_t... Left>(std::index_sequence<Left...>) {
       constexpr std::size_t left_out = sizeof...(Args) - sizeof...(Left);
-      return result_fault<Hook, std::remove_cvref_t<decltype(Hook::call(
-                                    std::declval<T&>(), std::declval<std::tuple_element_t<left_out + Left, std::tuple<Args...>>&>()...))>>();
-    }(std::make_index_sequence<static_cast<std::size_t>(arity<Hook, T, Args...>())>{});
+      return result_fault<
+          Hook,
+          std::remove_cvref_t<decltype(Hook::call(
+              std::declval<T&>(), std::declval<std::tuple_element_t<left_out + Left, std::tuple<Args...>>&>()...))>>();
+    }
+  (std::make_index_sequence<static_cast<std::size_t>(arity<Hook, T, Args...>())>{});
 }
 
 /// What is called with all its arguments, with or without ctx.

@@ -1,6 +1,7 @@
 #pragma once
-// Names that look like hooks and are not: Lightning's renamed and removed ones, and the usual misspellings. Each would be silently
-// ignored. Names can only be probed one by one; beyond this table, a promise (`using Hooks = Implements<...>`) is the net.
+// Names that look like hooks and are not: Lightning's renamed and removed ones, and the usual misspellings. Each would
+// be silently ignored. Names can only be probed one by one; beyond this table, a promise (`using Hooks =
+// Implements<...>`) is the net.
 
 #include <type_traits>
 
@@ -51,7 +52,8 @@ namespace fulgurite {
   ROW(on_pretrain_routine_start)                                                      \
   ROW(on_pretrain_routine_end)
 
-// The same for the loaders of a data module. A class may keep its loaders under such names: then it has the meant function as well.
+// The same for the loaders of a data module. A class may keep its loaders under such names: then it has the meant
+// function as well.
 #define FULGURITE_LOADER_NEAR_MISSES(ROW)                                             \
   ROW(train_loader, hook::train_dataloader)                                           \
   ROW(training_dataloader, hook::train_dataloader)                                    \
@@ -64,17 +66,22 @@ namespace fulgurite {
 
 namespace near_miss {
 // A public data member of such a name cannot be meant as a hook.
-#define FULGURITE_ROW(NAME, ...)                                                                                    \
-  struct NAME {                                                                                                     \
-    struct Decoy {                                                                                                  \
-      void NAME();                                                                                                  \
-    };                                                                                                              \
-    template <class T>                                                                                              \
-    struct Probe : T, Decoy {};                                                                                     \
-    template <class T>                                                                                              \
-    static constexpr bool is_data = requires { requires std::is_member_object_pointer_v<decltype(&T::NAME)>; };     \
-    template <class T>                                                                                              \
-    static constexpr bool named = !requires { &Probe<T>::NAME; } && !is_data<T>;                                    \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  struct NAME {                                                                                                        \
+    struct Decoy {                                                                                                     \
+      void NAME();                                                                                                     \
+    };                                                                                                                 \
+    template <class T>                                                                                                 \
+    struct Probe : T, Decoy {};                                                                                        \
+    template <class T>                                                                                                 \
+    static constexpr bool is_data = requires {                                                                         \
+      requires std::is_member_object_pointer_v<decltype(&T::NAME)>;                                                    \
+    };                                                                                                                 \
+    template <class T>                                                                                                 \
+    static constexpr bool named = !requires {                                                                          \
+      &Probe<T>::NAME;                                                                                                 \
+    }                                                                                                                  \
+    &&!is_data<T>;                                                                                                     \
   };
 FULGURITE_NEAR_MISSES(FULGURITE_ROW)
 FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include <fulgurite/concept/verdict.hpp>
+#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/frame.hpp>
-#include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/manual.hpp>
 
 namespace fulgurite::judge {
@@ -54,12 +54,12 @@ using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
 /// Events that receive nothing but ctx, and overrides whose arguments are known without a batch.
 template <class R, class T>
 consteval HookVerdict plain_hooks() {
-#define FULGURITE_ROW(NAME, ...)                                                                    \
-  if constexpr (hook::NAME::takes == Takes::nothing) {                                              \
-    constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>(); \
-    if (fault != HookFault::none) return {fault, HookId::NAME};                                     \
-  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<T>) {           \
-    return {HookFault::never_called, HookId::NAME};                                                 \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (hook::NAME::takes == Takes::nothing) {                                                                 \
+    constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>();                 \
+    if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
+  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<T>) {                              \
+    return {HookFault::never_called, HookId::NAME};                                                                    \
   }
   FULGURITE_EVENTS(FULGURITE_ROW)
 #undef FULGURITE_ROW
@@ -69,12 +69,12 @@ consteval HookVerdict plain_hooks() {
 template <class R>
 consteval HookVerdict model_overrides() {
   using M = typename R::Model;
-#define FULGURITE_ROW(NAME, ...)                                                                         \
-  if constexpr (hook::NAME::takes == Takes::nothing) {                                                   \
-    constexpr auto fault = hook::event_fault<hook::NAME, M, R::automatic, ContextOf<R, hook::NAME>>();   \
-    if (fault != HookFault::none) return {fault, HookId::NAME};                                          \
-  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<M>) {                \
-    return {HookFault::never_called, HookId::NAME};                                                      \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (hook::NAME::takes == Takes::nothing) {                                                                 \
+    constexpr auto fault = hook::event_fault<hook::NAME, M, R::automatic, ContextOf<R, hook::NAME>>();                 \
+    if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
+  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<M>) {                              \
+    return {HookFault::never_called, HookId::NAME};                                                                    \
   }
   FULGURITE_OVERRIDES(FULGURITE_ROW)
 #undef FULGURITE_ROW
@@ -84,8 +84,8 @@ consteval HookVerdict model_overrides() {
 /// Loader factories and prepare_data are called with nothing; a logger's functions as names.hpp and frame.hpp do.
 template <class T>
 consteval HookVerdict calls_without_ctx() {
-#define FULGURITE_ROW(NAME, ...)                                                                        \
-  if (hook::NAME::takes == Takes::nothing && hook::NAME::named<T> && !hook::NAME::accepts<T>)           \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if (hook::NAME::takes == Takes::nothing && hook::NAME::named<T> && !hook::NAME::accepts<T>)                          \
     return {HookFault::parameters, HookId::NAME};
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
@@ -104,16 +104,21 @@ struct Parts {
 template <class O, class S>
 struct Parts<Scheduled<O, S>> {
   using Optimizer = O;
-  static constexpr bool scheduled_well = requires(S& schedule, long moves) { { schedule(moves) } -> std::convertible_to<double>; };
+  static constexpr bool scheduled_well = requires(S & schedule, long moves) {
+    { schedule(moves) } -> std::convertible_to<double>;
+  };
 };
 template <class Backend, class T>
-concept Optimizes = requires(T& optimizer) { requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>; };
+concept Optimizes = requires(T& optimizer) {
+  requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
+};
 
 template <class Backend, class List>
 inline constexpr bool all_optimize = false;
 template <class Backend, class... Os>
-inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
-    sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
+inline constexpr bool
+    all_optimize<Backend, OptimizerList<Os...>> = sizeof...(Os) != 0 &&
+                                                  (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
 template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
@@ -127,7 +132,8 @@ using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std:
 template <class R>
 consteval Verdict optimizers() {
   using M = typename R::Model;
-  if constexpr (!hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> && !hook::configure_optimizers::accepts<M>)
+  if constexpr (!hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> &&
+                !hook::configure_optimizers::accepts<M>)
     return {Fault::hook, {HookFault::parameters, HookId::configure_optimizers}};
   else if constexpr (std::is_void_v<Returned<R>>) return {Fault::optimizer_type};
   else {
@@ -158,8 +164,8 @@ consteval Verdict trainer() {
     using R = Run<M, S, P, O>;
     if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
     else
-      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), about(calls_without_ctx<M>()), about(plain_hooks<R, Cs>())...,
-                   about(calls_without_ctx<Cs>())...);
+      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), about(calls_without_ctx<M>()),
+                   about(plain_hooks<R, Cs>())..., about(calls_without_ctx<Cs>())...);
   }
 }
 
@@ -179,17 +185,19 @@ inline constexpr HookVerdict optimizer_hooks{};
 template <class R, class T, class... Os>
 inline constexpr HookVerdict optimizer_hooks<R, T, std::tuple<Os...>> =
     worst(one<T, R::automatic, hook::on_before_zero_grad, Os, Context<R, phase::Train>>(HookId::on_before_zero_grad)...,
-          one<T, R::automatic, hook::on_before_optimizer_step, Os, Context<R, phase::Train>>(HookId::on_before_optimizer_step)...);
+          one<T, R::automatic, hook::on_before_optimizer_step, Os, Context<R, phase::Train>>(
+              HookId::on_before_optimizer_step)...);
 
 template <class R, class T, class Outputs, class Loss, class Batch>
 consteval Verdict training_hooks() {
   using Ctx = Context<R, phase::Train>;
   constexpr bool automatic = R::automatic;
-  return about(worst(one<T, automatic, hook::on_train_batch_start, Batch, Ctx>(HookId::on_train_batch_start),
-                     one<T, automatic, hook::on_train_batch_end, Outputs, Batch, Ctx>(HookId::on_train_batch_end),
-                     optimizer_hooks<R, T, decltype(loop::Optimizers<R>::optimizers)>,
-                     one<T, automatic, hook::on_before_backward, Loss, Ctx>(HookId::on_before_backward),
-                     one<T, automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
+  return about(
+      worst(one<T, automatic, hook::on_train_batch_start, Batch, Ctx>(HookId::on_train_batch_start),
+            one<T, automatic, hook::on_train_batch_end, Outputs, Batch, Ctx>(HookId::on_train_batch_end),
+            optimizer_hooks<R, T, decltype(loop::Optimizers<R>::optimizers)>,
+            one<T, automatic, hook::on_before_backward, Loss, Ctx>(HookId::on_before_backward),
+            one<T, automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
 }
 
 template <class R, class Loss>
@@ -201,18 +209,23 @@ consteval Verdict training_overrides() {
   using Closure = typename R::Value (*)();
   return about(worst(
       HookVerdict{hook::override_fault<hook::backward, M, R::automatic, Ctx, Loss>(), HookId::backward},
-      HookVerdict{hook::override_fault<hook::optimizer_zero_grad, M, R::automatic, Ctx, O>(), HookId::optimizer_zero_grad},
-      HookVerdict{hook::override_fault<hook::optimizer_step, M, R::automatic, Ctx, SteppingOptimizer<R, O>, Closure>(), HookId::optimizer_step},
-      HookVerdict{hook::override_fault<hook::configure_gradient_clipping, M, R::automatic, Ctx, O, Clip>(), HookId::configure_gradient_clipping},
-      HookVerdict{hook::override_fault<hook::lr_scheduler_step, M, R::automatic, Ctx, Scheduling>(), HookId::lr_scheduler_step}));
+      HookVerdict{hook::override_fault<hook::optimizer_zero_grad, M, R::automatic, Ctx, O>(),
+                  HookId::optimizer_zero_grad},
+      HookVerdict{hook::override_fault<hook::optimizer_step, M, R::automatic, Ctx, SteppingOptimizer<R, O>, Closure>(),
+                  HookId::optimizer_step},
+      HookVerdict{hook::override_fault<hook::configure_gradient_clipping, M, R::automatic, Ctx, O, Clip>(),
+                  HookId::configure_gradient_clipping},
+      HookVerdict{hook::override_fault<hook::lr_scheduler_step, M, R::automatic, Ctx, Scheduling>(),
+                  HookId::lr_scheduler_step}));
 }
 
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval Verdict evaluation_hooks(HookId start, HookId end) {
   using Ctx = Context<R, typename Kind::Phase>;
-  return about(worst(one<T, R::automatic, typename Kind::batch_start, Batch, Ctx>(start),
-                     one<T, R::automatic, typename Kind::batch_end, Outputs, Batch, Ctx>(end),
-                     one<T, R::automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
+  return about(worst(
+      one<T, R::automatic, typename Kind::batch_start, Batch, Ctx>(start),
+      one<T, R::automatic, typename Kind::batch_end, Outputs, Batch, Ctx>(end),
+      one<T, R::automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
 }
 
 }  // namespace fulgurite::judge

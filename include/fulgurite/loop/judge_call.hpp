@@ -22,9 +22,13 @@ concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;
 template <class R, class Module>
 consteval Verdict module() {
   if constexpr (std::is_class_v<Module> && std::is_final_v<Module>) return {Fault::module_final};
-  else if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> || std::is_same_v<Module, typename R::Model>) return {};
-  else return about(worst(misspelt<Module>(), calls_without_ctx<Module>(), one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
-                          one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown)));
+  else if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> ||
+                     std::is_same_v<Module, typename R::Model>)
+    return {};
+  else
+    return about(worst(misspelt<Module>(), calls_without_ctx<Module>(),
+                       one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
+                       one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown)));
 }
 
 template <class Hook, class T, class Ctx, class B>
@@ -41,7 +45,8 @@ struct Same {
 /// What a transfer hook of the module or the model makes of `B`.
 template <class R, class Module, class Hook, class Ctx, class B, class Otherwise = Same>
 using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
-    std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(), std::declval<Otherwise>()))>;
+    std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(),
+    std::declval<Otherwise>()))>;
 template <class Strategy>
 struct Moves {
   Strategy& strategy;
@@ -76,7 +81,8 @@ consteval Verdict transfer() {
 template <class R, class Source, class Phase, class Loader>
 consteval Verdict transfer_from() {
   using Module = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
-  return transfer<R, Module, Context<R, Phase>, std::remove_reference_t<decltype(*std::begin(std::declval<Loader&>()))>>();
+  return transfer<R, Module, Context<R, Phase>,
+                  std::remove_reference_t<decltype(*std::begin(std::declval<Loader&>()))>>();
 }
 
 /// The type of batch that a step of `Phase` receives from this loader; never called, only its type is asked for.
@@ -85,8 +91,8 @@ auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
   return loop::with_batch(run, source, ctx, *std::begin(loader), []<class B>(B&) { return std::type_identity<B>{}; });
 }
 template <class R, class Source, class Phase, class Loader>
-using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(), std::declval<Context<R, Phase>&>(),
-                                         std::declval<Loader&>()))::type;
+using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
+                                         std::declval<Context<R, Phase>&>(), std::declval<Loader&>()))::type;
 
 template <class R, class Pack, class StepCtx, class B>
 struct Training;
@@ -96,7 +102,8 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
   using Backend = typename R::Backend;
 
   static consteval Verdict verdict() {
-    if constexpr (!loop::HasStep<hook::training_step, M, B, StepCtx>) return {Fault::step_batch, {HookFault::none, HookId::training_step}};
+    if constexpr (!loop::HasStep<hook::training_step, M, B, StepCtx>)
+      return {Fault::step_batch, {HookFault::none, HookId::training_step}};
     else {
       using Result = std::remove_cvref_t<decltype(loop::call_step<hook::training_step>(
           std::declval<M&>(), std::declval<B&>(), std::declval<StepCtx&>()))>;
@@ -126,7 +133,8 @@ consteval Verdict training() {
   else {
     using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
     if constexpr (!LoaderLike<Loader>) return {Fault::no_range};
-    else if constexpr (constexpr auto moved = transfer_from<R, Source, phase::Train, Loader>(); !moved.ok()) return moved;
+    else if constexpr (constexpr auto moved = transfer_from<R, Source, phase::Train, Loader>(); !moved.ok())
+      return moved;
     else {
       using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack>>;
       return Training<R, Pack, Ctx, Batch<R, Source, phase::Train, Loader>>::verdict();
@@ -139,15 +147,18 @@ template <class Kind>
 struct Ids;
 template <>
 struct Ids<loop::Validation> {
-  static constexpr HookId step = HookId::validation_step, start = HookId::on_validation_batch_start, end = HookId::on_validation_batch_end;
+  static constexpr HookId step = HookId::validation_step, start = HookId::on_validation_batch_start,
+                          end = HookId::on_validation_batch_end;
 };
 template <>
 struct Ids<loop::Testing> {
-  static constexpr HookId step = HookId::test_step, start = HookId::on_test_batch_start, end = HookId::on_test_batch_end;
+  static constexpr HookId step = HookId::test_step, start = HookId::on_test_batch_start,
+                          end = HookId::on_test_batch_end;
 };
 template <>
 struct Ids<loop::Prediction> {
-  static constexpr HookId step = HookId::predict_step, start = HookId::on_predict_batch_start, end = HookId::on_predict_batch_end;
+  static constexpr HookId step = HookId::predict_step, start = HookId::on_predict_batch_start,
+                          end = HookId::on_predict_batch_end;
 };
 
 template <class R, class Kind, class B, class P>
@@ -158,9 +169,11 @@ struct Evaluation<R, Kind, B, Pack<Cs...>> {
   using Ctx = Context<R, typename Kind::Phase>;
 
   static consteval Verdict verdict() {
-    if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>) return {Fault::step_batch, {HookFault::none, Ids<Kind>::step}};
+    if constexpr (!loop::HasStep<typename Kind::Step, M, B, Ctx>)
+      return {Fault::step_batch, {HookFault::none, Ids<Kind>::step}};
     else {
-      using Result = decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
+      using Result =
+          decltype(loop::call_step<typename Kind::Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
       using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
       if constexpr (std::is_void_v<Result> && std::is_same_v<Kind, loop::Prediction>) return {Fault::predict_result};
       else
@@ -174,7 +187,8 @@ struct Evaluation<R, Kind, B, Pack<Cs...>> {
 template <class R, class Kind, class Pack, class Source, class Loader>
 consteval Verdict evaluation_loader() {
   if constexpr (!LoaderLike<Loader>) return {Fault::no_range};
-  else if constexpr (constexpr auto moved = transfer_from<R, Source, typename Kind::Phase, Loader>(); !moved.ok()) return moved;
+  else if constexpr (constexpr auto moved = transfer_from<R, Source, typename Kind::Phase, Loader>(); !moved.ok())
+    return moved;
   else return Evaluation<R, Kind, Batch<R, Source, typename Kind::Phase, Loader>, Pack>::verdict();
 }
 
@@ -183,8 +197,11 @@ template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluation() {
   using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return first(Verdict{sizeof...(I) == 0 ? Fault::no_range : Fault::none}, evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
-  }(std::make_index_sequence<std::tuple_size_v<Loaders>>{});
+    return first(
+        Verdict{sizeof...(I) == 0 ? Fault::no_range : Fault::none},
+        evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<Loaders>>{});
 }
 
 template <class Source>
@@ -210,8 +227,10 @@ consteval Verdict fit() {
 template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluates() {
   if constexpr (constexpr auto bad = module<R, ModuleOf<Source>>(); !bad.ok()) return bad;
-  else if constexpr (!Kind::Step::template named<typename R::Model>) return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
-  else if constexpr (!Source::template evaluates<typename Kind::Loader>) return {Fault::no_evaluation_loader, {HookFault::none, Ids<Kind>::step}};
+  else if constexpr (!Kind::Step::template named<typename R::Model>)
+    return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
+  else if constexpr (!Source::template evaluates<typename Kind::Loader>)
+    return {Fault::no_evaluation_loader, {HookFault::none, Ids<Kind>::step}};
   else return evaluation<R, Kind, Pack, Source>();
 }
 

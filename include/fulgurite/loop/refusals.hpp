@@ -7,190 +7,214 @@
 
 namespace fulgurite::refusal {
 
-/// The sentences about one hook, or, under HookId::none, all others. `say<V>` is an error if V is a bad verdict. A flat list of rows
-/// instead of a macro over the tables, since compilers print each level of expansion.
+/// The sentences about one hook, or, under HookId::none, all others. `say<V>` is an error if V is a bad verdict. A flat
+/// list of rows instead of a macro over the tables, since compilers print each level of expansion.
 template <HookId Hook>
 struct About;
 
+// clang-format off
 template <>
 struct About<HookId::none> {
   template <Verdict V, bool Fine = V.ok()>
   static constexpr auto say() {
     if constexpr (V.fault == Fault::arguments)
-      static_assert(Fine, "[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, an "
-                          "optimization, then callbacks: pass them in this order");
+      static_assert(Fine, "[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a "
+                          "precision, an optimization, then callbacks: pass them in this order");
     if constexpr (V.fault == Fault::strategy)
-      static_assert(Fine, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as SingleDevice{cpu}; "
-                          "your own declares Backend, on_gpu, is_distributed, captures");
+      static_assert(Fine, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such "
+                          "as SingleDevice{cpu}; your own declares Backend, on_gpu, is_distributed, captures");
     if constexpr (V.fault == Fault::precision)
-      static_assert(Fine, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as Float32{}; your own "
-                          "declares parameters, compute, autocasts, scales_loss");
+      static_assert(Fine, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such "
+                          "as Float32{}; your own declares parameters, compute, autocasts, scales_loss");
     if constexpr (V.fault == Fault::optimization)
-      static_assert(Fine, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass Automatic{} or Manual{}");
+      static_assert(Fine, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
+                          "Automatic{} or Manual{}");
     if constexpr (V.fault == Fault::fp16_needs_gpu)
-      static_assert(Fine, "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or a CUDA device");
+      static_assert(Fine, "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use "
+                          "Bf16Mixed, or a CUDA device");
     if constexpr (V.fault == Fault::closure_needs_unscaled)
-      static_assert(Fine, "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several times a step cannot work "
-                          "with a scaled loss: use Float32 or Bf16Mixed");
+      static_assert(Fine, "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several "
+                          "times a step cannot work with a scaled loss: use Float32 or Bf16Mixed");
     if constexpr (V.fault == Fault::capture_needs_stable_gradients)
-      static_assert(Fine, "[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: use an optimizer "
-                          "with stable_gradients, such as fulgurite::optim::Adam");
+      static_assert(Fine, "[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they "
+                          "are: use an optimizer with stable_gradients, such as fulgurite::optim::Adam");
     if constexpr (V.fault == Fault::capture_needs_automatic)
-      static_assert(Fine, "[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or the strategy "
-                          "without Captured");
+      static_assert(Fine, "[fulgurite.capture.automatic] only automatic optimization can be captured: use "
+                          "Automatic{}, or the strategy without Captured");
 
     if constexpr (V.fault == Fault::model_class)
-      static_assert(Fine, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this call: no pointer, "
-                          "reference or const");
+      static_assert(Fine, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this "
+                          "call: no pointer, reference or const");
     if constexpr (V.fault == Fault::model_final)
-      static_assert(Fine, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from the model");
+      static_assert(Fine, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from "
+                          "the model");
     if constexpr (V.fault == Fault::metric_list)
-      static_assert(Fine, "[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using Metrics = MetricList<loss>` "
-                          "after `static constexpr Metric<\"loss\"> loss{}`");
+      static_assert(Fine, "[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using "
+                          "Metrics = MetricList<loss>` after `static constexpr Metric<\"loss\"> loss{}`");
     if constexpr (V.fault == Fault::metric_twice)
-      static_assert(Fine, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric its own");
+      static_assert(Fine, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each "
+                          "metric its own");
     if constexpr (V.fault == Fault::training_step)
-      static_assert(Fine, "[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto const& batch, auto& "
-                          "ctx)` that returns the loss");
+      static_assert(Fine, "[fulgurite.model.training_step] the model has no training step: add `auto "
+                          "training_step(auto const& batch, auto& ctx)` that returns the loss");
     if constexpr (V.fault == Fault::configure_optimizers)
-      static_assert(Fine, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto configure_optimizers()` that "
-                          "returns one");
+      static_assert(Fine, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
+                          "configure_optimizers()` that returns one");
     if constexpr (V.fault == Fault::optimizer_type)
-      static_assert(Fine, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, scheduled(optimizer, schedule), or "
-                          "optimizers(a, b)");
+      static_assert(Fine, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, "
+                          "scheduled(optimizer, schedule), or optimizers(a, b)");
     if constexpr (V.fault == Fault::schedule_type)
-      static_assert(Fine, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
-                          "schedule::Cosine{100}, or a function from a count of moves to a factor");
+      static_assert(Fine, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
+                          "such as schedule::Cosine{100}, or a function from a count of moves to a factor");
     if constexpr (V.fault == Fault::one_optimizer)
-      static_assert(Fine, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: return one, or use Manual{}");
+      static_assert(Fine, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: "
+                          "return one, or use Manual{}");
 
     if constexpr (V.fault == Fault::callback_class)
-      static_assert(Fine, "[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, number or text");
+      static_assert(Fine, "[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no "
+                          "pointer, number or text");
     if constexpr (V.fault == Fault::callback_final)
-      static_assert(Fine, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the callback");
+      static_assert(Fine, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from "
+                          "the callback");
     if constexpr (V.fault == Fault::callback_twice)
-      static_assert(Fine, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for the second");
+      static_assert(Fine, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a "
+                          "type for the second");
     if constexpr (V.fault == Fault::callback_hooks)
-      static_assert(Fine, "[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks = "
-                          "Implements<hook::on_train_start>`");
+      static_assert(Fine, "[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks "
+                          "= Implements<hook::on_train_start>`");
     if constexpr (V.fault == Fault::callback_inert)
-      static_assert(Fine, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, such as "
-                          "on_train_batch_end");
+      static_assert(Fine, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give "
+                          "it one, such as on_train_batch_end");
     if constexpr (V.fault == Fault::callback_state)
-      static_assert(Fine, "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add `void state(auto& "
-                          "archive)`, or `using Stateless = fulgurite::ByChoice`");
+      static_assert(Fine, "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add "
+                          "`void state(auto& archive)`, or `using Stateless = fulgurite::ByChoice`");
     if constexpr (V.fault == Fault::callback_needs_logger)
-      static_assert(Fine, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: add CSVLogger{}");
+      static_assert(Fine, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: "
+                          "add CSVLogger{}");
     if constexpr (V.fault == Fault::callback_watches)
-      static_assert(Fine, "[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using Watches = "
-                          "MetricTypes<M>`, where M is the type of a metric");
+      static_assert(Fine, "[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using "
+                          "Watches = MetricTypes<M>`, where M is the type of a metric");
     if constexpr (V.fault == Fault::metric_undeclared)
-      static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it to the model's "
-                          "`using Metrics = MetricList<...>`");
+      static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: "
+                          "add it to the model's `using Metrics = MetricList<...>`");
 
     if constexpr (V.fault == Fault::other_model)
-      static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks it knows: use "
-                          "make_trainer<ThisModel>(...)");
+      static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
+                          "it knows: use make_trainer<ThisModel>(...)");
     if constexpr (V.fault == Fault::unnamed_model)
-      static_assert(Fine, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a variable, not a temporary "
-                          "or a const object");
+      static_assert(Fine, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a "
+                          "variable, not a temporary or a const object");
     if constexpr (V.fault == Fault::module_final)
-      static_assert(Fine, "[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the data module");
+      static_assert(Fine, "[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the "
+                          "data module");
     if constexpr (V.fault == Fault::no_train_loader)
-      static_assert(Fine, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data module with "
-                          "train_dataloader()");
+      static_assert(Fine, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data "
+                          "module with train_dataloader()");
     if constexpr (V.fault == Fault::module_and_loaders)
-      static_assert(Fine, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, or pass loaders only");
+      static_assert(Fine, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, "
+                          "or pass loaders only");
     if constexpr (V.fault == Fault::no_range)
-      static_assert(Fine, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a loader, or a std::tuple of "
-                          "several");
+      static_assert(Fine, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a "
+                          "loader, or a std::tuple of several");
     if constexpr (V.fault == Fault::unused_validation_step)
-      static_assert(Fine, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was given: pass one, or "
-                          "NoValidation{} as fit's third argument");
+      static_assert(Fine, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was "
+                          "given: pass one, or NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::unused_validation_loader)
-      static_assert(Fine, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no validation_step: add one, or "
-                          "pass NoValidation{} as fit's third argument");
+      static_assert(Fine, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no "
+                          "validation_step: add one, or pass NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::step_result)
-      static_assert(Fine, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with a tensor `.loss`, or an "
-                          "optional of these");
+      static_assert(Fine, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with "
+                          "a tensor `.loss`, or an optional of these");
     if constexpr (V.fault == Fault::manual_result)
-      static_assert(Fine, "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: return nothing, or use "
-                          "Automatic");
+      static_assert(Fine, "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: "
+                          "return nothing, or use Automatic");
     if constexpr (V.fault == Fault::predict_result)
-      static_assert(Fine, "[fulgurite.model.predict_result] predict_step must return the batch's prediction, not void: the call collects them");
+      static_assert(Fine, "[fulgurite.model.predict_result] predict_step must return the batch's prediction, not "
+                          "void: the call collects them");
   }
 };
 
-// clang-format off
-#define FULGURITE_EVENT(NAME, FORM)                                                                                            \
-  template <> struct About<HookId::NAME> {                                                                                     \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
-      constexpr auto fault = V.hook.fault;                                                                                     \
-      constexpr auto may = hook::NAME::answer;                                                                                 \
-      if constexpr (fault == HookFault::parameters)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME FORM);     \
-      if constexpr (fault == HookFault::result && may == Answer::none)                                                         \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void");                                             \
-      if constexpr (fault == HookFault::result && may == Answer::may_stop)                                                     \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training");                    \
-      if constexpr (fault == HookFault::result && may == Answer::may_skip_epoch)                                               \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, Stop to end training, or Flow: Lightning's "  \
-                            "-1 is `return Flow::skip_epoch`");                                                                \
-      if constexpr (fault == HookFault::no_effect)                                                                             \
-        static_assert(Fine, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped there: return "     \
-                            "void");                                                                                           \
-      if constexpr (fault == HookFault::skip_epoch)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start can leave an "  \
-                            "epoch: return void, or Stop where training may end");                                             \
-      if constexpr (fault == HookFault::never_called)                                                                          \
-        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
-                            "training_step, or use Automatic");                                                                \
-      if constexpr (fault == HookFault::promise)                                                                               \
-        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no such member: " \
-                            "correct the name, or the list");                                                                  \
-    }                                                                                                                          \
+#define FULGURITE_EVENT(NAME, FORM)                                                                                    \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      constexpr auto fault = V.hook.fault;                                                                             \
+      constexpr auto may = hook::NAME::answer;                                                                         \
+      if constexpr (fault == HookFault::parameters)                                                                    \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+                            "" #NAME FORM);                                                                            \
+      if constexpr (fault == HookFault::result && may == Answer::none)                                                 \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void");                                     \
+      if constexpr (fault == HookFault::result && may == Answer::may_stop)                                             \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training");            \
+      if constexpr (fault == HookFault::result && may == Answer::may_skip_epoch)                                       \
+        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, Stop to end training, or Flow: "      \
+                            "Lightning's "                                                                             \
+                            "-1 is `return Flow::skip_epoch`");                                                        \
+      if constexpr (fault == HookFault::no_effect)                                                                     \
+        static_assert(Fine, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped "           \
+                            "there: return "                                                                           \
+                            "void");                                                                                   \
+      if constexpr (fault == HookFault::skip_epoch)                                                                    \
+        static_assert(Fine, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start "       \
+                            "can leave an "                                                                            \
+                            "epoch: return void, or Stop where training may end");                                     \
+      if constexpr (fault == HookFault::never_called)                                                                  \
+        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
+                            "training_step, or use Automatic");                                                        \
+      if constexpr (fault == HookFault::promise)                                                                       \
+        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
+                            "such member: "                                                                            \
+                            "correct the name, or the list");                                                          \
+    }                                                                                                                  \
   };
-#define FULGURITE_OVERRIDE(NAME, FORM)                                                                                         \
-  template <> struct About<HookId::NAME> {                                                                                     \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
-      constexpr auto fault = V.hook.fault;                                                                                     \
-      if constexpr (fault == HookFault::parameters)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME FORM);     \
-      if constexpr (fault == HookFault::never_called)                                                                          \
-        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "            \
-                            "training_step, or use Automatic");                                                                \
-      if constexpr (fault == HookFault::model_only)                                                                            \
-        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
-                            "callback");                                                                                       \
-      if constexpr (fault == HookFault::promise)                                                                               \
-        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no such member: " \
-                            "correct the name, or the list");                                                                  \
-    }                                                                                                                          \
+#define FULGURITE_OVERRIDE(NAME, FORM)                                                                                 \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      constexpr auto fault = V.hook.fault;                                                                             \
+      if constexpr (fault == HookFault::parameters)                                                                    \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+                            "" #NAME FORM);                                                                            \
+      if constexpr (fault == HookFault::never_called)                                                                  \
+        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
+                            "training_step, or use Automatic");                                                        \
+      if constexpr (fault == HookFault::model_only)                                                                    \
+        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
+                            "from the "                                                                                \
+                            "callback");                                                                               \
+      if constexpr (fault == HookFault::promise)                                                                       \
+        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
+                            "such member: "                                                                            \
+                            "correct the name, or the list");                                                          \
+    }                                                                                                                  \
   };
-#define FULGURITE_STEP(NAME)                                                                                                   \
-  template <> struct About<HookId::NAME> {                                                                                     \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
-      if constexpr (V.hook.fault == HookFault::parameters)                                                                     \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, " #NAME         \
-                            "() or " #NAME "(auto& ctx)");                                                                     \
-      if constexpr (V.hook.fault == HookFault::model_only)                                                                     \
-        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there from the "       \
-                            "callback");                                                                                       \
-      if constexpr (V.fault == Fault::step_batch)                                                                              \
-        static_assert(Fine, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public function, "       \
-                            #NAME "(auto const& batch, auto& ctx)");                                                           \
-      if constexpr (V.fault == Fault::missing_step)                                                                            \
-        static_assert(Fine, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");                \
-      if constexpr (V.fault == Fault::no_evaluation_loader)                                                                    \
-        static_assert(Fine, "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data module that has "   \
-                            "one");                                                                                            \
-    }                                                                                                                          \
+#define FULGURITE_STEP(NAME)                                                                                           \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      if constexpr (V.hook.fault == HookFault::parameters)                                                             \
+        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+                            "" #NAME                                                                                   \
+                            "() or " #NAME "(auto& ctx)");                                                             \
+      if constexpr (V.hook.fault == HookFault::model_only)                                                             \
+        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
+                            "from the "                                                                                \
+                            "callback");                                                                               \
+      if constexpr (V.fault == Fault::step_batch)                                                                      \
+        static_assert(Fine, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public "       \
+                            "function, "                                                                               \
+                            #NAME "(auto const& batch, auto& ctx)");                                                   \
+      if constexpr (V.fault == Fault::missing_step)                                                                    \
+        static_assert(Fine, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");        \
+      if constexpr (V.fault == Fault::no_evaluation_loader)                                                            \
+        static_assert(Fine, "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data "           \
+                            "module that has "                                                                         \
+                            "one");                                                                                    \
+    }                                                                                                                  \
   };
-#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                                       \
-  template <> struct About<HookId::NAME> {                                                                                     \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                                     \
-      static_assert(Fine, "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT);         \
-    }                                                                                                                          \
+#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                               \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      static_assert(Fine, "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT); \
+    }                                                                                                                  \
   };
 
 FULGURITE_EVENT(setup, "(auto& ctx)")

@@ -14,7 +14,8 @@
 
 namespace fulgurite {
 
-/// What a trainer holds, if it is well-formed. A refused one is hollow: it declares the interface, so that nothing else is reported.
+/// What a trainer holds, if it is well-formed. A refused one is hollow: it declares the interface, so that nothing else
+/// is reported.
 template <bool Sound, class M, class S, class P, class O, class... Cs>
 class TrainerBody {
  public:
@@ -59,11 +60,13 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Data, class Val, class Source>
   static constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
 
-  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data module.
+  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data
+  /// module.
   template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
-  using Alone = std::conditional_t<LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
-                                   std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
-                                   loop::ModuleLoaders<D, true>>;
+  using Alone = std::conditional_t<
+      LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
+      std::conditional_t<Evaluation, loop::GivenLoaders<NoModule, D>, loop::GivenLoaders<D, NoModule>>,
+      loop::ModuleLoaders<D, true>>;
   /// The same of two things given: loaders, or a data module and NoValidation.
   template <class D, class V>
   using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
@@ -81,7 +84,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
  public:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : state_{.options = std::move(options), .strategy = std::move(strategy), .precision = std::move(precision), .optimization = std::move(optimization)},
+      : state_{.options = std::move(options),
+               .strategy = std::move(strategy),
+               .precision = std::move(precision),
+               .optimization = std::move(optimization)},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {}
 
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
@@ -91,8 +97,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     if constexpr (verdict.ok()) fit_from(model, alone(data));
   }
   /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
-  template <class Model, class Data, class Val, class Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
-            Verdict verdict = mixed<Data, Val, Source> ? Verdict{Fault::module_and_loaders} : fitting<Model, Source, is_waiver<Val>>()>
+  template <class Model, class Data, class Val,
+            class Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
+            Verdict verdict = mixed<Data, Val, Source> ? Verdict{Fault::module_and_loaders}
+                                                       : fitting<Model, Source, is_waiver<Val>>()>
   void fit(Model&& model, Data&& data, Val&& val) {
     refusal::About<verdict.hook.hook>::template say<verdict>();
     if constexpr (verdict.ok()) {
@@ -111,14 +119,17 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {
     refusal::About<verdict.hook.hook>::template say<verdict>();
-    if constexpr (verdict.ok()) return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate, state_.options.limit_val_batches);
+    if constexpr (verdict.ok())
+      return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate,
+                                             state_.options.limit_val_batches);
     else return {};
   }
   /// One pass of test_step, gradients off; the values of each loader.
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data) {
     refusal::About<verdict.hook.hook>::template say<verdict>();
-    if constexpr (verdict.ok()) return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
+    if constexpr (verdict.ok())
+      return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
     else return {};
   }
   /// What predict_step returned for each batch, for each loader.
@@ -129,17 +140,24 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else return std::vector<std::vector<refusal::Nothing>>{};
   }
 
-  /// Weights and the state of the run, now; between fits, or from a hook through ctx.request_checkpoint.
+<<<<<<< include/fulgurite/loop/trainer.hpp
+  /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
+  /// ctx.request_checkpoint.
+=======
+  /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through ctx.request_checkpoint.
+>>>>>>> /tmp/nc/theirs
   void save_checkpoint(std::filesystem::path const& path) {
     if (!state_.model || !state_.optimizers)
-      throw Error("fulgurite.trainer.nothing_to_save", "there is no run to save to " + path.string() + " yet: call fit first");
+      throw Error("fulgurite.trainer.nothing_to_save",
+                  "there is no run to save to " + path.string() + " yet: call fit first");
     loop::write_checkpoint(state_, pack_, path);
   }
 
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);
-    static_assert(found, "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those given to make_trainer");
+    static_assert(found, "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those "
+                         "given to make_trainer");
     if constexpr (found) return pack_.slots.template get<T>();
     else return refusal::nothing<T>();
   }
@@ -160,7 +178,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   auto alone(D& data) {
     using Source = Alone<D, Evaluation>;
     if constexpr (!Evaluation && LoaderLike<D>) return Source{data, none_};
-    else if constexpr (LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>)) return Source{none_, data};
+    else if constexpr (LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>))
+      return Source{none_, data};
     else return Source(data);
   }
 
@@ -178,24 +197,25 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   template <class Source>
   auto predict_from(M& model, Source source) {
-      using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
-      using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
-      using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
-      state_.model = &model;
-      auto const& limit = state_.options.limit_predict_batches;
-      loop::check_limit("limit_predict_batches", limit);
-      state_.facts = {};
-      state_.facts.stage = Stage::predict;
-      Context<Run, phase::Predict> ctx(state_);
-      return loop::framed(state_, pack_, source, [&] {
-        loop::set_up(state_, pack_, source, ctx);
-        std::vector<std::vector<T>> predictions;
-        if (!limit.none()) predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>());
-        state_.strategy.teardown(model);
-        loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
-        loop::finalize_loggers(pack_, Status::success);
-        return predictions;
-      });
+    using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
+    using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
+    using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
+    state_.model = &model;
+    auto const& limit = state_.options.limit_predict_batches;
+    loop::check_limit("limit_predict_batches", limit);
+    state_.facts = {};
+    state_.facts.stage = Stage::predict;
+    Context<Run, phase::Predict> ctx(state_);
+    return loop::framed(state_, pack_, source, [&] {
+      loop::set_up(state_, pack_, source, ctx);
+      std::vector<std::vector<T>> predictions;
+      if (!limit.none())
+        predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>());
+      state_.strategy.teardown(model);
+      loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
+      loop::finalize_loggers(pack_, Status::success);
+      return predictions;
+    });
   }
 
   loop::State<Run> state_;
@@ -203,7 +223,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   NoModule none_{};
 };
 
-/// A trainer for one model type, assembled from a strategy, a precision, an optimization and callbacks; see make_trainer.
+/// A trainer for one model type, assembled from a strategy, a precision, an optimization and callbacks; see
+/// make_trainer.
 template <class M, class S, class P, class O, class... Cs>
 class Trainer : public TrainerBody<judge::trainer<M, S, P, O, Cs...>().ok(), M, S, P, O, Cs...> {
   static constexpr Verdict verdict = judge::trainer<M, S, P, O, Cs...>();
@@ -213,11 +234,13 @@ class Trainer : public TrainerBody<judge::trainer<M, S, P, O, Cs...>().ok(), M, 
   using TrainerBody<verdict.ok(), M, S, P, O, Cs...>::TrainerBody;
 };
 
-/// `auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{}, ProgressBar{});`
+///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{},
+///                                    ProgressBar{});
 template <class M, class S, class P, class O, class... Cs>
-Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks) {
-  return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
-                                    std::move(callbacks)...);
+Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization,
+                                        Cs... callbacks) {
+  return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision),
+                                    std::move(optimization), std::move(callbacks)...);
 }
 
 namespace judge {
@@ -229,8 +252,7 @@ inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<
 }  // namespace judge
 
 template <class M, class... Args>
-  requires(!judge::in_order<Args...>)
-TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
+requires(!judge::in_order<Args...>) TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
   refusal::About<HookId::none>::say<Verdict{judge::in_order<Args...> ? Fault::none : Fault::arguments}>();
   return {};
 }
