@@ -140,12 +140,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else return std::vector<std::vector<refusal::Nothing>>{};
   }
 
-<<<<<<< include/fulgurite/loop/trainer.hpp
   /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
   /// ctx.request_checkpoint.
-=======
-  /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through ctx.request_checkpoint.
->>>>>>> /tmp/nc/theirs
   void save_checkpoint(std::filesystem::path const& path) {
     if (!state_.model || !state_.optimizers)
       throw Error("fulgurite.trainer.nothing_to_save",
