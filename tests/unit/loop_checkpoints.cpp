@@ -93,11 +93,11 @@ TEST_CASE("inside a window a request waits for its step") {
               "C start 3", "C batch 3", "model 3", "C epoch", "model epoch", "C end", "model end", "C fit"});
 }
 
-TEST_CASE("a validation inside a window: its request waits, too; a stop's flush lets it through before validation") {
+TEST_CASE("a validation inside a window: its request is written at once, with the weights it scored; a stop's flush lets an earlier one through") {
   auto const validated = [](std::string const& event) { return event == "validated"; };
   CHECK(fit({.max_epochs = 1, .val_check_interval = 2}, 3, {.accumulate_grad_batches = 3}, validated) ==
         Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C validation", "C validated", "model validated",
-              "C start 2", "C batch 2", "model 2", "written validated", "C epoch", "model epoch", "C end", "model end", "C fit"});
+              "written validated", "C start 2", "C batch 2", "model 2", "C epoch", "model epoch", "C end", "model end", "C fit"});
   auto const batch = [](std::string const& event) { return event == "batch 1"; };
   CHECK(fit({.max_epochs = 5}, 8, {.accumulate_grad_batches = 4}, batch, toy::stop_at(0, 1)) ==
         Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "written batch 1", "C validation", "C validated",

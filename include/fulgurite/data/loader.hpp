@@ -97,7 +97,7 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
     next_ = std::min(static_cast<std::size_t>(first), size());
     int const workers = std::min(options_.workers, static_cast<int>(size() - next_));
     if (workers == 0) return;
-    auto make = [plan = plan_.get()](std::size_t k, std::stop_token const& stop) { return plan->make(k, stop); };
+    auto make = [plan = plan_](std::size_t k, std::stop_token const& stop) { return plan->make(k, stop); };
     auto const ahead = static_cast<std::size_t>(workers) * static_cast<std::size_t>(options_.prefetch);
     team_ = std::make_unique<Team<Batch>>(next_, size(), workers, ahead, options_.on_worker_start, make);
   }
@@ -117,7 +117,7 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
 
   BatchOptions options_;
   S sampler_;
-  std::unique_ptr<Plan> plan_;  // on the heap, so that workers may keep reading when the loader is moved
+  std::shared_ptr<Plan> plan_;  // shared with the workers: they may still read it when another loader is moved in here
   std::unique_ptr<Team<Batch>> team_;
   std::size_t next_ = 0;
 };

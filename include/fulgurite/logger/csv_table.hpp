@@ -31,6 +31,7 @@ class CsvTable {
   /// Goes on with a table that is there.
   explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
     std::ifstream in(path_);
+    check_readable(in);
     if (std::string header; in && std::getline(in, header)) columns_ = split(header);
     if (columns_.empty()) return;
     open();
@@ -57,6 +58,12 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
+  /// A table that is there and cannot be read must not be taken for a new one.
+  void check_readable(std::ifstream const& in) const {
+    if (std::filesystem::exists(path_) && (!in || !std::filesystem::is_regular_file(path_)))
+      throw Error("fulgurite.file.read", "cannot read " + path_.string() + ", to which rows are to be added: move it away, or log into another folder");
+  }
+
   static std::string quoted(std::string const& text) {
     if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
     std::string out = "\"";
@@ -112,6 +119,7 @@ class CsvTable {
     for (auto const& name : columns_)
       place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
     std::ifstream in(path_);
+    check_readable(in);
     std::string line;
     if (!columns_.empty()) std::getline(in, line);
     while (!columns_.empty() && std::getline(in, line)) {

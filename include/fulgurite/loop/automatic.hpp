@@ -95,15 +95,18 @@ template <class R>
 inline constexpr bool closure_is_shown =
     Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
 
-/// The update of a window, with a closure that makes its (last) gradients and returns the loss.
+/// The update of a window, with a closure that makes its (last) gradients and returns the loss. `repeatable`: evaluating the closure
+/// again makes the same gradients again, since the window has no other batch.
 template <class R, class Ctx, class Closure>
-[[gnu::always_inline]] inline void update(State<R>& run, Ctx& ctx, Closure&& closure) {
+[[gnu::always_inline]] inline void update(State<R>& run, Ctx& ctx, [[maybe_unused]] bool repeatable, Closure&& closure) {
   auto& optimizer = std::get<0>(run.optimizers->optimizers);
   using Optimizer = std::remove_cvref_t<decltype(optimizer)>;
   if constexpr (hook::optimizer_step::named<typename R::Model>) {
     int runs = 0;
     auto counted = [&] {
-      ++runs;
+      if (++runs > 1 && !repeatable)
+        throw Error("fulgurite.hook.closure_repeated", "optimizer_step ran its closure again in a window of several batches, which would "
+                                                       "repeat the last of them alone: use accumulate_grad_batches = 1");
       return closure();
     };
     SteppingOptimizer<R, Optimizer> stepping(run, optimizer);
@@ -128,7 +131,7 @@ template <class R, class Pack, class Ctx, class Batch>
   if (!key.closes) return gradients(run, pack, ctx, batch, key);
   using Result = decltype(gradients(run, pack, ctx, batch, key));
   std::optional<Result> result;
-  update(run, ctx, [&] {
+  update(run, ctx, key.first, [&] {
     if (result) run.train_board.discard_step();
     result.emplace(gradients(run, pack, ctx, batch, key));
     auto* loss = loss_of<Backend>(*result);
@@ -143,7 +146,7 @@ template <class R, class Pack, class Ctx, class Batch>
 /// A window that has to end before its last batch (a stop): its gradients, the mean of the batches seen, are stepped, not lost.
 template <class R, class Pack, class Ctx>
 void flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
-  update(run, ctx, [&] {
+  update(run, ctx, false, [&] {
     run.strategy.flush(std::get<0>(run.optimizers->optimizers), rescale);
     before_update(run, pack, ctx);
     return typename R::Backend::Value{};

@@ -33,23 +33,31 @@ void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& pa
   R::Backend::save(path, *run.model, [&](auto& archive) { fold_state(run, pack, archive); });
 }
 
-/// Writes what was requested, then removes what it displaces. Inside an accumulation window requests wait.
+/// Writes what was requested, then removes what it displaces.
+template <class R, class Pack>
+void write_now(State<R>& run, Pack& pack) {
+  auto const requests = std::exchange(run.requests, {});
+  if (run.strategy.rank() != 0) return;
+  for (auto const& request : requests) {
+    write_checkpoint(run, pack, request.path);
+    for (auto const& copy : request.also) write_checkpoint(run, pack, copy);
+  }
+  for (auto request = requests.begin(); request != requests.end(); ++request)
+    for (auto const& displaced : request->remove) {
+      // What this request or a later one has written is not what it displaces.
+      bool const renewed = std::any_of(request, requests.end(), [&](CheckpointRequest const& later) {
+        return later.path == displaced || std::find(later.also.begin(), later.also.end(), displaced) != later.also.end();
+      });
+      std::error_code ignored;  // a file that somebody else removed is gone, as wanted
+      if (!renewed) std::filesystem::remove(displaced, ignored);
+    }
+}
+
+/// Called when an event has been heard by all. Inside an accumulation window requests wait for its step.
 template <class R, class Pack>
 [[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack) {
   if (run.requests.empty() || run.facts.accumulating) [[likely]] return;
-  auto const requests = std::exchange(run.requests, {});
-  if (run.strategy.rank() != 0) return;
-  std::vector<std::filesystem::path> written;
-  for (auto const& request : requests) {
-    written.push_back(request.path);
-    written.insert(written.end(), request.also.begin(), request.also.end());
-  }
-  for (auto const& path : written) write_checkpoint(run, pack, path);
-  for (auto const& request : requests)
-    for (auto const& displaced : request.remove) {
-      std::error_code ignored;  // a file that somebody else removed is gone, as wanted
-      if (std::find(written.begin(), written.end(), displaced) == written.end()) std::filesystem::remove(displaced, ignored);
-    }
+  write_now(run, pack);
 }
 
 }  // namespace fulgurite::loop

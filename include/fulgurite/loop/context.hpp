@@ -107,7 +107,13 @@ class Context : public loop::NotHere {
     static_assert(replayable, "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
                               "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {
-      if constexpr (tensor) board().log_tensor(at, value, weight<M>(how), origin());
+      check_place(at);
+      // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is folded. A
+      // captured step needs the tensor itself, to post it again.
+      if constexpr (tensor) {
+        if (!R::Strategy::captures && !Backend::reading_waits(value)) board().log_number(at, Backend::read(value), weight<M>(how), origin());
+        else board().log_tensor(at, value, weight<M>(how), origin());
+      }
       else if constexpr (std::is_arithmetic_v<V>) board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
     }
   }
@@ -243,6 +249,15 @@ class Context : public loop::NotHere {
       for (auto& evaluated : state_->eval_boards) f(evaluated);
   }
 
+  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
+  void check_place(std::size_t at) const {
+    auto const& cell = board()[at];
+    if (cell.epoch.count == 0 || cell.origin == origin()) [[likely]] return;
+    std::string name;
+    Metrics::each([&](std::size_t i, auto const& metric) { name = i == at ? std::string(metric.name()) : name; });
+    throw Error("fulgurite.metric.two_places", name + " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
+  }
+
   Origin origin() const {
     if constexpr (Phase::evaluates) return Origin::evaluation;
     else return state_->facts.in_batch ? Origin::train_step : Origin::train_epoch;
@@ -276,12 +291,27 @@ class Context : public loop::NotHere {
         prepare(running);
         live.merge(running[at].epoch);
       });
+      if (live.count == 0 && trains_on(at)) {
+        prepare(state_->train_board);
+        live = state_->train_board[at].epoch;
+      }
       auto const& figures = live.count != 0 ? live : state_->results[at];
       if constexpr (!std::is_same_v<typename M::metric, M>)
         return figures.count ? std::optional(figures.last) : std::nullopt;
       else return figures.reduced(reduction_of(at));
     } else {
       return std::nullopt;
+    }
+  }
+
+  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
+  bool trains_on(std::size_t at) const {
+    if constexpr (!Phase::evaluates || !Phase::trains) return false;
+    else {
+      if (state_->facts.stage != Stage::fit) return false;
+      for (auto const& evaluated : state_->eval_boards)
+        if (evaluated[at].epoch.count != 0) return false;
+      return state_->train_board[at].epoch.count != 0 || state_->train_board[at].waiting != 0;
     }
   }
 

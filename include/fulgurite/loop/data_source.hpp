@@ -32,7 +32,6 @@ class Kept {
     }
     return *kept_;
   }
-  void drop() { kept_ = {}; }
 
  private:
   std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*, std::optional<std::remove_reference_t<Returned>>>

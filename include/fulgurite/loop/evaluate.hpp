@@ -82,6 +82,13 @@ void each_batch(Loader& loader, std::optional<long> limit, F&& f) {
   }
 }
 
+/// A loader that says it has nothing: an evaluation of it would have no value, and nobody would know why.
+template <class Loader>
+void check_not_empty(Loader& loader) {
+  if (size_of(loader) == 0)
+    throw Error("fulgurite.data.empty", "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
+}
+
 /// f(loader, position) for each loader of a tuple of references.
 template <class Loaders, class F>
 void each_loader(Loaders& loaders, F&& f) {
@@ -161,7 +168,6 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   for (auto& board : run.eval_boards) board.restart();
   std::vector<std::vector<MetricValue>> results(n);
   facts.validating = true;
-  facts.loaders = n;
   facts.board = outside_loaders;
   Flow flow = Flow::proceed;
 
@@ -173,6 +179,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, pack.template fire<typename Kind::start>(model, ctx));
     flow = graver(flow, pack.template fire<typename Kind::epoch_start>(model, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
+      check_not_empty(loader);
       facts.loader = facts.board = position;
       auto batches = limited(size_of(loader), limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;

@@ -20,11 +20,15 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
     Context<R, phase::Fit> ctx(run);
     run.facts.sanity_checking = true;
+    bool const asked = run.stop_requested;
     pack.template fire<hook::on_sanity_check_start>(*run.model, ctx);
     evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches,
                          batches < 0 ? std::nullopt : std::optional<long>(batches));
     pack.template fire<hook::on_sanity_check_end>(*run.model, ctx);
     run.facts.sanity_checking = false;
+    run.stop_requested = asked;  // nothing of a sanity check is kept
+    run.requests.clear();
+    run.posted.clear();
   }
 }
 
@@ -47,9 +51,10 @@ void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, 
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
   run.progress.at = At::before_batch;
   if (pack.template fire<hook::on_train_epoch_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
-  if constexpr (has_logger<Pack>) deliver_posted(run, pack);
+  if constexpr (has_logger<Pack>) deliver_posted(run, pack, run.progress.logged_steps);
   if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
   if (pack.template fire<hook::on_train_epoch_end>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+  if constexpr (has_logger<Pack>) deliver_posted(run, pack, std::max(0L, run.progress.logged_steps - 1));
   report_epoch(run, pack);
   ++run.progress.epoch;
   run.progress.batch = 0;
@@ -65,7 +70,7 @@ void check_validation(State<R>& run, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     if (!run.facts.has_validation) return;
     auto loaders = source.template evaluation<hook::val_dataloader>();
-    each_loader(loaders, [&](auto& loader, std::size_t) { limited(size_of(loader), run.options.limit_val_batches, Validation::limit); });
+    each_loader(loaders, [&](auto& loader, std::size_t) { check_not_empty(loader); limited(size_of(loader), run.options.limit_val_batches, Validation::limit); });
   }
 }
 
@@ -79,7 +84,9 @@ void train(State<R>& run, Pack& pack, Source& source) {
   auto const size = size_of(loader);
   auto const plan = plan_epoch(run.options, size, run.facts.has_validation);
   run.facts.train_batches = plan.most();
-  if (plan.most() == 0) return;
+  if (size == 0)
+    throw Error("fulgurite.data.empty", "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
+                                        "limit_train_batches = 0 is how to say that nothing is trained");
   check_validation(run, source);
   run.train_board.restart();
   if (pack.template fire<hook::on_train_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
@@ -87,6 +94,7 @@ void train(State<R>& run, Pack& pack, Source& source) {
   while (!done(run)) train_one_epoch(run, pack, source, loader, plan);
   Context<R, phase::TrainEnd> after(run);
   pack.template fire<hook::on_train_end>(*run.model, after);
+  if constexpr (has_logger<Pack>) deliver_posted(run, pack, std::max(0L, run.progress.logged_steps - 1));
   write_requests(run, pack);
 }
 
@@ -111,6 +119,8 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   run.facts.stage = Stage::fit;
   run.facts.has_validation = Source::template evaluates<hook::val_dataloader> && !run.options.limit_val_batches.none();
   run.stop_requested = false;
+  run.requests.clear();
+  run.posted.clear();
   Context<R, phase::Fit> ctx(run);
   framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx);
@@ -132,6 +142,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
     pack.template fire<hook::on_fit_end>(*run.model, ctx);
     write_requests(run, pack);
     tell_all<hook::teardown>(run, pack, source, ctx);
+    write_requests(run, pack);
     finalize_loggers(pack, Status::success);
   });
 }

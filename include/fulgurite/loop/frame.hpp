@@ -1,6 +1,7 @@
 #pragma once
 // What surrounds every run: preparation, setup, teardown, and the path of an exception. Callbacks before the model throughout.
 
+#include <cstdio>
 #include <exception>
 #include <string>
 #include <type_traits>
@@ -62,19 +63,26 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
 
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
-  Context<R, phase::Fit> ctx(run);
-  pack.template fire<hook::on_exception>(*run.model, error, ctx);
-  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
-    tell_module<hook::on_exception>(source.module(), error, ctx);
-  run.facts.accumulating = false;
-  try {
-    if (run.optimizers) write_requests(run, pack);
-  } catch (std::exception const&) {  // the first error is the one to be seen: a full disk often is its own cause
-  }
-  run.requests.clear();
   run.count_training = nullptr;
-  finalize_loggers(pack, Status::failed);
-  run.strategy.teardown(*run.model);
+  // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still done.
+  auto const still = [](auto&& cleanup) {
+    try {
+      cleanup();
+    } catch (std::exception const& second) {
+      std::fprintf(stderr, "fulgurite: after an exception, this failed too: %s\n", second.what());
+    }
+  };
+  Context<R, phase::Fit> ctx(run);
+  still([&] { pack.template fire<hook::on_exception>(*run.model, error, ctx); });
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
+  still([&] {
+    if (run.optimizers) write_now(run, pack);
+  });
+  run.requests.clear();
+  run.posted.clear();
+  still([&] { finalize_loggers(pack, Status::failed); });
+  still([&] { run.strategy.teardown(*run.model); });
   run.facts = {};
 }
 

@@ -70,13 +70,13 @@ void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, 
   });
 }
 
-/// Rows that callbacks posted go to the loggers; x is that of the step at hand.
+/// Rows that callbacks posted go to the loggers at `step`, once the event at hand has been heard by all.
 template <class R, class Pack>
-[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack) {
+[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack, long step) {
   if (run.posted.empty()) [[likely]] return;
   std::vector<MetricValue> row;
   for (auto& [name, value] : std::exchange(run.posted, {})) row.push_back({std::move(name), value});
-  log_row(run, pack, row, run.progress.logged_steps);
+  log_row(run, pack, row, step);
 }
 
 /// Some callback is a logger, so rows are worth making.

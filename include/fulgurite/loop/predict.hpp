@@ -41,7 +41,6 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   auto& facts = run.facts;
   Facts const outside = facts;
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
-  facts.loaders = std::tuple_size_v<Loaders>;
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.options.inference_mode);
     pack.template fire<hook::on_predict_start>(model, ctx);

@@ -80,7 +80,6 @@ struct Facts {
   bool has_validation = false;
   std::size_t loader = 0;
   std::size_t board = 0;  ///< of eval_boards: the loader's, or with several loaders, outside of them, one more
-  std::size_t loaders = 1;
   std::optional<long> train_batches = std::nullopt;
   std::optional<long> eval_batches = std::nullopt;
 };

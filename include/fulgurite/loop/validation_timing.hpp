@@ -84,7 +84,8 @@ bool validation_due(State<R>& run, EpochPlan const& plan, long b, bool last) {
   auto const& o = run.options;
   if (!run.facts.has_validation) return false;
   if (o.check_val_every_n_epoch && (run.progress.epoch + 1) % *o.check_val_every_n_epoch != 0) return false;
-  if (last && !plan.batches && o.val_check_interval.epoch_end()) return true;
+  bool const beyond = plan.interval && o.check_val_every_n_epoch && *plan.interval > b + 1;  // the loader ended before it
+  if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;
   if (o.val_check_interval.kind == ValidationInterval::Kind::time)
     return Seconds(o.now() - *run.last_validation) >= o.val_check_interval.time;

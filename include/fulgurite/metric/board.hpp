@@ -122,7 +122,6 @@ class Board<MetricList<Ms...>, Backend> {
 
   Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }
   Cell<Value> const& operator[](std::size_t metric) const { return cells_[metric]; }
-  bool anything_waits() const { return !waiting_.empty(); }
 
  private:
   struct Waiting {

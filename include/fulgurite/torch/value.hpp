@@ -17,9 +17,10 @@
 namespace fulgurite::libtorch {
 
 /// A handle for a slot. On the CPU the slot is folded right after the step, so the handle itself will do; a value of a
-/// device waits for many steps, and must not keep its graph alive that long.
+/// device waits for many steps: it must not keep its graph alive that long, and a parameter is copied, since it is updated in place.
 inline at::Tensor keep(at::Tensor const& value) {
-  return value.is_cpu() || !value.requires_grad() ? value : value.detach();
+  if (value.is_cpu() || !value.requires_grad()) return value;
+  return value.is_leaf() ? value.detach().clone() : value.detach();
 }
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
