@@ -43,8 +43,15 @@ def unlisted(build: pathlib.Path):
                 yield f'{source.relative_to(flags.ROOT)} came after the build was configured: meson setup --reconfigure'
 
 
+def stale_readme():
+    """README shows a whole program: the first C++ block is examples/mlp.cpp."""
+    shown = re.search(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S)
+    if not shown or shown[1].strip() != (flags.ROOT / 'examples' / 'mlp.cpp').read_text().strip():
+        yield "README.md's first program is not examples/mlp.cpp any more: copy it again, and its output"
+
+
 names = tracked()
-results = []
+results = [("README's program is the one that is built", list(stale_readme()))]
 if names is not None:  # a release's archive has no git: nothing to read then
     files = {}
     for name in names:
