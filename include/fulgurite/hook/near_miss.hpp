@@ -50,7 +50,25 @@ namespace fulgurite {
   ROW(optimizer_zero_gradients)                                                       \
   ROW(on_keyboard_interrupt)                                                          \
   ROW(on_pretrain_routine_start)                                                      \
-  ROW(on_pretrain_routine_end)
+  ROW(on_pretrain_routine_end)                                                        \
+  ROW(on_fit_begin)                                                                   \
+  ROW(on_train_begin)                                                                 \
+  ROW(on_epoch_begin)                                                                 \
+  ROW(on_train_epoch_begin)                                                           \
+  ROW(on_train_batch_begin)                                                           \
+  ROW(on_train_batch_finish)                                                          \
+  ROW(on_train_step_end)                                                              \
+  ROW(on_validate_start)                                                              \
+  ROW(on_validate_end)                                                                \
+  ROW(on_validation_ends)                                                             \
+  ROW(on_validation_epoch_ends)                                                       \
+  ROW(on_validation_step_end)                                                         \
+  ROW(validate_step)                                                                  \
+  ROW(eval_step)                                                                      \
+  ROW(configure_optimisers)                                                           \
+  ROW(on_before_optimizer_zero_grad)                                                  \
+  ROW(on_save_checkpoint)                                                             \
+  ROW(on_load_checkpoint)
 
 // The same for the loaders of a data module. A class may keep its loaders under such names: then it has the meant
 // function as well.
@@ -61,7 +79,12 @@ namespace fulgurite {
   ROW(validation_loader, hook::val_dataloader)                                        \
   ROW(validation_dataloader, hook::val_dataloader)                                    \
   ROW(test_loader, hook::test_dataloader)                                             \
-  ROW(predict_loader, hook::predict_dataloader)
+  ROW(predict_loader, hook::predict_dataloader)                                       \
+  ROW(train_dataloaders, hook::train_dataloader)                                      \
+  ROW(valid_dataloader, hook::val_dataloader)                                         \
+  ROW(val_dataloaders, hook::val_dataloader)                                          \
+  ROW(validation_dataloaders, hook::val_dataloader)                                   \
+  ROW(test_dataloaders, hook::test_dataloader)
 // clang-format on
 
 namespace near_miss {

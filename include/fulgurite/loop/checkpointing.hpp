@@ -18,6 +18,7 @@ namespace fulgurite::loop {
 template <class R, class Pack, class Archive>
 void fold_state(State<R>& run, Pack& pack, Archive& archive) {
   archive.child("progress", run.progress);
+  if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", *run.model);  // what it keeps beside its weights
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.scaler);
   if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.strategy);
   run.optimizers->each_scheduler([&, i = 0](auto& scheduler) mutable { archive.child("scheduler." + std::to_string(i++), scheduler); });
