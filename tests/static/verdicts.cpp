@@ -133,7 +133,13 @@ template <std::size_t... I>
 constexpr bool all_have_sentences(std::index_sequence<I...>) {
   return (HasSentences<static_cast<HookId>(I)> && ...);
 }
-constexpr auto names = static_cast<std::size_t>(HookId::predict_loader) + 1;  // the last of the tables
+
+// HookId::none, and one for each row of the tables.
+#define FULGURITE_ROW(...) +1
+constexpr std::size_t names = 1 FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(
+    FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
+    FULGURITE_NEAR_MISSES(FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW);
+#undef FULGURITE_ROW
 }  // namespace
 
 TEST_CASE("every name of the tables of hooks has its sentences", "[verdict]") {
