@@ -90,7 +90,8 @@ class Context : public loop::NotHere {
   double seconds_since_fit_start() const { return state_->seconds_since_fit_start(); }
   double seconds_now() const { return Seconds(options().now().time_since_epoch()).count(); }
 
-  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no host read.
+  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no wait for
+  /// a device.
   template <class M, class V>
     requires(Phase::logs)
   void log(M const&, V const& value, LogOptions how = {}) {
@@ -211,7 +212,8 @@ class Context : public loop::NotHere {
     for (auto const& scalar : row) state_->posted.emplace_back(scalar.name, scalar.value);
   }
 
-  /// A file to be written at the next safe point: after the event at hand has been heard by all, never inside an accumulation window.
+  /// A file to be written at the next safe point: after the event at hand has been heard by all. Inside an accumulation window
+  /// it waits for the step, unless a validation asks: then the weights that it scored are written as they are.
   void request_checkpoint(CheckpointRequest request) const
     requires(Phase::trains)
   {

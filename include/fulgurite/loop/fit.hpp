@@ -41,7 +41,7 @@ void report_epoch(State<R>& run, Pack& pack) {
   if constexpr (has_logger<Pack>) {
     std::vector<MetricValue> row;
     each_epoch_value<typename R::Metrics>(run.train_board, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
-    log_row(run, pack, row, std::max(0L, run.progress.logged_steps - 1));
+    log_row(run, pack, row, last_step(run));
   }
 }
 
@@ -51,10 +51,10 @@ void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, 
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
   run.progress.at = At::before_batch;
   if (pack.template fire<hook::on_train_epoch_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
-  if constexpr (has_logger<Pack>) deliver_posted(run, pack, run.progress.logged_steps);
+  deliver_posted(run, pack, run.progress.logged_steps);
   if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
   if (pack.template fire<hook::on_train_epoch_end>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
-  if constexpr (has_logger<Pack>) deliver_posted(run, pack, std::max(0L, run.progress.logged_steps - 1));
+  deliver_posted(run, pack, last_step(run));
   report_epoch(run, pack);
   ++run.progress.epoch;
   run.progress.batch = 0;
@@ -94,7 +94,7 @@ void train(State<R>& run, Pack& pack, Source& source) {
   while (!done(run)) train_one_epoch(run, pack, source, loader, plan);
   Context<R, phase::TrainEnd> after(run);
   pack.template fire<hook::on_train_end>(*run.model, after);
-  if constexpr (has_logger<Pack>) deliver_posted(run, pack, std::max(0L, run.progress.logged_steps - 1));
+  deliver_posted(run, pack, last_step(run));
   write_requests(run, pack);
 }
 

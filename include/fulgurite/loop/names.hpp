@@ -1,6 +1,7 @@
 #pragma once
 // The names under which metrics are reported: per step, per epoch, per loader.
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,20 +71,28 @@ void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, 
   });
 }
 
-/// Rows that callbacks posted go to the loggers at `step`, once the event at hand has been heard by all.
-template <class R, class Pack>
-[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack, long step) {
-  if (run.posted.empty()) [[likely]] return;
-  std::vector<MetricValue> row;
-  for (auto& [name, value] : std::exchange(run.posted, {})) row.push_back({std::move(name), value});
-  log_row(run, pack, row, step);
-}
-
 /// Some callback is a logger, so rows are worth making.
 template <class Pack>
 inline constexpr bool has_logger = false;
 template <class... Cs>
 inline constexpr bool has_logger<Pack<Cs...>> = (hook::log_metrics::named<Cs> || ...);
+
+/// The x axis of what belongs to a whole epoch, or to the end of training: the last step's.
+template <class R>
+long last_step(State<R> const& run) {
+  return std::max(0L, run.progress.logged_steps - 1);
+}
+
+/// Rows that callbacks posted go to the loggers at `step`, once the event at hand has been heard by all.
+template <class R, class Pack>
+[[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack, long step) {
+  if constexpr (has_logger<Pack>) {
+    if (run.posted.empty()) [[likely]] return;
+    std::vector<MetricValue> row;
+    for (auto& [name, value] : std::exchange(run.posted, {})) row.push_back({std::move(name), value});
+    log_row(run, pack, row, step);
+  }
+}
 
 }  // namespace loop
 }  // namespace fulgurite

@@ -55,7 +55,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source) {
     evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches, std::nullopt);
     if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
     run.progress.at = At::after_validation;
-    if constexpr (has_logger<Pack>) deliver_posted(run, pack, run.progress.logged_steps);
+    deliver_posted(run, pack, run.progress.logged_steps);
     // What validation has scored are the weights of the last step: inside a window, too, they are written as they are now.
     if (!run.requests.empty()) write_now(run, pack);
     run.requests = std::move(waiting);
@@ -102,7 +102,7 @@ class TrainEpoch {
     facts.in_batch = true;
 
     auto const started = pack_.template fire<hook::on_train_batch_start>(*run_.model, batch, ctx_);
-    if constexpr (has_logger<Pack>) deliver_posted(run_, pack_, progress.logged_steps);
+    deliver_posted(run_, pack_, progress.logged_steps);
     if (started == Flow::skip_epoch) {
       skip_epoch(b);
       return false;
@@ -125,7 +125,7 @@ class TrainEpoch {
     bool const leaving = last || steps_exhausted(run_) || stops(run_);
     if (leaving && facts.accumulating) flush(b + 1);
     facts.in_batch = false;
-    if constexpr (has_logger<Pack>) deliver_posted(run_, pack_, progress.logged_steps);
+    deliver_posted(run_, pack_, progress.logged_steps);
     write_requests(run_, pack_);
     if (validation_due(run_, plan_, b, last)) validate_in_fit(run_, pack_, source_);
     if (!facts.accumulating) ++progress.logged_steps;
