@@ -16,38 +16,23 @@
 
 namespace fulgurite::judge {
 
+/// The phase in which a hook's context is.
 template <Where Place>
-struct PhaseAt {
-  using type = phase::Fit;
-};
+struct PhaseAt : std::type_identity<phase::Fit> {};
 template <>
-struct PhaseAt<Where::train_end> {
-  using type = phase::TrainEnd;
-};
+struct PhaseAt<Where::train> : std::type_identity<phase::Train> {};
 template <>
-struct PhaseAt<Where::train> {
-  using type = phase::Train;
-};
+struct PhaseAt<Where::train_end> : std::type_identity<phase::TrainEnd> {};
 template <>
-struct PhaseAt<Where::validate_end> {
-  using type = phase::ValidateEnd;
-};
+struct PhaseAt<Where::validate> : std::type_identity<phase::Validate> {};
 template <>
-struct PhaseAt<Where::validate> {
-  using type = phase::Validate;
-};
+struct PhaseAt<Where::validate_end> : std::type_identity<phase::ValidateEnd> {};
 template <>
-struct PhaseAt<Where::test_end> {
-  using type = phase::TestEnd;
-};
+struct PhaseAt<Where::test> : std::type_identity<phase::Test> {};
 template <>
-struct PhaseAt<Where::test> {
-  using type = phase::Test;
-};
+struct PhaseAt<Where::test_end> : std::type_identity<phase::TestEnd> {};
 template <>
-struct PhaseAt<Where::predict> {
-  using type = phase::Predict;
-};
+struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
 template <class R, class Hook>
 using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
 
