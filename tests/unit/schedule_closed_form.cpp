@@ -1,7 +1,8 @@
-// Each schedule against its closed form, move by move; how they are put together; that no length of theirs divides by zero.
+// Each schedule against its closed form, move by move; how they are put together; which constants are refused.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include <fulgurite/schedule/warmup.hpp>
@@ -71,20 +72,66 @@ TEST_CASE("a product is both at once, then() one after the other from its own be
   static_assert(counts_steps<decltype(then(Constant{}, 2, Polynomial{3}))>);
 }
 
-TEST_CASE("a length of 0 is a schedule that is over, not a NaN") {
-  equals(LinearWarmup{0}, [](long) { return 1.0; });
-  equals(Cosine{0, 0.1}, [](long) { return 0.1; });
-  equals(Polynomial{0}, [](long) { return 0.0; });
-  equals(WarmupCosine{0, 0}, [](long t) { return t == 0 ? 1.0 : 0.0; });
+TEST_CASE("Linear: LinearLR between any two factors") {
+  equals(Linear{}, [](long t) { return t < 5 ? (5.0 + 2.0 * static_cast<double>(t)) / 15 : 1.0; });
+  equals(Linear{.start_factor = 1, .end_factor = 0.5, .total = 4}, [](long t) { return t < 4 ? 1 - static_cast<double>(t) / 8 : 0.5; });
 }
 
-TEST_CASE("a stair of width 0 has no height: an error, not a division by zero") {
-  try {
-    Step{0}(3);
-    FAIL("it had a factor");
-  } catch (fulgurite::Error const& error) {
-    CHECK(error.identifier() == "fulgurite.schedule.step");
-  }
+TEST_CASE("ConstantLR is a constant, then another") {
+  equals(then(Constant{1.0 / 3}, 5, Constant{}), [](long t) { return t < 5 ? 1.0 / 3 : 1.0; });
+}
+
+TEST_CASE("a periodic Cosine goes back up and down for ever, as CosineAnnealingLR does") {
+  equals(Cosine{.total = 7, .least = 0.1, .periodic = true}, [](long t) { return 0.55 + 0.45 * std::cos(std::numbers::pi * static_cast<double>(t) / 7); },
+         70);
+}
+
+TEST_CASE("then() takes several, with boundaries of the whole run, and nests on either side") {
+  auto const expected = [](long t) { return t < 3 ? static_cast<double>(t) / 3 : t < 8 ? 0.5 : t < 10 ? std::pow(0.9, static_cast<double>(t - 8)) : 1 - static_cast<double>(t - 10) / 6; };
+  auto const last = Linear{1, 0, 6};
+  equals(then(LinearWarmup{3}, 3, Constant{0.5}, 8, Exponential{0.9}, 10, last), expected, 16);
+  equals(then(then(LinearWarmup{3}, 3, Constant{0.5}), 8, then(Exponential{0.9}, 2, last)), expected, 16);
+  equals(then([](long t) { return static_cast<double>(t) / 3; }, 3, Constant{0.5} * Step{100}, 8, Exponential{0.9}, 10, last), expected, 16);
+  static_assert(counts_steps<decltype(then(Constant{}, 2, Step{3}, 4, Cosine{3}))>);
+  static_assert(!counts_steps<decltype(then(Constant{}, 2, Step{3}, 4, Exponential{0.5}))>);
+}
+
+TEST_CASE("a warm-up of 0 moves is none; a warm-up longer than the run leaves one move for the cosine") {
+  equals(LinearWarmup{0}, [](long) { return 1.0; });
+  equals(WarmupCosine{0, 4}, [](long t) { return Cosine{4}(t); });
+  equals(WarmupCosine{4, 2}, [](long t) { return t < 4 ? 0.25 * static_cast<double>(t + 1) : t == 4 ? 1.0 : 0.0; });
+}
+
+TEST_CASE("constants that make no schedule are an Error from the first factor on, wherever they stand") {
+  auto const refused = [](auto const& schedule) {
+    std::string said;
+    CHECK(toy::refusal([&] { schedule(0); }, &said) == "fulgurite.schedule.constants");
+    return said;
+  };
+  double const nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(refused(Step{0}) == "[fulgurite.schedule.constants] schedule::Step with .size = 0: the rate falls every 1 or more moves");
+  refused(Step{3, -0.1});
+  refused(Exponential{nan});
+  refused(Constant{-1});
+  refused(MultiStep{{2, 5, 4}});
+  refused(MultiStep{{-1, 4}});
+  refused(MultiStep{{1}, nan});
+  refused(Polynomial{0});
+  refused(Polynomial{4, -1});
+  refused(Cosine{0});
+  refused(Cosine{4, -0.5});
+  refused(Linear{.total = 0});
+  refused(Linear{.start_factor = -1});
+  refused(Linear{.end_factor = nan});
+  refused(LinearWarmup{-1});
+  refused(LinearWarmup{1, nan});
+  refused(WarmupCosine{-1, 4});
+  refused(WarmupCosine{0, 0});
+  refused(WarmupCosine{1, 4, nan});
+  refused(then(Constant{}, -1, Step{2}));
+  refused(then(Constant{}, 5, Step{2}, 4, Step{3}));
+  CHECK(refused(then(Constant{}, 5, Step{2} * Cosine{0})).find("schedule::Cosine with .total = 0") != std::string::npos);
+  refused(Constant{} * then(Constant{}, 5, Step{0}));
 }
 
 TEST_CASE("in a fit: those made of steps move each step, the others each epoch") {

@@ -2,17 +2,14 @@
 // What callbacks that watch a metric share: which way is better, and when in an epoch to look.
 
 #include <concepts>
-#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
 
+#include <fulgurite/core/mode.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
-
-/// Which way a metric gets better. The default is `min` everywhere and is never guessed from a name: for an accuracy say Mode::max.
-enum class Mode : std::uint8_t { min, max };
 
 /// A metric constant, `metric.last()`, or another view of one that `ctx.value` understands.
 template <class M>

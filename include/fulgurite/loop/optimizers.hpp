@@ -1,6 +1,7 @@
 #pragma once
 // What configure_optimizers may return, and what the loops make of it: a tuple of optimizers, a tuple of schedulers.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
 
@@ -25,7 +27,7 @@ struct ScheduleOptions {
   std::string name = {};
 };
 
-/// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate.
+/// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate, or sets the rates itself.
 template <class O, class S>
 struct Scheduled {
   O optimizer;
@@ -53,11 +55,37 @@ OptimizerList<Os...> optimizers(Os... all) {
 /// The schedule of an optimizer that has none.
 struct NoSchedule {};
 
-/// Moves the learning rates of one optimizer along a schedule, each group from its own initial rate.
+/// A schedule that sets the rates itself instead of giving a factor of the initial ones: `static constexpr bool sets_rates = true`,
+/// and `move(optimizer)`, or `observe(value, optimizer)` where it has a `metric()` to watch. Optional: `attach(optimizer)`, `state`.
+template <class S>
+concept RateSetter = requires { requires S::sets_rates; };
+
+/// A schedule that is moved by the values of a metric.
+template <class S>
+concept Observer = RateSetter<S> && requires(S const& schedule) { schedule.metric(); };
+
+/// What the second argument of `scheduled` may be.
+template <class S>
+concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
+  { schedule(moves) } -> std::convertible_to<double>;
+};
+
+template <class S>
+struct WatchedBy {
+  using type = MetricTypes<>;
+};
+template <Observer S>
+struct WatchedBy<S> {
+  using type = MetricTypes<decltype(std::declval<S const&>().metric())>;
+};
+
+/// Moves the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the schedule says.
 template <class O, class S>
 class Scheduler {
  public:
   static constexpr bool exists = !std::is_same_v<S, NoSchedule>;
+  static constexpr bool observes = Observer<S>;
+  using Watches = typename WatchedBy<S>::type;
 
   Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
     if (!options_.interval) options_.interval = default_interval();
@@ -69,19 +97,32 @@ class Scheduler {
   /// Takes the optimizer's present rates as the initial ones and sets the first factor.
   void attach(O& optimizer) {
     optimizer_ = &optimizer;
-    initial_.clear();
-    for (std::size_t g = 0; g != optimizer.groups(); ++g) initial_.push_back(optimizer.lr(g));
+    initial_ = rates();
+    if constexpr (requires { schedule_.attach(optimizer); }) schedule_.attach(optimizer);
     apply();
   }
 
   /// One move.
-  void step() {
+  void step()
+    requires(!observes)
+  {
     ++moves_;
-    apply();
+    if constexpr (RateSetter<S>) schedule_.move(*optimizer_);
+    else apply();
+  }
+  /// One move of a schedule that watches a metric.
+  void step(double value)
+    requires observes
+  {
+    ++moves_;
+    schedule_.observe(value, *optimizer_);
   }
 
   /// Asked by the loops at each optimizer step, or epoch end, of the run: every `frequency`-th time it is to move.
-  bool due() { return ++ticks_ % options_.frequency == 0; }
+  bool due() { return !retired_ && ++ticks_ % options_.frequency == 0; }
+
+  /// Never due again: somebody else sets the rates from now on. Saved in a checkpoint.
+  void retire() { retired_ = true; }
 
   Interval interval() const { return *options_.interval; }
   std::string const& name() const { return options_.name; }
@@ -89,7 +130,27 @@ class Scheduler {
   O& optimizer() const { return *optimizer_; }
   S& schedule() { return schedule_; }
 
-  void state(auto& archive) { archive("moves", moves_)("ticks", ticks_)("initial", initial_); }
+  /// What to watch, for `ctx.value(metric())`; `strict`: that nobody has logged it is an Error.
+  auto metric() const
+    requires observes
+  {
+    return schedule_.metric();
+  }
+  bool strict() const
+    requires observes
+  {
+    return schedule_.strict();
+  }
+
+  /// Loading, the schedule starts from the saved initial rates, and the rates end as they were, bit for bit.
+  void state(auto& archive) {
+    constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
+    auto now = rates();
+    archive("moves", moves_)("ticks", ticks_)("retired", retired_)("initial", initial_)("rates", now);
+    if constexpr (loading) set_rates(initial_);
+    if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
+    if constexpr (loading) set_rates(now);
+  }
 
  private:
   static constexpr Interval default_interval() {
@@ -98,18 +159,33 @@ class Scheduler {
   }
 
   void apply() {
-    if constexpr (exists) {
+    if constexpr (exists && !RateSetter<S>) {
       double const factor = schedule_(moves_);
       for (std::size_t g = 0; g != initial_.size(); ++g) optimizer_->set_lr(g, initial_[g] * factor);
     }
   }
 
+  std::vector<double> rates() const {
+    std::vector<double> all;
+    for (std::size_t g = 0; optimizer_ && g != optimizer_->groups(); ++g) all.push_back(optimizer_->lr(g));
+    return all;
+  }
+  void set_rates(std::vector<double> const& to) {
+    if (!optimizer_) return;
+    if (to.size() != optimizer_->groups())
+      throw Error("fulgurite.schedule.groups", "the checkpoint has the learning rates of " + std::to_string(to.size()) +
+                                                   " parameter groups, the optimizer has " + std::to_string(optimizer_->groups()) +
+                                                   ": resume with the same configure_optimizers");
+    for (std::size_t g = 0; g != to.size(); ++g) optimizer_->set_lr(g, to[g]);
+  }
+
   S schedule_;
   ScheduleOptions options_;
   O* optimizer_ = nullptr;
-  std::vector<double> initial_;
+  std::vector<double> initial_{};
   long moves_ = 0;
   long ticks_ = 0;
+  bool retired_ = false;
 };
 
 namespace loop {
@@ -127,7 +203,7 @@ struct Entry<Backend, Scheduled<O, S>> {
   using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>;
   using Schedule = S;
   static Optimizer optimizer(Scheduled<O, S>&& from) { return Backend::adopt(std::move(from.optimizer)); }
-  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S>& from) { return {from.schedule, from.options}; }
+  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S>& from) { return {std::move(from.schedule), std::move(from.options)}; }
 };
 
 template <class T>

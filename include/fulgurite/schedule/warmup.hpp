@@ -1,5 +1,5 @@
 #pragma once
-// Schedules that begin low: a linear warm-up, alone or before a cosine.
+// Schedules along a line: from one factor to another, a warm-up, alone or before a cosine.
 
 #include <algorithm>
 
@@ -7,14 +7,37 @@
 
 namespace fulgurite::schedule {
 
-/// From `from` (of the initial rate) to 1 in `steps` equal moves, then 1: LinearLR.
+/// From `start_factor` to `end_factor` in `total` equal moves, then `end_factor`: LinearLR.
+struct Linear {
+  using Stateless = ByChoice;
+  static constexpr bool per_step = true;
+  double start_factor = 1.0 / 3;
+  double end_factor = 1.0;
+  long total = 5;
+  constexpr double operator()(long moves) const {
+    check();
+    return start_factor + (end_factor - start_factor) * done(moves, total);
+  }
+  constexpr void check() const {
+    if (total < 1) refuse("Linear", "total", total, "it takes 1 or more moves");
+    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "a factor is finite and not negative");
+    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "a factor is finite and not negative");
+  }
+};
+
+/// From `from` (of the initial rate) to 1 in `steps` equal moves, then 1. Of 0 steps: always 1.
 struct LinearWarmup {
   using Stateless = ByChoice;
   static constexpr bool per_step = true;
   long steps;
   double from = 0.0;
   constexpr double operator()(long moves) const {
+    check();
     return from + (1.0 - from) * done(moves, steps);
+  }
+  constexpr void check() const {
+    if (steps < 0) refuse("LinearWarmup", "steps", steps, "a warm-up takes 0 or more moves");
+    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "a factor is finite and not negative");
   }
 };
 
@@ -26,9 +49,18 @@ struct WarmupCosine {
   long total;
   double least = 0.0;
   double operator()(long moves) const {
+    check();
     if (moves < warmup) return static_cast<double>(moves + 1) / static_cast<double>(warmup);
-    return Cosine{std::max(1L, total - warmup), least}(moves - warmup);
+    return cosine()(moves - warmup);
   }
+  void check() const {
+    if (warmup < 0) refuse("WarmupCosine", "warmup", warmup, "a warm-up takes 0 or more moves");
+    if (total < 1) refuse("WarmupCosine", "total", total, "it takes 1 or more moves");
+    cosine().check();
+  }
+
+ private:
+  Cosine cosine() const { return {.total = std::max(1L, total - warmup), .least = least}; }
 };
 
 }  // namespace fulgurite::schedule

@@ -1,0 +1,97 @@
+#pragma once
+// Lowers the rates when a metric has stopped getting better. The arithmetic is that of torch's ReduceLROnPlateau.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include <fulgurite/core/mode.hpp>
+#include <fulgurite/schedule/schedule.hpp>
+
+namespace fulgurite::schedule {
+
+/// Whether the threshold of an improvement is a part of the best value, or a difference from it.
+enum class ThresholdMode : std::uint8_t { rel, abs };
+
+struct PlateauOptions {
+  Mode mode = Mode::min;
+  double factor = 0.1;      ///< the rates are multiplied by it; below 1
+  int patience = 10;        ///< that many values without improvement are borne, the next one lowers the rates
+  double threshold = 1e-4;  ///< an improvement is larger than this
+  ThresholdMode threshold_mode = ThresholdMode::rel;
+  int cooldown = 0;    ///< values after a reduction that are not counted as bad
+  double min_lr = 0;   ///< no rate is lowered below it
+  double eps = 1e-8;   ///< a reduction smaller than this is left out
+  bool strict = true;  ///< a metric that nobody has logged is an Error; false: that value is skipped
+};
+
+/// `schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}}` in the place of a schedule. Observes the metric once an epoch, after
+/// all on_train_epoch_end hooks, or with ScheduleOptions::interval = Interval::step after the validation of a batch. In manual
+/// optimization it is `scheduler.step(value)`. Unlike the others it acts on the rates as they are.
+template <class M>
+  requires requires { M::name(); }
+class ReduceOnPlateau {
+ public:
+  static constexpr bool sets_rates = true;
+
+  /// Throws fulgurite.schedule.constants for options that make no sense.
+  explicit ReduceOnPlateau(M metric, PlateauOptions options = {}) : metric_(metric), options_(options) {
+    constexpr char const* name = "ReduceOnPlateau";
+    if (!(options.factor >= 0 && options.factor < 1)) refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
+    if (options.patience < 0) refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
+    if (!is_factor(options.threshold)) refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
+    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");
+    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "a rate is finite and not negative");
+    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "a difference is finite and not negative");
+  }
+
+  M metric() const { return metric_; }
+  bool strict() const { return options_.strict; }
+
+  /// Lowers the optimizer's rates where `value` was one too many without improvement. NaN is no improvement.
+  void observe(double value, auto& optimizer) {
+    if (better(value)) {
+      best_ = value;
+      bad_ = 0;
+    } else {
+      ++bad_;
+    }
+    if (cooldown_ > 0) {
+      --cooldown_;
+      bad_ = 0;
+    }
+    if (bad_ <= options_.patience) return;
+    for (std::size_t group = 0; group != optimizer.groups(); ++group) {
+      double const before = optimizer.lr(group), after = std::max(before * options_.factor, options_.min_lr);
+      if (before - after > options_.eps) optimizer.set_lr(group, after);
+    }
+    cooldown_ = options_.cooldown;
+    bad_ = 0;
+  }
+
+  double best() const { return best_; }
+  int num_bad_epochs() const { return bad_; }  ///< values since the last improvement, reduction or rest
+
+  void state(auto& archive) { archive("best", best_)("num_bad_epochs", bad_)("cooldown_counter", cooldown_); }
+
+ private:
+  bool better(double value) const {
+    bool const relative = options_.threshold_mode == ThresholdMode::rel;
+    double const by = options_.threshold;
+    if (options_.mode == Mode::min) return value < (relative ? best_ * (1.0 - by) : best_ - by);
+    return value > (relative ? best_ * (by + 1.0) : best_ + by);
+  }
+  double worst() const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return options_.mode == Mode::min ? infinity : -infinity;
+  }
+
+  [[no_unique_address]] M metric_;
+  PlateauOptions options_;
+  double best_ = worst();
+  int bad_ = 0;
+  int cooldown_ = 0;
+};
+
+}  // namespace fulgurite::schedule
