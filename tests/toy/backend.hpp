@@ -1,15 +1,21 @@
 #pragma once
 // What the loops ask of a tensor library, answered by the toy; counters show what they asked for.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/checkpoint/saved_value.hpp>
 #include <fulgurite/policy/precision.hpp>
 
 #include "tensor.hpp"
@@ -24,7 +30,10 @@ struct World {
   bool inference = false;
   int autocast_depth = 0;
   bool anomaly = false;
+  bool deterministic = false;
   std::vector<std::string> saved;
+  std::vector<std::pair<std::string, double>> device_stats;  ///< what the device tells of itself
+  long waits = 0;                                            ///< for the device to have done its work
   bool disk_full = false;  ///< saving throws
 };
 inline World world;
@@ -48,6 +57,22 @@ class Restored {
  private:
   T* variable_;
   T before_;
+};
+
+/// The running mean of what it sees; a model's `norm`. Without momentum: the mean of all.
+struct Norm {
+  double mean = 0;
+  std::optional<double> momentum = 0.1;
+  long seen = 0;
+  void see(double x) {
+    ++seen;
+    mean += momentum.value_or(1.0 / static_cast<double>(seen)) * (x - mean);
+  }
+};
+
+/// A part of a model that can be frozen; `norms` are its batch norms' parameters.
+struct Part {
+  std::vector<Tensor> params, norms = {};
 };
 
 struct Backend {
@@ -98,12 +123,24 @@ struct Backend {
   }
   static auto no_grad(bool inference) { return std::tuple(Restored<bool>(grad_enabled, false), Restored<bool>(world.inference, inference)); }
   static auto isolated_rng() { return Restored<std::uint64_t>(world.rng); }
+  static auto algorithms(bool deterministic, std::optional<bool>) { return Restored<bool>(world.deterministic, deterministic); }
   static auto anomaly(bool on) { return Restored<bool>(world.anomaly, on); }
   template <class Model>
   static auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
     if constexpr (requires { model.training; }) return Restored<bool>(model.training, !now && model.training);
     else return 0;
   }
+
+  /// A batch is its time steps.
+  template <class B>
+  static std::vector<B> time_slices(B const& batch, long length) {
+    std::vector<B> slices;
+    for (std::size_t t = 0; t < batch.size(); t += static_cast<std::size_t>(length))
+      slices.emplace_back(batch.begin() + static_cast<std::ptrdiff_t>(t),
+                          batch.begin() + static_cast<std::ptrdiff_t>(std::min(batch.size(), t + static_cast<std::size_t>(length))));
+    return slices;
+  }
+  static Tensor detached_state(Tensor const& hidden) { return hidden.detach(); }
 
   template <class B, class P>
   static B& convert_input(B& batch, P const&) {
@@ -177,6 +214,176 @@ struct Backend {
     int good_ = 0;
     bool finite_ = true;
   };
+
+  template <class Model>
+  static std::vector<Value> weights(Model& model) {
+    if constexpr (requires { model.parameters(); }) return model.parameters();
+    else return {model.p};
+  }
+  template <class Model>
+  static std::vector<Value> buffers(Model& model) {
+    if constexpr (requires { model.buffers(); }) return model.buffers();
+    else return {};
+  }
+  static bool averages(Value const&) { return true; }
+  static Value clone(Value const& v) { return Tensor(v.value()); }
+  static void copy_into(Value& to, Value const& from) { to.set(from.value()); }
+  static void lerp_into(Value& average, Value const& v, double t) { average.set(average.value() + t * (v.value() - average.value())); }
+  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
+    for (std::size_t i = 0; i != values.size(); ++i) lerp_into(averages[i], values[i], t);
+  }
+  static fulgurite::SavedValue saved(Value const& v) {
+    fulgurite::SavedValue all{"F64", {}, std::string(sizeof(double), '\0')};
+    double const value = v.value();
+    std::memcpy(all.bytes.data(), &value, sizeof value);
+    return all;
+  }
+  static void restore(Value& to, fulgurite::SavedValue const& from) {
+    double value = 0;
+    std::memcpy(&value, from.bytes.data(), sizeof value);
+    to.set(value);
+  }
+  template <class Model>
+  static bool has_batch_norm(Model&) {
+    return requires(Model& model) { model.norm.momentum; };
+  }
+  /// Statistics start anew and are the mean of all that is seen; momenta return when the scope ends.
+  template <class Model>
+  static auto reset_batch_norm(Model& model) {
+    if constexpr (requires { model.norm.momentum; }) {
+      model.norm.mean = 0;
+      model.norm.seen = 0;
+      return Restored<std::optional<double>>(model.norm.momentum, std::nullopt);
+    } else {
+      return 0;
+    }
+  }
+
+  template <class Device>
+  static auto device_stats(Device const&) {
+    return world.device_stats;
+  }
+  template <class Device>
+  static void synchronize(Device const&) {
+    ++world.waits;
+  }
+
+  /// By the model's own `named_parameters()`, else `p`.
+  template <class Model>
+  static std::vector<std::pair<std::string, Tensor>> named_parameters(Model& model) {
+    if constexpr (requires { model.named_parameters(); }) return model.named_parameters();
+    else return {{"p", model.p}};
+  }
+  static bool same(Tensor const& a, Tensor const& b) { return a.node() == b.node(); }
+
+  static void freeze(Part& part, bool train_bn) {
+    for (auto& p : part.params) p.set_requires_grad(false);
+    for (auto& p : part.norms) p.set_requires_grad(train_bn);
+  }
+  static void freeze_batch_norms(Part& part) {
+    for (auto& p : part.norms) p.set_requires_grad(false);
+  }
+  static void make_trainable(Part& part) {
+    for (auto& p : part.params) p.set_requires_grad(true);
+    for (auto& p : part.norms) p.set_requires_grad(true);
+  }
+  static std::vector<Tensor> filter_params(Part& part, bool requires_grad) {
+    std::vector<Tensor> chosen;
+    for (auto const* list : {&part.params, &part.norms})
+      for (auto const& p : *list)
+        if (p.requires_grad() == requires_grad) chosen.push_back(p);
+    return chosen;
+  }
+
+  template <class Model, class Optimizer>
+  static std::vector<std::pair<std::string, double>> gradient_norms(Model& model, Optimizer& optimizer, double type) {
+    std::vector<std::pair<std::string, double>> norms;
+    ++world.reads;
+    double total = 0;
+    for (auto const& [name, p] : named_parameters(model))
+      for (auto const& stepped : optimizer.parameters()) {
+        if (!same(p, stepped) || !p.has_grad()) continue;
+        double const size = std::abs(p.grad());
+        norms.emplace_back(name, size);
+        total = std::isinf(type) ? std::max(total, size) : total + std::pow(size, type);
+      }
+    if (!norms.empty()) norms.emplace_back("total", std::isinf(type) ? total : std::pow(total, 1 / type));
+    return norms;
+  }
+
+  /// Masks of scalars: each parameter is one element.
+  class Masks final : public fulgurite::PruningMasks {
+   public:
+    template <class Model>
+    Masks(Model& model, fulgurite::PruningChoice const& choice) : keep_initial_(choice.keep_initial) {
+      for (auto const& [name, p] : named_parameters(model))
+        if (choice(name)) all_.push_back({name, p, p.value(), 1});
+    }
+    void prune(double amount, bool together) override {
+      if (together) prune(amount, std::span(all_));
+      else
+        for (auto& one : all_) prune(amount, std::span(&one, 1));
+    }
+    void apply_to_weights() override {
+      for (auto& one : all_)
+        if (one.mask == 0) one.p.set(0);
+    }
+    void apply_to_gradients() override {
+      for (auto& one : all_)
+        if (one.mask == 0 && one.p.has_grad()) one.p.set_grad(0);
+    }
+    void rewind() override {
+      for (auto& one : all_) one.p.set(one.mask * one.initial);
+    }
+    std::size_t masked() const override {
+      return static_cast<std::size_t>(std::count_if(all_.begin(), all_.end(), [](auto const& one) { return one.mask == 0; }));
+    }
+    std::size_t size() const override { return all_.size(); }
+    std::vector<std::string> names() const override {
+      std::vector<std::string> names;
+      for (auto const& one : all_) names.push_back(one.name);
+      return names;
+    }
+    std::vector<fulgurite::SavedMask> save() const override {
+      std::vector<fulgurite::SavedMask> saved;
+      for (auto const& one : all_) {
+        saved.push_back({one.name, fulgurite::pruning::pack(std::span(&one.mask, 1))});
+        if (keep_initial_) saved.back().initial = Backend::saved(Tensor(one.initial));
+      }
+      return saved;
+    }
+    void load(std::vector<fulgurite::SavedMask> const& from) override {
+      for (auto& one : all_) {
+        auto const& saved = fulgurite::pruning::find(from, one.name, 1, keep_initial_);
+        one.mask = fulgurite::pruning::unpack(saved.bits, 1).front();
+        Tensor initial(0.0);
+        if (saved.initial) restore(initial, *saved.initial);
+        one.initial = initial.value();
+      }
+    }
+
+   private:
+    struct One {
+      std::string name;
+      Tensor p;
+      double initial;
+      std::uint8_t mask;
+    };
+    static void prune(double amount, std::span<One> among) {
+      std::vector<One*> left;
+      for (auto& one : among)
+        if (one.mask != 0) left.push_back(&one);
+      std::stable_sort(left.begin(), left.end(), [](One* a, One* b) { return std::abs(a->p.value()) < std::abs(b->p.value()); });
+      left.resize(static_cast<std::size_t>(std::nearbyint(amount * static_cast<double>(left.size()))));
+      for (auto* one : left) one->mask = 0;
+    }
+    std::vector<One> all_;
+    bool keep_initial_;
+  };
+  template <class Model>
+  static std::unique_ptr<fulgurite::PruningMasks> masks(Model& model, fulgurite::PruningChoice const& choice) {
+    return std::make_unique<Masks>(model, choice);
+  }
 
   template <class Model, class State>
   static void save(std::filesystem::path const& path, Model&, State&&) {

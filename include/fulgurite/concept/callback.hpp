@@ -74,6 +74,23 @@ consteval bool watches_declared() {
   else return true;
 }
 
+/// What a callback says it needs, beside a logger: an accumulation window, one optimizer, a part of the model.
+template <class T>
+consteval bool needs_automatic() {
+  if constexpr (requires { T::needs_automatic; }) return T::needs_automatic;
+  else return false;
+}
+template <class T>
+consteval bool needs_one_optimizer() {
+  if constexpr (requires { T::needs_one_optimizer; }) return T::needs_one_optimizer;
+  else return false;
+}
+template <class T>
+consteval bool needs_backbone() {
+  if constexpr (requires { T::needs_backbone; }) return T::needs_backbone;
+  else return false;
+}
+
 template <class T>
 consteval bool needs_logger() {
   if constexpr (requires { T::needs_logger; }) return T::needs_logger;

@@ -12,10 +12,11 @@ enum class Fault : std::uint8_t {
   // make_trainer's arguments, policies
   arguments, strategy, precision, optimization, fp16_needs_gpu, closure_needs_unscaled, capture_needs_stable_gradients, capture_needs_automatic,
   // model
-  model_class, model_final, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, one_optimizer,
+  model_class, model_final, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, schedule_metric, one_optimizer,
+  hidden_manual, hidden_split, hidden_step, hidden_result,
   // callbacks
   callback_class, callback_final, callback_twice, callback_hooks, callback_inert, callback_state, callback_needs_logger, callback_watches,
-  metric_undeclared,
+  metric_undeclared, callback_needs_automatic, callback_needs_one_optimizer, callback_needs_backbone,
   // hooks: see Verdict::hook
   hook,
   // a call of fit, validate, test or predict

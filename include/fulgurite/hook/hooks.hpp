@@ -94,6 +94,7 @@ struct Row {
   ROW(optimizer_zero_grad,           Takes::one,     Answer::none,  Where::train, false)               \
   ROW(configure_gradient_clipping,   Takes::two,     Answer::none,  Where::train, false)               \
   ROW(lr_scheduler_step,             Takes::one,     Answer::none,  Where::train, false)               \
+  ROW(tbptt_split_batch,             Takes::two,     Answer::value, Where::train, false)               \
   ROW(on_validation_model_zero_grad, Takes::nothing, Answer::none,  Where::validate)                   \
   ROW(on_validation_model_eval,      Takes::nothing, Answer::none,  Where::validate)                   \
   ROW(on_validation_model_train,     Takes::nothing, Answer::none,  Where::validate)                   \

@@ -46,7 +46,6 @@ namespace fulgurite {
   ROW(prediction_step)                                                                \
   ROW(configure_optimizer)                                                            \
   ROW(configure_callbacks)                                                            \
-  ROW(tbptt_split_batch)                                                              \
   ROW(optimizer_zero_gradients)                                                       \
   ROW(on_keyboard_interrupt)                                                          \
   ROW(on_pretrain_routine_start)                                                      \

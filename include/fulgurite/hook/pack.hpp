@@ -92,9 +92,10 @@ struct Pack {
   }
 
   /// Somebody takes the outputs of a step, so they are built.
-  template <class Hook, class Model, class Outputs, class Batch, class Ctx>
+  template <class Hook, class Model, class Strategy, class Outputs, class Batch, class Ctx>
   static consteval bool wants_outputs() {
-    return ((arity<Hook, Cs, Outputs, Batch, Ctx>() == 3) || ... || (arity<Hook, Model, Outputs, Batch, Ctx>() == 3));
+    constexpr bool others = arity<Hook, Model, Outputs, Batch, Ctx>() == 3 || arity<Hook, Strategy, Outputs, Batch, Ctx>() == 3;
+    return ((arity<Hook, Cs, Outputs, Batch, Ctx>() == 3) || ... || others);
   }
 
   /// f(callback) for each, in firing order.

@@ -9,7 +9,9 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/precision_step.hpp>
 #include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/loop/recurrent.hpp>
 #include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
 
@@ -47,18 +49,20 @@ template <class R, class Pack, class Ctx, class Batch>
   auto output = run.strategy.gradients(key, batch, run.train_board, [&](auto& taken) {
     auto result = [&] {
       [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
-      return call_step<hook::training_step>(model, taken, ctx);
+      return call_training_step(model, taken, run.hidden, ctx);
     }();
     if (key.first) {
-      pack.template fire<hook::on_before_zero_grad>(model, optimizer, ctx);
+      tell<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
       if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
         call_override<hook::optimizer_zero_grad>(model, ctx, optimizer);
       else optimizer.zero_grad();
     }
     if (auto* loss = loss_of<Backend>(result)) {
-      pack.template fire<hook::on_before_backward>(model, *loss, ctx);
+      if constexpr (requires { run.strategy.pre_backward(*loss); }) run.strategy.pre_backward(*loss);
+      tell<hook::on_before_backward>(run, pack, *loss, ctx);
       backward(run, ctx, *loss, 1.0 / key.divisor);
-      pack.template fire<hook::on_after_backward>(model, ctx);
+      tell<hook::on_after_backward>(run, pack, ctx);
+      if constexpr (requires { run.strategy.post_backward(*loss); }) run.strategy.post_backward(*loss);
     }
     return result;
   });
@@ -72,21 +76,50 @@ template <class R, class Pack, class Ctx>
   auto& model = *run.model;
   auto& optimizer = std::get<0>(run.optimizers->optimizers);
   if (run.facts.has_gradients) unscale(run, optimizer);
-  pack.template fire<hook::on_before_optimizer_step>(model, optimizer, ctx);
+  tell<hook::on_before_optimizer_step>(run, pack, optimizer, ctx);
   Clip clip = run.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>)
     call_override<hook::configure_gradient_clipping>(model, ctx, optimizer, clip);
   else if (clip.kind != Clip::Kind::none) ctx.clip_gradients(optimizer, clip);
 }
 
+/// The scheduler's schedule follows a metric: it is told values instead of being counted on.
+template <class S>
+concept Observing = requires { requires S::observes; };
+
 /// A schedule moves after `optimizer` steps; an overriding model moves it itself.
 template <class R, class Ctx>
 void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
-  run.optimizers->each_scheduler([&](auto& scheduler) {
-    if (scheduler.interval() != interval || !scheduler.due()) return;
-    if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
-      call_override<hook::lr_scheduler_step>(*run.model, ctx, scheduler);
-    else scheduler.step();
+  run.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (!Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due()) return;
+      if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+        call_override<hook::lr_scheduler_step>(*run.model, ctx, scheduler);
+      else scheduler.step();
+    }
+  });
+}
+
+/// The same of schedules that follow a metric: after the validation of a step, or when all has been said at the end of an epoch.
+template <class R, class Ctx>
+void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
+  run.optimizers->each_scheduler([&]<class S>(S& scheduler) {
+    if constexpr (Observing<S>) {
+      if (scheduler.interval() != interval || !scheduler.due()) return;
+      auto const value = ctx.value(scheduler.metric());
+      if (!value) {
+        auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
+        if (scheduler.strict())
+          throw Error("fulgurite.schedule.metric", "a schedule follows '" + name + "', which nobody has logged by the end of epoch " +
+                                                       std::to_string(ctx.current_epoch()) +
+                                                       ": log it, or move the schedule when it is known ({.frequency = ...})");
+        run.warn("fulgurite.schedule.metric", "a schedule follows '" + name + "', which has no value yet: it does not move");
+      } else if constexpr (hook::lr_scheduler_step::named<typename R::Model>) {
+        call_override<hook::lr_scheduler_step>(*run.model, ctx, scheduler);
+      } else {
+        scheduler.step(*value);
+      }
+    }
   });
 }
 

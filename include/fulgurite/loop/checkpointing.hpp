@@ -10,6 +10,7 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -28,10 +29,26 @@ void fold_state(State<R>& run, Pack& pack, Archive& archive) {
   });
 }
 
-/// Writes one file now: weights and the state of the run.
+/// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in training: its
+/// `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
 template <class R, class Pack>
 void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& path) {
-  R::Backend::save(path, *run.model, [&](auto& archive) { fold_state(run, pack, archive); });
+  Context<R, phase::Fit> ctx(run);
+  auto const restore = [&] {
+    pack.each([&](auto& callback) {
+      if constexpr (requires { callback.after_save(ctx); }) callback.after_save(ctx);
+    });
+  };
+  try {
+    pack.each([&](auto& callback) {
+      if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
+    });
+    R::Backend::save(path, *run.model, [&](auto& archive) { fold_state(run, pack, archive); });
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
 }
 
 /// Writes what was requested, then removes what it displaces.

@@ -70,6 +70,8 @@ class Context : public loop::NotHere {
   bool sanity_checking() const { return state_->facts.sanity_checking; }
   Stage stage() const { return state_->facts.stage; }
   std::size_t loader() const { return state_->facts.loader; }
+  /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
+  bool dev_run() const { return state_->options.fast_dev_run != 0; }
 
   typename R::Model& model() const { return *state_->model; }
   TrainerOptions const& options() const { return state_->options; }
@@ -108,6 +110,7 @@ class Context : public loop::NotHere {
     static_assert(replayable, "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
                               "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {
+      if (state_->options.barebones) [[unlikely]] return;
       check_place(at);
       // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is folded. A
       // captured step needs the tensor itself, to post it again.
@@ -229,6 +232,21 @@ class Context : public loop::NotHere {
   {
     loop::check_window<R>("ctx.accumulate", batches);
     state_->window = batches;
+  }
+
+  /// Batches per optimizer step, in the epoch at hand.
+  int accumulate_grad_batches() const
+    requires(Phase::trains)
+  {
+    return state_->window;
+  }
+
+  /// Before on_train_end the training data are passed once through training_step, with nothing but buffers changing: what BatchNorm
+  /// needs after its weights were replaced. See BatchStatistics in fit.hpp.
+  void request_statistics_pass() const
+    requires(Phase::trains)
+  {
+    state_->statistics_requested = true;
   }
 
   std::filesystem::path const& log_dir() const { return state_->log_dir; }

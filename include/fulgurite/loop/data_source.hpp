@@ -32,6 +32,7 @@ class Kept {
     }
     return *kept_;
   }
+  void drop() { kept_ = {}; }
 
  private:
   std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*, std::optional<std::remove_reference_t<Returned>>>
@@ -49,6 +50,10 @@ auto as_tuple(L& loaders) {
   if constexpr (is_tuple<std::remove_const_t<L>>) return std::apply([](auto&... l) { return std::tuple<decltype(l)...>(l...); }, loaders);
   else return std::tuple<L&>(loaders);
 }
+
+/// overfit_batches wants the same first batches in every epoch: a loader that shuffles can be told by `in_order()`.
+template <class L>
+concept Orderable = requires(L& loader) { loader.in_order(); };
 
 /// Loaders handed to the trainer.
 template <class Train, class Eval>
@@ -79,6 +84,9 @@ struct ModuleLoaders {
 
   explicit ModuleLoaders(Module& data) : from(data) {}
   Module& module() { return from; }
+  /// The next call asks for the loader anew (reload_dataloaders_every_n_epochs).
+  void reload_training() { train_.drop(); }
+  void reload_validation() { val_.drop(); }
   auto& train() {
     return train_.get([this]() -> decltype(auto) { return from.train_dataloader(); });
   }

@@ -15,6 +15,7 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/transfer.hpp>
 
 namespace fulgurite::loop {
@@ -115,10 +116,11 @@ template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
 Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
   using Backend = typename R::Backend;
   auto& model = *run.model;
-  return with_batch(run, source, ctx, std::forward<Raw>(raw), [&](auto& batch) {
+  if (is_none(raw)) return tell<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
+  return with_batch(run, source, ctx, present(std::forward<Raw>(raw)), [&](auto& batch) {
     run.facts.batch_size = Backend::batch_size(batch);
     run.facts.in_batch = true;
-    Flow flow = pack.template fire<typename Kind::batch_start>(model, batch, ctx);
+    Flow flow = tell<typename Kind::batch_start>(run, pack, batch, ctx);
     auto step = [&]() -> decltype(auto) {
       [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
       return call_step<typename Kind::Step>(model, batch, ctx);
@@ -126,10 +128,10 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
     if constexpr (std::is_void_v<decltype(step())>) {
       step();
       NoOutput nothing;
-      flow = graver(flow, pack.template fire<typename Kind::batch_end>(model, nothing, batch, ctx));
+      flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
     } else {
       auto&& outputs = step();
-      flow = graver(flow, pack.template fire<typename Kind::batch_end>(model, outputs, batch, ctx));
+      flow = graver(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
     }
     run.facts.in_batch = false;
     run.eval_boards[run.facts.loader].fold();
@@ -147,10 +149,17 @@ void publish(State<R>& run) {
   }
 }
 
-/// What tells the values of one of several loaders from the others'.
-template <std::size_t Loaders>
-std::string suffix(std::size_t loader) {
-  return Loaders > 1 ? "/dataloader_idx_" + std::to_string(loader) : "";
+/// A loader's own name (`named<"clean">(loader)`), else its position.
+template <class Loader>
+std::string loader_name(std::size_t position) {
+  if constexpr (requires { Loader::loader_name; }) return std::string(Loader::loader_name);
+  else return "dataloader_idx_" + std::to_string(position);
+}
+/// The names of a tuple of loaders.
+template <class... Ls>
+std::vector<std::string> loader_names(std::tuple<Ls...> const&) {
+  std::size_t position = 0;
+  return {loader_name<std::remove_cvref_t<Ls>>(position++)...};
 }
 
 /// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.results` unless this is a sanity check.
@@ -159,7 +168,6 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
                                                std::optional<long> most) {
   using Metrics = typename R::Metrics;
   Context<R, typename Kind::Phase> ctx(run);
-  auto& model = *run.model;
   auto& facts = run.facts;
   Facts const outside = facts;
   constexpr std::size_t n = std::tuple_size_v<Loaders>;
@@ -167,6 +175,9 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   run.eval_boards.resize(outside_loaders + 1);
   for (auto& board : run.eval_boards) board.restart();
   std::vector<std::vector<MetricValue>> results(n);
+  auto const names = loader_names(loaders);
+  // What tells the values of one of several loaders from the others'.
+  auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
   facts.validating = true;
   facts.board = outside_loaders;
   Flow flow = Flow::proceed;
@@ -176,10 +187,11 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       if constexpr (std::is_same_v<Kind, Validation>) return R::Backend::no_grad(run.facts.stage != Stage::fit && run.options.inference_mode);
       else return R::Backend::no_grad(run.options.inference_mode);
     }();
-    flow = graver(flow, pack.template fire<typename Kind::start>(model, ctx));
-    flow = graver(flow, pack.template fire<typename Kind::epoch_start>(model, ctx));
+    flow = graver(flow, tell<typename Kind::start>(run, pack, ctx));
+    flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       check_not_empty(loader);
+      prepare_loader(run, loader);
       facts.loader = facts.board = position;
       auto batches = limited(size_of(loader), limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
@@ -193,7 +205,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
             run.eval_boards[position].collect();
             std::vector<MetricValue> row;
             each_step_value<Metrics>(run.eval_boards[position],
-                                     [&](std::string const& name, double v) { row.push_back({name + suffix<n>(position), v}); });
+                                     [&](std::string const& name, double v) { row.push_back({name + suffix(position), v}); });
             log_row(run, pack, row, b, false);
           }
         }
@@ -202,12 +214,12 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     });
     facts.loader = 0;
     facts.board = outside_loaders;
-    flow = graver(flow, pack.template fire<typename Kind::epoch_end>(model, ctx));
+    flow = graver(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
       auto& board = run.eval_boards[l];
       board.collect();
-      each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix<n>(l), v}); });
+      each_epoch_value<Metrics>(board, [&](std::string const& name, double v) { results[l].push_back({name + suffix(l), v}); });
       row.insert(row.end(), results[l].begin(), results[l].end());
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
@@ -217,12 +229,19 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         row.push_back({name, v});
       });
     }
-    if (!facts.sanity_checking) publish(run);
+    if (!facts.sanity_checking) {
+      publish(run);
+      run.loader_results.clear();
+      for (std::size_t l = 0; l != n; ++l) {
+        run.loader_results.push_back({names[l], {}});
+        for (std::size_t i = 0; i != State<R>::metrics; ++i) run.loader_results[l].figures[i] = run.eval_boards[l][i].epoch;
+      }
+    }
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
     Context<R, typename Kind::EndPhase> after(run);
-    flow = graver(flow, pack.template fire<typename Kind::end>(model, after));
+    flow = graver(flow, tell<typename Kind::end>(run, pack, after));
   });
   if (flow == Flow::stop && !outside.sanity_checking) run.stop_requested = true;
   for (auto& board : run.eval_boards) board.restart();

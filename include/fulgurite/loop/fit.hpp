@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::loop {
@@ -20,11 +21,12 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
     Context<R, phase::Fit> ctx(run);
     run.facts.sanity_checking = true;
+    run.val_loaded_in = validates_in(run.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     bool const asked = run.stop_requested;
-    pack.template fire<hook::on_sanity_check_start>(*run.model, ctx);
+    tell<hook::on_sanity_check_start>(run, pack, ctx);
     evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches,
                          batches < 0 ? std::nullopt : std::optional<long>(batches));
-    pack.template fire<hook::on_sanity_check_end>(*run.model, ctx);
+    tell<hook::on_sanity_check_end>(run, pack, ctx);
     run.facts.sanity_checking = false;
     run.stop_requested = asked;  // nothing of a sanity check is kept
     run.requests.clear();
@@ -45,16 +47,70 @@ void report_epoch(State<R>& run, Pack& pack) {
   }
 }
 
+/// The training loader, as the options want it, and the shape that it gives an epoch.
+template <class R, class Source>
+EpochPlan plan_training(State<R>& run, Source& source) {
+  auto& loader = source.train();
+  prepare_loader(run, loader);
+  auto const size = size_of(loader);
+  auto const plan = plan_epoch(run.options, size, run.facts.has_validation);
+  run.facts.train_batches = plan.most();
+  if (size == 0)
+    throw Error("fulgurite.data.empty", "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
+                                        "limit_train_batches = 0 is how to say that nothing is trained");
+  return plan;
+}
+
+/// reload_dataloaders_every_n_epochs: the training loader is asked for anew when so many epochs have gone by.
+template <class R, class Source>
+void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
+  int const every = run.options.reload_dataloaders_every_n_epochs;
+  if (every == 0 || run.progress.epoch - run.train_loaded_in < every) return;
+  if constexpr (requires { source.reload_training(); }) source.reload_training();
+  run.train_loaded_in = run.progress.epoch;
+  plan = plan_training(run, source);
+}
+
+/// The training data once more, through training_step alone: no gradients, no update, no hook, nothing logged. BatchNorm takes its
+/// statistics from it.
+template <class R, class Source>
+void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
+  using Backend = typename R::Backend;
+  Context<R, phase::Train> ctx(run);
+  auto const outside = run.facts;
+  auto& model = *run.model;
+  if constexpr (R::automatic) {
+    [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
+    run.hidden.reset();
+    each_batch(source.train(), plan.most(), [&](auto&& raw, long b, bool last) {
+      run.facts.batch_idx = b;
+      run.facts.is_last_batch = last;
+      if (is_none(raw)) return true;
+      return with_batch(run, source, ctx, present(raw), [&](auto& batch) {
+        run.facts.batch_size = Backend::batch_size(batch);
+        [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
+        call_training_step(model, batch, run.hidden, ctx);
+        run.train_board.restart();
+        return true;
+      });
+    });
+  }
+  run.facts = outside;
+}
+
 template <class R, class Pack, class Source, class Loader>
 void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, EpochPlan const& plan) {
   Context<R, phase::Train> ctx(run);
+  run.facts.is_last_batch = false;
   if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
   run.progress.at = At::before_batch;
-  if (pack.template fire<hook::on_train_epoch_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+  if (tell<hook::on_train_epoch_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   deliver_posted(run, pack, run.progress.logged_steps);
   if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
-  if (pack.template fire<hook::on_train_epoch_end>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+  if (tell<hook::on_train_epoch_end>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   deliver_posted(run, pack, last_step(run));
+  if constexpr (R::automatic)
+    if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch);
   report_epoch(run, pack);
   ++run.progress.epoch;
   run.progress.batch = 0;
@@ -69,6 +125,8 @@ template <class R, class Source>
 void check_validation(State<R>& run, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     if (!run.facts.has_validation) return;
+    if (run.options.num_sanity_val_steps == 0)
+      run.val_loaded_in = validates_in(run.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     auto loaders = source.template evaluation<hook::val_dataloader>();
     each_loader(loaders, [&](auto& loader, std::size_t) { check_not_empty(loader); limited(size_of(loader), run.options.limit_val_batches, Validation::limit); });
   }
@@ -80,20 +138,22 @@ void train(State<R>& run, Pack& pack, Source& source) {
   Context<R, phase::Train> ctx(run);
   sanity_check(run, pack, source);
   if (run.options.limit_train_batches.none() || done(run)) return;
-  auto& loader = source.train();
-  auto const size = size_of(loader);
-  auto const plan = plan_epoch(run.options, size, run.facts.has_validation);
-  run.facts.train_batches = plan.most();
-  if (size == 0)
-    throw Error("fulgurite.data.empty", "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
-                                        "limit_train_batches = 0 is how to say that nothing is trained");
+  run.train_loaded_in = run.progress.epoch;
+  auto plan = plan_training(run, source);
   check_validation(run, source);
+  if (has_logger<Pack> && plan.batches && run.options.log_every_n_steps > *plan.batches / run.window && run.options.fast_dev_run == 0)
+    run.warn("fulgurite.options.few_rows", "an epoch has " + std::to_string(*plan.batches / run.window) + " steps, and log_every_n_steps = " +
+                                               std::to_string(run.options.log_every_n_steps) + ": lower it to see the values of steps");
   run.train_board.restart();
-  if (pack.template fire<hook::on_train_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+  if (tell<hook::on_train_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
-  while (!done(run)) train_one_epoch(run, pack, source, loader, plan);
+  while (!done(run)) {
+    reload_if_due(run, source, plan);
+    train_one_epoch(run, pack, source, source.train(), plan);
+  }
+  if (std::exchange(run.statistics_requested, false)) statistics_pass(run, source, plan);
   Context<R, phase::TrainEnd> after(run);
-  pack.template fire<hook::on_train_end>(*run.model, after);
+  tell<hook::on_train_end>(run, pack, after);
   deliver_posted(run, pack, last_step(run));
   write_requests(run, pack);
 }
@@ -104,6 +164,7 @@ void check_optimization(State<R>& run) {
   if constexpr (R::automatic) {
     int const k = run.optimization.accumulate_grad_batches;
     check_window<R>("accumulate_grad_batches", k);
+    check_slices<typename R::Model>(run.optimization.tbptt, k);
     Clip const clip = run.optimization.clip;
     if (clip.kind != Clip::Kind::none && !(clip.limit > 0))
       refuse_option("fulgurite.options.clip", "clip", clip.limit, "a limit is above 0; leave .clip out for no clipping");
@@ -115,10 +176,14 @@ template <class R, class Pack, class Source>
 void fit(State<R>& run, Pack& pack, Source& source) {
   check(run.options);
   check_optimization(run);
+  check_special(run, pack);
+  if (run.options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
+    throw Error("fulgurite.options.reload", "reload_dataloaders_every_n_epochs = " + std::to_string(run.options.reload_dataloaders_every_n_epochs) +
+                                                " asks for new loaders, and fit was given some: pass a data module, which can make them again");
   run.facts = {};
   run.facts.stage = Stage::fit;
   run.facts.has_validation = Source::template evaluates<hook::val_dataloader> && !run.options.limit_val_batches.none();
-  run.stop_requested = false;
+  run.stop_requested = run.statistics_requested = false;
   run.requests.clear();
   run.posted.clear();
   Context<R, phase::Fit> ctx(run);
@@ -131,15 +196,16 @@ void fit(State<R>& run, Pack& pack, Source& source) {
     auto const every = static_cast<std::size_t>(run.options.log_every_n_steps) * static_cast<std::size_t>(run.window);
     run.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run.fit_began = run.options.now();
-    if (pack.template fire<hook::on_fit_start>(*run.model, ctx) == Flow::stop) run.stop_requested = true;
+    if (tell<hook::on_fit_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
     check_time(run);
     {
       [[maybe_unused]] auto const anomaly = R::Backend::anomaly(run.options.detect_anomaly);
+      [[maybe_unused]] auto const algorithms = R::Backend::algorithms(run.options.deterministic, run.options.benchmark);
       train(run, pack, source);
     }
     run.count_training = nullptr;
     run.strategy.teardown(*run.model);
-    pack.template fire<hook::on_fit_end>(*run.model, ctx);
+    tell<hook::on_fit_end>(run, pack, ctx);
     write_requests(run, pack);
     tell_all<hook::teardown>(run, pack, source, ctx);
     write_requests(run, pack);

@@ -10,6 +10,7 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
 
@@ -28,7 +29,7 @@ void tell_module(Module& module, Args&... args) {
 template <class Hook, class R, class Pack, class Source, class Ctx>
 void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>) tell_module<Hook>(source.module(), ctx);
-  pack.template fire<Hook>(*run.model, ctx);
+  tell<Hook>(run, pack, ctx);
 }
 
 template <class Pack>
@@ -73,7 +74,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
     }
   };
   Context<R, phase::Fit> ctx(run);
-  still([&] { pack.template fire<hook::on_exception>(*run.model, error, ctx); });
+  still([&] { tell<hook::on_exception>(run, pack, error, ctx); });
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
   still([&] {

@@ -39,8 +39,10 @@ using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
 /// Events that receive nothing but ctx, and overrides whose arguments are known without a batch.
 template <class R, class T>
 consteval HookVerdict plain_hooks() {
+  constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (hook::NAME::takes == Takes::nothing) {                                                                 \
+  if constexpr (is_strategy && !loop::strategy_hears<hook::NAME>) {                                                    \
+  } else if constexpr (hook::NAME::takes == Takes::nothing) {                                                          \
     constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>();                 \
     if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
   } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<T>) {                              \
@@ -94,9 +96,20 @@ struct Parts<Scheduled<O, S>> {
   };
 };
 template <class Backend, class T>
-concept Optimizes = requires(T& optimizer) {
+concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
   requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
 };
+
+/// The metric that a schedule follows is one of the model's.
+template <class Metrics, class T>
+inline constexpr bool follows_declared = true;
+template <class Metrics, class O, class S>
+  requires requires { typename S::Watches; }
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S>> = watches_declared<Metrics, S>();
+template <class Metrics, class List>
+inline constexpr bool all_follow_declared = false;
+template <class Metrics, class... Os>
+inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
 
 template <class Backend, class List>
 inline constexpr bool all_optimize = false;
@@ -125,6 +138,7 @@ consteval Verdict optimizers() {
     using List = typename loop::AsList<Returned<R>>::type;
     if constexpr (!all_optimize<typename R::Backend, List>) return {Fault::optimizer_type};
     else if constexpr (!all_scheduled_well<List>) return {Fault::schedule_type};
+    else if constexpr (!all_follow_declared<typename R::Metrics, List>) return {Fault::schedule_metric};
     else if constexpr (R::automatic && loop::Optimizers<R>::count != 1) return {Fault::one_optimizer};
     else if constexpr (!rule::closure_needs_unscaled::holds<typename R::Precision, loop::Optimizers<R>::needs_closure>)
       return {Fault::closure_needs_unscaled};
@@ -141,6 +155,25 @@ consteval Verdict optimizers() {
 
 constexpr Verdict about(HookVerdict v) { return v ? Verdict{Fault::hook, v} : Verdict{}; }
 
+/// What callbacks need of the optimization and the model.
+template <class R, class... Cs>
+consteval Verdict needs() {
+  if constexpr (!R::automatic && (needs_automatic<Cs>() || ...)) return {Fault::callback_needs_automatic};
+  else if constexpr (loop::Optimizers<R>::count != 1 && (needs_one_optimizer<Cs>() || ...)) return {Fault::callback_needs_one_optimizer};
+  else if constexpr ((needs_backbone<Cs>() || ...) && !requires(typename R::Model& model) { model.backbone; })
+    return {Fault::callback_needs_backbone};
+  else return {};
+}
+
+/// What belongs to truncated back-propagation stands together.
+template <class R>
+consteval Verdict recurrence() {
+  using M = typename R::Model;
+  if constexpr (Recurrent<M> && !R::automatic) return {Fault::hidden_manual};
+  else if constexpr (!Recurrent<M> && hook::tbptt_split_batch::named<M>) return {Fault::hidden_split};
+  else return {};
+}
+
 /// The whole trainer, everything that does not depend on the batch.
 template <class M, class S, class P, class O, class... Cs>
 consteval Verdict trainer() {
@@ -149,8 +182,9 @@ consteval Verdict trainer() {
     using R = Run<M, S, P, O>;
     if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
     else
-      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), about(calls_without_ctx<M>()),
-                   about(plain_hooks<R, Cs>())..., about(calls_without_ctx<Cs>())...);
+      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(calls_without_ctx<M>()),
+                   about(plain_hooks<R, Cs>())..., about(calls_without_ctx<Cs>())..., needs<R, Cs...>(),
+                   about(misspelt<S>()), about(plain_hooks<R, S>()));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -82,13 +83,13 @@ template <class R, class Source, class Phase, class Loader>
 consteval Verdict transfer_from() {
   using Module = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
   return transfer<R, Module, Context<R, Phase>,
-                  std::remove_reference_t<decltype(*std::begin(std::declval<Loader&>()))>>();
+                  std::remove_reference_t<decltype(loop::present(*std::begin(std::declval<Loader&>())))>>();
 }
 
 /// The type of batch that a step of `Phase` receives from this loader; never called, only its type is asked for.
 template <class R, class Source, class Ctx, class Loader>
 auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
-  return loop::with_batch(run, source, ctx, *std::begin(loader), []<class B>(B&) { return std::type_identity<B>{}; });
+  return loop::with_batch(run, source, ctx, loop::present(*std::begin(loader)), []<class B>(B&) { return std::type_identity<B>{}; });
 }
 template <class R, class Source, class Phase, class Loader>
 using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
@@ -102,7 +103,8 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
   using Backend = typename R::Backend;
 
   static consteval Verdict verdict() {
-    if constexpr (!loop::HasStep<hook::training_step, M, B, StepCtx>)
+    if constexpr (Recurrent<M>) return recurrent();
+    else if constexpr (!loop::HasStep<hook::training_step, M, B, StepCtx>)
       return {Fault::step_batch, {HookFault::none, HookId::training_step}};
     else {
       using Result = std::remove_cvref_t<decltype(loop::call_step<hook::training_step>(
@@ -123,7 +125,38 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
  private:
   template <class Outputs, class Loss>
   static consteval Verdict hooks() {
-    return first(training_hooks<R, M, Outputs, Loss, B>(), training_hooks<R, Cs, Outputs, Loss, B>()...);
+    return first(training_hooks<R, M, Outputs, Loss, B>(), training_hooks<R, Cs, Outputs, Loss, B>()...,
+                 training_hooks<R, typename R::Strategy, Outputs, Loss, B>());
+  }
+
+  /// A step that sees slices of the batch and a state that it hands on.
+  static consteval Verdict recurrent() {
+    using Hidden = typename loop::HiddenOf<M>::type;
+    constexpr HookVerdict split{hook::override_fault<hook::tbptt_split_batch, M, R::automatic, StepCtx, B, long>(),
+                                HookId::tbptt_split_batch};
+    if constexpr (bool(split)) return about(split);
+    else {
+      using Slice = std::remove_reference_t<decltype(*std::begin(std::declval<decltype(loop::time_slices<R>(
+          std::declval<M&>(), std::declval<B&>(), 1L, std::declval<StepCtx&>()))&>()))>;
+      if constexpr (!loop::HasRecurrentStep<M, Slice, StepCtx>) return {Fault::hidden_step};
+      else {
+        using Result = std::remove_cvref_t<decltype(loop::call_training_step(
+            std::declval<M&>(), std::declval<Slice&>(), std::declval<std::optional<Hidden> const&>(), std::declval<StepCtx&>()))>;
+        if constexpr (!loop::StepOutput<Backend, Result>) return {Fault::step_result};
+        else if constexpr (!carries<Result, Hidden>()) return {Fault::hidden_result};
+        else {
+          using Loss = std::remove_pointer_t<decltype(loop::loss_of<Backend>(std::declval<Result&>()))>;
+          constexpr auto over = training_overrides<R, Loss>();
+          if constexpr (!over.ok()) return over;
+          else return hooks<typename loop::OutputsOf<Backend, Result>::type, Loss>();
+        }
+      }
+    }
+  }
+  template <class Result, class Hidden>
+  static consteval bool carries() {
+    if constexpr (loop::is_optional<Result>) return carries<typename Result::value_type, Hidden>();
+    else return requires(Result& output) { { output.hidden } -> std::convertible_to<Hidden>; };
   }
 };
 
@@ -178,7 +211,8 @@ struct Evaluation<R, Kind, B, Pack<Cs...>> {
       if constexpr (std::is_void_v<Result> && std::is_same_v<Kind, loop::Prediction>) return {Fault::predict_result};
       else
         return first(evaluation_hooks<R, Kind, M, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end),
-                     evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...);
+                     evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...,
+                     evaluation_hooks<R, Kind, typename R::Strategy, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end));
     }
   }
 };

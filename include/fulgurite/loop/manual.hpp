@@ -8,6 +8,7 @@
 
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/precision_step.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
 
@@ -24,9 +25,9 @@ class StepContext : public Context<R, phase::Train> {
   template <class Loss>
   void backward(Loss loss) {
     Base& ctx = *this;
-    pack_->template fire<hook::on_before_backward>(this->model(), loss, ctx);
+    loop::tell<hook::on_before_backward>(*this->state_, *pack_, loss, ctx);
     loop::backward(*this->state_, ctx, loss, 1.0);
-    pack_->template fire<hook::on_after_backward>(this->model(), ctx);
+    loop::tell<hook::on_after_backward>(*this->state_, *pack_, ctx);
   }
 
   /// One update with the gradients at hand; counts as a step.
@@ -102,7 +103,7 @@ class StepContext : public Context<R, phase::Train> {
   void before(O& optimizer) {
     Base& ctx = *this;
     unscale(optimizer);
-    pack_->template fire<hook::on_before_optimizer_step>(this->model(), optimizer, ctx);
+    loop::tell<hook::on_before_optimizer_step>(*this->state_, *pack_, optimizer, ctx);
   }
 
   Pack* pack_;

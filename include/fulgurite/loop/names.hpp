@@ -61,7 +61,7 @@ void each_step_value(Board& board, F&& f) {
 /// Hands rows to the loggers among the callbacks: those that have `log_metrics`.
 template <class R, class Pack>
 void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, long step, bool with_epoch = true) {
-  if (values.empty() || run.strategy.rank() != 0) return;
+  if (values.empty() || run.strategy.rank() != 0 || run.options.fast_dev_run != 0) return;
   std::vector<Scalar> row;
   for (auto const& v : values) row.push_back({v.name, v.value});
   if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});

@@ -28,8 +28,15 @@ struct TrainerOptions {
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
   int num_sanity_val_steps = 2;                    ///< validation batches tried before training; -1: all
   int log_every_n_steps = 50;                      ///< 0: never
+  int fast_dev_run = 0;                            ///< n: n batches of every loop, once, to see that all of it runs; see special_run.hpp
+  std::optional<Limit> overfit_batches = std::nullopt;  ///< the same first batches in every epoch, of training and of validation
+  int reload_dataloaders_every_n_epochs = 0;            ///< loaders are asked for again after so many epochs; 0: never
+  bool use_distributed_sampler = true;                  ///< a distributed strategy may give each process its part of a loader
   bool inference_mode = true;                      ///< validate, test and predict; validation inside fit uses no_grad
   bool detect_anomaly = false;
+  bool deterministic = false;                     ///< only algorithms that give the same bits each time; others throw
+  std::optional<bool> benchmark = std::nullopt;   ///< cuDNN tries its algorithms and takes the fastest
+  bool barebones = false;                         ///< nothing is logged, shown, tried or saved: for measuring the loop alone
   std::filesystem::path default_root_dir = ".";
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
 };
@@ -60,6 +67,7 @@ inline void check(TrainerOptions const& o) {
   at_least("check_val_every_n_epoch", o.check_val_every_n_epoch, 1, "validate every 1 or more epochs, or std::nullopt");
   at_least("num_sanity_val_steps", std::optional(o.num_sanity_val_steps), -1, "at least 0, or -1 for all batches");
   at_least("log_every_n_steps", std::optional(o.log_every_n_steps), 0, "at least 1, or 0 for never");
+  at_least("reload_dataloaders_every_n_epochs", std::optional(o.reload_dataloaders_every_n_epochs), 0, "at least 1, or 0 for never");
   if (o.max_time && !(o.max_time->count() >= 0))
     refuse_option("fulgurite.options.range", "max_time", o.max_time->count(), "a duration is at least 0 seconds");
   auto unlimited = [](auto const& value) { return !value || *value < 0; };

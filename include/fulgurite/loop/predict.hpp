@@ -43,31 +43,33 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.options.inference_mode);
-    pack.template fire<hook::on_predict_start>(model, ctx);
-    pack.template fire<hook::on_predict_epoch_start>(model, ctx);
+    tell<hook::on_predict_start>(run, pack, ctx);
+    tell<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       facts.loader = position;
+      prepare_loader(run, loader);
       auto const batches = limited(size_of(loader), run.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
         facts.batch_idx = b;
         facts.is_last_batch = last;
-        with_batch(run, source, ctx, raw, [&](auto& batch) {
+        if (is_none(raw)) return tell<hook::on_predict_batch_end>(run, pack, ctx), true;
+        with_batch(run, source, ctx, present(raw), [&](auto& batch) {
           facts.batch_size = R::Backend::batch_size(batch);
-          pack.template fire<hook::on_predict_batch_start>(model, batch, ctx);
+          tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
           auto outputs = [&] {
             [[maybe_unused]] auto const scope = R::Backend::autocast(run.precision, run.strategy.device());
             return T(call_step<hook::predict_step>(model, batch, ctx));
           }();
-          pack.template fire<hook::on_predict_batch_end>(model, outputs, batch, ctx);
+          tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
           all[position].push_back(std::move(outputs));
         });
         return true;
       });
     });
     facts.loader = 0;
-    pack.template fire<hook::on_predict_epoch_end>(model, ctx);
-    pack.template fire<hook::on_predict_end>(model, ctx);
+    tell<hook::on_predict_epoch_end>(run, pack, ctx);
+    tell<hook::on_predict_end>(run, pack, ctx);
   });
   facts = outside;
   return all;

@@ -66,6 +66,21 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::schedule_type)
       static_assert(Fine, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
                           "such as schedule::Cosine{100}, or a function from a count of moves to a factor");
+    if constexpr (V.fault == Fault::schedule_metric)
+      static_assert(Fine, "[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
+                          "add it to the model's `using Metrics = MetricList<...>`");
+    if constexpr (V.fault == Fault::hidden_manual)
+      static_assert(Fine, "[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` "
+                          "has no effect: slice them in training_step and remove it, or use Automatic{.tbptt = k}");
+    if constexpr (V.fault == Fault::hidden_split)
+      static_assert(Fine, "[fulgurite.model.hidden_split] tbptt_split_batch is only called for a model that carries a "
+                          "state from slice to slice: add `using Hidden = ...`");
+    if constexpr (V.fault == Fault::hidden_step)
+      static_assert(Fine, "[fulgurite.model.hidden] the model declares Hidden, so its step takes one: `auto "
+                          "training_step(auto const& batch, std::optional<Hidden> const& hidden, auto& ctx)`");
+    if constexpr (V.fault == Fault::hidden_result)
+      static_assert(Fine, "[fulgurite.model.hidden_result] the model declares Hidden, so its training_step hands one "
+                          "on: return a struct with `.loss` and `.hidden`");
     if constexpr (V.fault == Fault::one_optimizer)
       static_assert(Fine, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: "
                           "return one, or use Manual{}");
@@ -97,6 +112,16 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::metric_undeclared)
       static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: "
                           "add it to the model's `using Metrics = MetricList<...>`");
+
+    if constexpr (V.fault == Fault::callback_needs_automatic)
+      static_assert(Fine, "[fulgurite.callback.needs_automatic] a callback sets the accumulation window, which Manual "
+                          "does not have: use Automatic{}, or leave the callback out");
+    if constexpr (V.fault == Fault::callback_needs_one_optimizer)
+      static_assert(Fine, "[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
+                          "configure_optimizers returns several: return one, or leave the callback out");
+    if constexpr (V.fault == Fault::callback_needs_backbone)
+      static_assert(Fine, "[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has "
+                          "no such public member: name that part of it `backbone`");
 
     if constexpr (V.fault == Fault::other_model)
       static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
@@ -259,6 +284,7 @@ FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)")
 FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)")
 FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)")
 FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)")
+FULGURITE_OVERRIDE(tbptt_split_batch, "(auto& batch, long length, auto& ctx)")
 FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)")
 FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)")
 FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)")
@@ -320,7 +346,6 @@ FULGURITE_NEAR_MISS(val_step, "validation_step")
 FULGURITE_NEAR_MISS(prediction_step, "predict_step")
 FULGURITE_NEAR_MISS(configure_optimizer, "configure_optimizers")
 FULGURITE_NEAR_MISS(configure_callbacks, "make_trainer's callbacks")
-FULGURITE_NEAR_MISS(tbptt_split_batch, "training_step")
 FULGURITE_NEAR_MISS(optimizer_zero_gradients, "optimizer_zero_grad")
 FULGURITE_NEAR_MISS(on_keyboard_interrupt, "on_exception")
 FULGURITE_NEAR_MISS(on_pretrain_routine_start, "on_fit_start")

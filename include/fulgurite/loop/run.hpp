@@ -2,6 +2,8 @@
 // The key of a run (its four types) and everything a run keeps between steps.
 
 #include <array>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -12,9 +14,11 @@
 
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/hook/call.hpp>
+#include <fulgurite/loop/no_optimizer.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/progress.hpp>
+#include <fulgurite/loop/recurrent.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite {
@@ -58,6 +62,13 @@ struct Outcome {
   std::filesystem::path metrics_file = {};
 };
 
+/// The metrics of one evaluation loader, as of the last evaluation.
+template <std::size_t Metrics>
+struct LoaderResults {
+  std::string name;  ///< its own, or its position
+  std::array<Figures, Metrics> figures{};
+};
+
 namespace phase {
 struct Fit;
 }
@@ -72,7 +83,7 @@ struct Facts {
   long batch_idx = 0;
   long batch_size = 0;
   bool is_last_batch = false;
-  bool accumulating = false;
+  bool accumulating = false;  ///< the batch at hand does not end its window
   bool in_batch = false;
   bool has_gradients = false;  ///< some batch of the window at hand ran backward
   bool sanity_checking = false;
@@ -139,14 +150,28 @@ struct State {
   std::array<Figures, metrics> results{};  ///< of the last finished epoch or evaluation, merged over loaders
 
   std::function<std::optional<long>()> count_training = {};  ///< asks the training loader for its size, loading it if need be
+  std::vector<LoaderResults<metrics>> loader_results{};  ///< the same of each evaluation loader
+  std::optional<typename HiddenOf<typename R::Model>::type> hidden = std::nullopt;  ///< carried from one slice of time to the next
   int window = 1;               ///< accumulate_grad_batches of this epoch
+  int train_loaded_in = 0;      ///< epoch in which the training loader was asked for
+  int val_loaded_in = 0;        ///< epoch whose validation was the first with these loaders
   bool stop_requested = false;
+  bool statistics_requested = false;
+  std::vector<std::string> warned{};  ///< what `warn` has said
   std::optional<TrainerOptions::Clock::time_point> fit_began = std::nullopt;
   std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
   std::vector<CheckpointRequest> requests{};
   std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
   std::filesystem::path log_dir{};
   Outcome outcome{};
+
+  /// What may be meant and mostly is not: said once for each identifier, on stderr.
+  void warn(std::string const& identifier, std::string const& sentence) {
+    for (auto const& said : warned)
+      if (said.starts_with("[" + identifier + "]")) return;
+    warned.push_back("[" + identifier + "] " + sentence);
+    if (strategy.rank() == 0) std::fprintf(stderr, "warning: %s\n", warned.back().c_str());
+  }
 
   double seconds_since_fit_start() const {
     return fit_began ? Seconds(options.now() - *fit_began).count() : 0.0;

@@ -22,13 +22,13 @@ struct Window {
   double rescale;  ///< of the gradients, where the window turned out shorter than its divisor (unsized loaders)
 };
 
-/// Windows restart each epoch; the last one may be shorter, and is the mean of the batches it has (D1).
-inline Window window_of(long b, long start, int length, std::optional<long> batches, bool last) {
-  long const position = b - start;
+/// Windows restart each epoch; the last one may be shorter, and is the mean of the batches it has (D1). `seen` batches of it came
+/// before; they are fewer than its places where a loader left some out.
+inline Window window_of(long b, long start, long seen, int length, std::optional<long> batches, bool last) {
   long const divisor = batches ? std::min<long>(length, *batches - start) : length;
-  bool const closes = position + 1 == length || last;
-  double const rescale = closes && position + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(position + 1) : 1.0;
-  return {{position == 0, closes, static_cast<int>(divisor)}, rescale};
+  bool const closes = b - start + 1 == length || last;
+  double const rescale = closes && seen + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(seen + 1) : 1.0;
+  return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
 }
 
 /// The rows of a training step go to the loggers at their cadence; reading a device happens here and nowhere else.
@@ -51,6 +51,11 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source) {
     Context<R, phase::Validate> ctx(run);
     if (!run.facts.accumulating && Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::Validate>>)
       Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.model, ctx);
+    int const every = run.options.reload_dataloaders_every_n_epochs;
+    if (every != 0 && run.progress.epoch - run.val_loaded_in >= every) {
+      if constexpr (requires { source.reload_validation(); }) source.reload_validation();
+      run.val_loaded_in = run.progress.epoch;
+    }
     auto waiting = std::exchange(run.requests, {});
     evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches, std::nullopt);
     if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
@@ -79,7 +84,8 @@ class TrainEpoch {
     bool any = false;
     each_batch(loader, plan_.most(), [&](auto&& raw, long b, bool last) {
       any = true;
-      return with_batch(run_, source_, ctx_, raw, [&](auto& batch) { return one(batch, b, last); });
+      if (is_none(raw)) return none(b, last);
+      return with_batch(run_, source_, ctx_, present(raw), [&](auto& batch) { return one(batch, b, last); });
     });
     run_.facts.in_batch = false;
     if (!any)
@@ -93,15 +99,13 @@ class TrainEpoch {
   [[gnu::always_inline]] bool one(Batch& batch, long b, bool last) {
     auto& facts = run_.facts;
     auto& progress = run_.progress;
-    if (b == progress.window_start) length_ = R::automatic ? run_.window : 1;
-    auto const window = window_of(b, progress.window_start, length_, plan_.batches, last);
-    facts.batch_idx = b;
-    facts.is_last_batch = last;
+    begin(b, last);
+    auto const window = window_of(b, progress.window_start, seen_, length_, plan_.batches, last);
     facts.accumulating = !window.key.closes;
     facts.batch_size = Backend::batch_size(batch);
     facts.in_batch = true;
 
-    auto const started = pack_.template fire<hook::on_train_batch_start>(*run_.model, batch, ctx_);
+    auto const started = tell<hook::on_train_batch_start>(run_, pack_, batch, ctx_);
     deliver_posted(run_, pack_, progress.logged_steps);
     if (started == Flow::skip_epoch) {
       skip_epoch(b);
@@ -111,13 +115,47 @@ class TrainEpoch {
     run_.train_board.fold();  // what hooks have logged is no part of the step: neither recorded with it nor discarded
 
     auto const ended = step(batch, window);
+    ++seen_;
     if (ended == Flow::stop) run_.stop_requested = true;
+    return finish(b, last);
+  }
+
+  void begin(long b, bool last) {
+    if (b == run_.progress.window_start) {
+      length_ = R::automatic ? run_.window : 1;
+      seen_ = 0;
+    }
+    run_.facts.batch_idx = b;
+    run_.facts.is_last_batch = last;
+  }
+
+  /// The loader left this batch out: no step; end hooks that take no batch are told. What its window has is stepped where it closes.
+  bool none(long b, bool last) {
+    auto& facts = run_.facts;
+    run_.warn("fulgurite.data.none", "batch " + std::to_string(b) + " of epoch " + std::to_string(run_.progress.epoch) +
+                                         " is none, an empty optional: it is skipped, and so are others that follow");
+    begin(b, last);
+    bool const closes = b - run_.progress.window_start + 1 == length_ || last;
+    facts.batch_size = 0;
+    facts.in_batch = true;
+    facts.accumulating = R::automatic && seen_ != 0;
+    if (facts.accumulating && closes) flush(b + 1);
+    if (!facts.accumulating) run_.progress.window_start = b + 1;
+    if (last && R::automatic) tick_schedulers(run_, ctx_, Interval::epoch);
+    if (tell<hook::on_train_batch_end>(run_, pack_, ctx_) == Flow::stop) run_.stop_requested = true;
+    return finish(b, last, false);
+  }
+
+  /// What follows the end hooks of a batch; `stepped`: they followed a step, unless it accumulates.
+  [[gnu::always_inline]] bool finish(long b, bool last, bool stepped = true) {
+    auto& facts = run_.facts;
+    auto& progress = run_.progress;
     progress.batch = b + 1;
     ++progress.total_batches;
     progress.at = At::after_batch;
     run_.train_board.fold();
     check_time(run_);
-    if (!facts.accumulating) {
+    if (stepped && !facts.accumulating) {
       progress.window_start = b + 1;
       report_step(run_, pack_);
     }
@@ -128,7 +166,11 @@ class TrainEpoch {
     deliver_posted(run_, pack_, progress.logged_steps);
     write_requests(run_, pack_);
     if (validation_due(run_, plan_, b, last)) validate_in_fit(run_, pack_, source_);
-    if (!facts.accumulating) ++progress.logged_steps;
+    if (!facts.accumulating && (stepped || flushed_)) {
+      if constexpr (R::automatic) observe_schedulers(run_, ctx_, Interval::step);
+      ++progress.logged_steps;
+    }
+    flushed_ = false;
     // Validation may have asked for a stop; its window must not be lost either.
     bool const stops_now = stops(run_);
     if (stops_now && facts.accumulating) {
@@ -141,36 +183,61 @@ class TrainEpoch {
   /// The step of this batch and the end hooks.
   template <class Batch>
   [[gnu::always_inline]] Flow step(Batch& batch, Window const& window) {
-    auto& model = *run_.model;
     if constexpr (R::automatic) {
-      auto result = automatic_step(run_, pack_, ctx_, batch, window.key, window.rescale);
+      auto result = automatic(batch, window);
       if (run_.facts.is_last_batch) tick_schedulers(run_, ctx_, Interval::epoch);
       run_.train_board.fold();
       using Outputs = typename OutputsOf<Backend, decltype(result)>::type;
-      if constexpr (Pack::template wants_outputs<hook::on_train_batch_end, typename R::Model, Outputs, Batch, Ctx>()) {
+      if constexpr (Pack::template wants_outputs<hook::on_train_batch_end, typename R::Model, typename R::Strategy, Outputs, Batch, Ctx>()) {
         auto outputs = outputs_of<Backend>(result, 1.0 / window.key.divisor);
-        return pack_.template fire<hook::on_train_batch_end>(model, outputs, batch, ctx_);
+        return tell<hook::on_train_batch_end>(run_, pack_, outputs, batch, ctx_);
       } else {
-        return pack_.template fire<hook::on_train_batch_end>(model, batch, ctx_);
+        return tell<hook::on_train_batch_end>(run_, pack_, batch, ctx_);
       }
     } else {
       manual_step(run_, pack_, batch);
       run_.train_board.fold();
-      return pack_.template fire<hook::on_train_batch_end>(model, batch, ctx_);
+      return tell<hook::on_train_batch_end>(run_, pack_, batch, ctx_);
     }
   }
 
-  /// The window at hand ends after `seen` batches of the epoch: stepped as the mean of what it has.
-  void flush(long seen) {
+  /// One step; of a recurrent model one for each slice of the batch, the last of which stands for it.
+  template <class Batch>
+  [[gnu::always_inline]] auto automatic(Batch& batch, Window const& window) {
+    if constexpr (!Recurrent<typename R::Model>) {
+      return automatic_step(run_, pack_, ctx_, batch, window.key, window.rescale);
+    } else {
+      auto slices = time_slices<R>(*run_.model, batch, run_.optimization.tbptt, ctx_);
+      using Result = decltype(automatic_step(run_, pack_, ctx_, *std::begin(slices), window.key, 1.0));
+      std::optional<Result> result;
+      run_.hidden.reset();
+      for (auto& slice : slices) {
+        result.emplace(automatic_step(run_, pack_, ctx_, slice, {true, true, 1}, 1.0));
+        run_.train_board.fold();
+        if constexpr (is_optional<Result>) {
+          if (*result) run_.hidden.emplace(Backend::detached_state((*result)->hidden));
+        } else {
+          run_.hidden.emplace(Backend::detached_state(result->hidden));
+        }
+      }
+      if (!result)
+        throw Error("fulgurite.data.no_slice", "batch " + std::to_string(run_.facts.batch_idx) + " has no time step, so it has no slice: leave it out");
+      return std::move(*result);
+    }
+  }
+
+  /// The window at hand ends before batch `after`: stepped as the mean of what it has.
+  void flush(long after) {
     if constexpr (R::automatic) {
       auto& progress = run_.progress;
-      long const position = seen - progress.window_start;
       long const divisor = plan_.batches ? std::min<long>(length_, *plan_.batches - progress.window_start) : length_;
       run_.facts.accumulating = false;
       run_.facts.in_batch = true;
-      flush_window(run_, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(position));
+      flush_window(run_, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(seen_));
       run_.train_board.fold();
-      progress.window_start = seen;
+      progress.window_start = after;
+      seen_ = 0;
+      flushed_ = true;
       report_step(run_, pack_);
       run_.facts.in_batch = false;
     }
@@ -178,7 +245,7 @@ class TrainEpoch {
 
   /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of this batch runs.
   void skip_epoch(long b) {
-    if (b > run_.progress.window_start) {
+    if (seen_ != 0) {
       flush(b);
       ++run_.progress.logged_steps;
     }
@@ -193,6 +260,8 @@ class TrainEpoch {
   EpochPlan const& plan_;
   Ctx ctx_;
   int length_ = 1;  ///< of the window at hand; ctx.accumulate speaks of the next
+  long seen_ = 0;   ///< batches of it that made gradients
+  bool flushed_ = false;  ///< the batch at hand ended with the step of a window that it did not close
 };
 
 }  // namespace fulgurite::loop

@@ -43,6 +43,7 @@ class TrainerBody {
     return {};
   }
   Progress const& progress() const;
+  std::vector<std::string> const& warnings() const;
   Outcome const& outcome() const;
   TrainerOptions const& options() const;
 };
@@ -84,7 +85,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
  public:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : state_{.options = std::move(options),
+      : state_{.options = loop::effective(std::move(options)),
                .strategy = std::move(strategy),
                .precision = std::move(precision),
                .optimization = std::move(optimization)},
@@ -166,6 +167,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   }
 
   Progress const& progress() const { return state_.progress; }
+  /// What was said once on stderr, each with its identifier.
+  std::vector<std::string> const& warnings() const { return state_.warned; }
   Outcome const& outcome() const { return state_.outcome; }
   TrainerOptions const& options() const { return state_.options; }
 

@@ -6,6 +6,7 @@
 
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/step_output.hpp>
 
 namespace fulgurite::loop {
 
@@ -16,6 +17,27 @@ template <class Hook, class Module, class Model, class Ctx, class Batch, class O
   if constexpr (Overrides<Hook, Module, Ctx, B>) return call_override<Hook>(module, ctx, batch);
   else if constexpr (Overrides<Hook, Model, Ctx, B>) return call_override<Hook>(model, ctx, batch);
   else return otherwise(std::forward<Batch>(batch));
+}
+
+/// A loader as the options want it, each time it was asked for.
+template <class R, class Loader>
+void prepare_loader(State<R>& run, Loader& loader) {
+  if constexpr (Orderable<Loader>)
+    if (run.options.overfit_batches) loader.in_order();
+  if constexpr (requires { run.strategy.process_dataloader(loader); })
+    if (run.options.use_distributed_sampler) run.strategy.process_dataloader(loader);
+}
+
+/// A loader of std::optional batches may leave one out; everything else is always there.
+template <class Raw>
+constexpr bool is_none(Raw const& raw) {
+  if constexpr (is_optional<Raw>) return !raw.has_value();
+  else return false;
+}
+template <class Raw>
+decltype(auto) present(Raw&& raw) {
+  if constexpr (is_optional<std::remove_cvref_t<Raw>>) return *std::forward<Raw>(raw);
+  else return std::forward<Raw>(raw);
 }
 
 /// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns.

@@ -43,6 +43,13 @@ inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, b
   return plan;
 }
 
+/// Whether this epoch ends with, or contains, a validation.
+inline bool validates_in(TrainerOptions const& o, int epoch) {
+  return !o.check_val_every_n_epoch || (epoch + 1) % *o.check_val_every_n_epoch == 0;
+}
+/// Loaders asked for before the epochs whose validation they are meant for: the first validation asks again.
+inline constexpr int never_loaded = -1'000'000'000;
+
 template <class R>
 bool minima_met(State<R> const& run) {
   auto const& o = run.options;
@@ -83,7 +90,7 @@ template <class R>
 bool validation_due(State<R>& run, EpochPlan const& plan, long b, bool last) {
   auto const& o = run.options;
   if (!run.facts.has_validation) return false;
-  if (o.check_val_every_n_epoch && (run.progress.epoch + 1) % *o.check_val_every_n_epoch != 0) return false;
+  if (!validates_in(o, run.progress.epoch)) return false;
   bool const beyond = plan.interval && o.check_val_every_n_epoch && *plan.interval > b + 1;  // the loader ended before it
   if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;

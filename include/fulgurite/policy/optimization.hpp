@@ -35,6 +35,7 @@ struct Automatic {
   static constexpr bool automatic = true;
   int accumulate_grad_batches = 1;
   Clip clip = {};
+  int tbptt = 0;  ///< time steps of a slice, where the model carries a `Hidden` state between slices (truncated back-propagation)
 };
 
 /// `training_step` returns void and does everything itself through its context: `ctx.minimize(optimizer, loss)`, or

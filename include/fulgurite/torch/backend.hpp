@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,7 @@
 #include <fulgurite/torch/autocast.hpp>
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
+#include <fulgurite/torch/device_stats.hpp>
 #include <fulgurite/torch/modes.hpp>
 #include <fulgurite/torch/move.hpp>
 #include <fulgurite/torch/optimizer.hpp>
@@ -58,6 +60,10 @@ struct LibTorch {
     return libtorch::convert_input(std::forward<B>(batch), precision);
   }
 
+  // The device: see device_stats.hpp.
+  static auto device_stats(at::Device device) { return libtorch::device_stats(device); }
+  static void synchronize(at::Device device) { libtorch::synchronize(device); }
+
   // Gradients: see clip.hpp.
   template <class Parameters>
   static void scale_gradients(Parameters const& parameters, double factor) {
@@ -85,6 +91,9 @@ struct LibTorch {
   }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
+  [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {
+    return libtorch::AlgorithmScope(deterministic, benchmark);
+  }
   template <class Optimizer, class All>
   [[nodiscard]] static auto toggled(Optimizer& optimizer, All& all) {
     return Toggle(optimizer, all);

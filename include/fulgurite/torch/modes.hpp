@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
@@ -82,6 +83,26 @@ class AnomalyScope {
  private:
   bool enabled_;
   bool checks_;
+};
+
+/// Which algorithms operators may take, while it lives: those that give the same bits each time, those that cuDNN finds fastest.
+class AlgorithmScope {
+ public:
+  AlgorithmScope(bool deterministic, std::optional<bool> benchmark)
+      : deterministic_(at::globalContext().deterministicAlgorithms()), benchmark_(at::globalContext().benchmarkCuDNN()) {
+    if (deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+    if (benchmark || deterministic) at::globalContext().setBenchmarkCuDNN(benchmark.value_or(false));
+  }
+  ~AlgorithmScope() {
+    at::globalContext().setDeterministicAlgorithms(deterministic_, at::globalContext().deterministicAlgorithmsWarnOnly());
+    at::globalContext().setBenchmarkCuDNN(benchmark_);
+  }
+  AlgorithmScope(AlgorithmScope const&) = delete;
+  AlgorithmScope& operator=(AlgorithmScope const&) = delete;
+
+ private:
+  bool deterministic_;
+  bool benchmark_;
 };
 
 }  // namespace fulgurite::libtorch

@@ -1,0 +1,42 @@
+#pragma once
+// Training without an optimizer: steps count, nothing moves.
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/loop/optimizers.hpp>
+
+namespace fulgurite {
+
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or one that updates itself. Backward runs, hooks are
+/// called, steps are counted; no parameter changes and no gradient is cleared.
+struct NoOptimizer {};
+
+namespace loop {
+
+/// What the loops drive in its place.
+template <class Value>
+struct AbsentOptimizer {
+  static constexpr bool needs_closure = false;
+  static constexpr bool stable_gradients = true;
+  static constexpr std::string_view name() { return "NoOptimizer"; }
+  void zero_grad() {}
+  void step() {}
+  std::size_t groups() const { return 0; }
+  double lr(std::size_t) const { return 0; }
+  void set_lr(std::size_t, double) {}
+  std::vector<Value> const& parameters() const { return none; }
+  std::vector<Value> none = {};
+};
+
+template <class Backend>
+struct Entry<Backend, NoOptimizer> {
+  using Optimizer = AbsentOptimizer<typename Backend::Value>;
+  using Schedule = NoSchedule;
+  static Optimizer optimizer(NoOptimizer&&) { return {}; }
+  static Scheduler<Optimizer, NoSchedule> scheduler(NoOptimizer&) { return {NoSchedule{}, ScheduleOptions{}}; }
+};
+
+}  // namespace loop
+}  // namespace fulgurite
