@@ -1,0 +1,80 @@
+#pragma once
+// Sends memory and load of the device, and of the machine around it, to the loggers.
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/metric/board.hpp>
+#include <fulgurite/report/host_stats.hpp>
+
+namespace fulgurite {
+
+struct DeviceStatsMonitorOptions {
+  /// The machine's own: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not given: where the device has none to tell,
+  /// as the CPU.
+  std::optional<bool> cpu_stats = std::nullopt;
+  std::optional<std::set<std::string>> filter_keys = std::nullopt;  ///< only these, such as {"cpu_vm_percent"}
+};
+
+/// `DeviceStatsMonitor{}`. Keys: `DeviceStatsMonitor.on_train_batch_start/allocated_bytes.all.current`, likewise `..._batch_end` and
+/// validation, test. A row where a row of metrics is due too (log_every_n_steps), at the first and the last batch of a step.
+class DeviceStatsMonitor {
+ public:
+  using Hooks = Implements<hook::on_train_batch_start, hook::on_train_batch_end, hook::on_validation_batch_start, hook::on_validation_batch_end,
+                           hook::on_test_batch_start, hook::on_test_batch_end>;
+  using Stateless = ByChoice;
+  static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr std::string_view reads = "device statistics";
+
+  explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
+
+  void on_train_batch_start(auto& ctx) {
+    bool const opens = !std::exchange(in_window_, ctx.accumulating());
+    if (opens && due(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (!ctx.accumulating() && due(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
+  }
+  void on_validation_batch_start(auto& ctx) { evaluated("on_validation_batch_start", ctx); }
+  void on_validation_batch_end(auto& ctx) { evaluated("on_validation_batch_end", ctx); }
+  void on_test_batch_start(auto& ctx) { evaluated("on_test_batch_start", ctx); }
+  void on_test_batch_end(auto& ctx) { evaluated("on_test_batch_end", ctx); }
+
+ private:
+  static bool due(auto& ctx, long step) {
+    long const every = ctx.options().log_every_n_steps;
+    return every != 0 && (step + 1) % every == 0;
+  }
+  void evaluated(char const* place, auto& ctx) {
+    if (!ctx.sanity_checking() && due(ctx, ctx.batch_idx())) log(place, ctx);
+  }
+
+  void log(std::string const& place, auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    auto stats = Backend::device_stats(ctx.device());
+    if (options_.cpu_stats.value_or(stats.empty()))
+      for (auto& stat : host_.read()) stats.push_back(std::move(stat));
+    std::vector<Scalar> row;
+    for (auto& [name, value] : stats) {
+      if (options_.filter_keys && !options_.filter_keys->contains(name)) continue;
+      name = "DeviceStatsMonitor." + place + "/" + name;
+      row.push_back({name, value});
+    }
+    if constexpr (requires { ctx.log_scalars(row); })
+      if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
+  }
+
+  DeviceStatsMonitorOptions options_;
+  report::HostStats host_{};
+  bool in_window_ = false;
+};
+
+}  // namespace fulgurite

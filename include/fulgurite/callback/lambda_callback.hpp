@@ -1,0 +1,45 @@
+#pragma once
+// Hooks written in place: LambdaCallback{on<hook::on_train_start>([](auto& ctx) { ... })}.
+
+#include <concepts>
+#include <utility>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+
+namespace fulgurite {
+
+/// One function under the name of one event.
+template <class Event, class F>
+struct On;
+
+#define FULGURITE_ROW(NAME, ...)             \
+  template <class F>                         \
+  struct On<hook::NAME, F> {                 \
+    F function;                              \
+    template <class... A>                    \
+      requires std::invocable<F&, A&...>     \
+    decltype(auto) NAME(A&... arguments) {   \
+      return function(arguments...);         \
+    }                                        \
+  };
+FULGURITE_EVENTS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+
+/// A function for one event, in any form that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto& ctx) { ... })`. What
+/// is no event (an override, a step) does not compile.
+template <class Event, class F>
+  requires requires { sizeof(On<Event, F>); }
+On<Event, F> on(F function) {
+  return {std::move(function)};
+}
+
+/// A callback made of functions, each for another event: for what is too small for a struct, such as prints, counters, probes. What the
+/// functions capture is not saved.
+template <class... Ons>
+struct LambdaCallback : Ons... {
+  using Stateless = ByChoice;
+  explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
+};
+
+}  // namespace fulgurite

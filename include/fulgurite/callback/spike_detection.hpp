@@ -1,0 +1,105 @@
+#pragma once
+// Ends a fit in which the loss has jumped, and notes the batches to leave out of the next one.
+
+#include <cmath>
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite {
+
+struct SpikeDetectionOptions {
+  Mode mode = Mode::min;
+  int window = 10;                            ///< batches in the running mean
+  long warmup = 1;                            ///< batches of the run before the first look
+  std::optional<double> atol = std::nullopt;  ///< a spike is at least this far from the mean
+  std::optional<double> rtol = 2.0;           ///< and at least this many times the mean away
+  std::filesystem::path exclude_batches_path = "skip_batches.json";  ///< below default_root_dir, unless absolute
+  bool finite_only = true;                                           ///< NaN and infinity are spikes; false: they are passed over
+};
+
+/// `SpikeDetection{Net::loss}`: looks after each training batch at the value logged in it. A value that got worse and is too far from
+/// the mean of the last ones is a spike: the batch and the one before, which may have spoilt the weights, are added to a JSON list of batch
+/// indices, and an Error [fulgurite.callback.spike] ends the fit. Reads the value on the host, so each batch waits for its device.
+template <Watchable M>
+class SpikeDetection {
+ public:
+  using Hooks = Implements<hook::on_train_batch_end>;
+  using Watches = MetricTypes<M>;
+  static constexpr bool inert_in_dev_run = true;
+
+  explicit SpikeDetection(M, SpikeDetectionOptions options = {}) : options_(std::move(options)) {
+    auto const refuse = [](std::string const& why) { throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why); };
+    if (options_.window < 1) refuse("a window has at least 1 batch");
+    if (options_.warmup < 0) refuse("warmup counts batches from 0");
+    for (auto const& tolerance : {options_.atol, options_.rtol})
+      if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
+  }
+
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.dev_run()) return;
+    std::optional<double> const value = ctx.value(Last<typename M::metric>{});
+    if (!value) return;
+    bool const looking = seen_++ >= options_.warmup && (!recent_.empty() || !std::isfinite(*value));
+    if (looking && spikes(*value)) stop(*value, ctx);
+    if (!std::isfinite(*value)) return;
+    recent_.push_back(*value);
+    if (recent_.size() > static_cast<std::size_t>(options_.window)) recent_.pop_front();
+  }
+
+  std::vector<long> const& bad_batches() const { return bad_; }
+  /// Of the last values that were no spikes; nullopt before the first.
+  std::optional<double> running_mean() const {
+    if (recent_.empty()) return std::nullopt;
+    double sum = 0;
+    for (double const value : recent_) sum += value;
+    return sum / static_cast<double>(recent_.size());
+  }
+
+  std::string state_key() const { return "SpikeDetection{" + std::string(M::name()) + "}"; }
+  void state(auto& archive) {
+    std::vector<double> recent(recent_.begin(), recent_.end());
+    archive("seen", seen_)("recent", recent)("bad_batches", bad_);
+    if (archive.loading) recent_.assign(recent.begin(), recent.end());
+  }
+
+ private:
+  bool spikes(double value) const {
+    if (!std::isfinite(value)) return options_.finite_only;
+    if (!watch::better(options_.mode, recent_.back(), value)) return false;  // not worse than the last one
+    double const mean = *running_mean();
+    double const away = std::abs(value - mean);
+    return (!options_.atol || away >= *options_.atol) && (!options_.rtol || away >= *options_.rtol * std::abs(mean));
+  }
+
+  [[noreturn]] void stop(double value, auto& ctx) {
+    long const batch = ctx.batch_idx();
+    if (batch > 0) bad_.push_back(batch - 1);
+    bad_.push_back(batch);
+    auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
+    std::string text = "[";
+    for (long const bad : bad_) (text += text.size() == 1 ? "" : ", ") += std::to_string(bad);
+    if (ctx.rank() == 0) write_durably(file, text + "]\n");
+    throw Error("fulgurite.callback.spike", "SpikeDetection: " + std::string(M::name()) + " = " + report::exact(value) + " in batch " +
+                                                std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
+                                                (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
+                                                ": leave out the batches in " + file.string() + ", or raise atol or rtol");
+  }
+
+  SpikeDetectionOptions options_;
+  std::deque<double> recent_{};
+  std::vector<long> bad_{};
+  long seen_ = 0;
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,171 @@
+#pragma once
+// Sends speed to the loggers: batches, samples and items a second, over a rolling window.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite {
+
+struct ThroughputMonitorOptions {
+  int window_size = 100;  ///< batches of the rolling window, at least 2; rates are reported once it is full
+  std::string separator = "/";
+  std::optional<double> available_flops = std::nullopt;  ///< a second, of one device at this precision: for device/mfu
+};
+
+/// The sizes of a batch are those that ctx.batch_size() finds.
+struct InferredBatchSize {};
+/// Samples have no length.
+struct NoLength {};
+
+/// `ThroughputMonitor{}`, or with functions of a batch: its number of samples, and the number of items (tokens, frames) in a sample:
+///   ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); }, {.window_size = 50}}
+/// Keys: `train/time`, `train/batches`, `train/samples`, `train/lengths` so far; `train/device/batches_per_sec`, `samples_per_sec`,
+/// `items_per_sec` over the window; with a model's `flops_per_batch` also `flops_per_sec` and, where available_flops is given, `mfu`.
+/// Likewise validate, test, predict. Training is measured at optimizer steps, the time of validations taken out. A row where one of
+/// metrics is due (log_every_n_steps); only then it waits for the device.
+template <class Samples = InferredBatchSize, class Length = NoLength>
+class ThroughputMonitor {
+ public:
+  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_validation_start, hook::on_validation_batch_end,
+                           hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end, hook::on_predict_start, hook::on_predict_batch_end>;
+  using Stateless = ByChoice;
+  static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr std::string_view reads = "batch sizes";
+
+  explicit ThroughputMonitor(Samples batch_size_fn, Length length_fn, ThroughputMonitorOptions options = {})
+      : samples_(std::move(batch_size_fn)), length_(std::move(length_fn)), options_(std::move(options)) {
+    if (options_.window_size < 2)
+      throw Error("fulgurite.callback.throughput_window", "ThroughputMonitor: window_size = " + std::to_string(options_.window_size) +
+                                                              ": a rate needs at least 2 batches");
+  }
+  explicit ThroughputMonitor(Samples batch_size_fn, ThroughputMonitorOptions options = {})
+      : ThroughputMonitor(std::move(batch_size_fn), Length{}, std::move(options)) {}
+  explicit ThroughputMonitor(ThroughputMonitorOptions options = {}) : ThroughputMonitor(Samples{}, Length{}, std::move(options)) {}
+
+  void on_train_start(auto& ctx) { start(train, ctx); }
+  void on_train_batch_end(auto& batch, auto& ctx) {
+    // The step of an accumulation window belongs to the time of its batches.
+    measure(train, !ctx.accumulating() && due(ctx, ctx.logged_steps()), batch, ctx);
+  }
+  void on_validation_start(auto& ctx) {
+    if (!ctx.sanity_checking()) start(validate, ctx);
+  }
+  void on_validation_batch_end(auto& batch, auto& ctx) {
+    if (!ctx.sanity_checking()) measure(validate, due(ctx, ctx.batch_idx()), batch, ctx);
+  }
+  void on_validation_end(auto& ctx) {
+    if (ctx.sanity_checking() || ctx.stage() != decltype(ctx.stage())::fit) return;
+    auto& training = meters_[train];
+    training.began += ctx.seconds_now() - (training.began + training.latest.time);
+  }
+  void on_test_start(auto& ctx) { start(test, ctx); }
+  void on_test_batch_end(auto& batch, auto& ctx) { measure(test, due(ctx, ctx.batch_idx()), batch, ctx); }
+  void on_predict_start(auto& ctx) { start(predict, ctx); }
+  void on_predict_batch_end(auto& batch, auto& ctx) { measure(predict, due(ctx, ctx.batch_idx()), batch, ctx); }
+
+ private:
+  enum Kind : std::uint8_t { train, validate, test, predict };
+  static constexpr std::array<std::string_view, 4> names{"train", "validate", "test", "predict"};
+  static constexpr bool has_length = !std::is_same_v<Length, NoLength>;
+
+  /// Totals since the start of a stage.
+  struct Totals {
+    double time = 0;
+    double batches = 0, samples = 0, lengths = 0, flops = 0;
+  };
+  struct Meter {
+    double began = 0;
+    Totals latest{};
+    std::deque<Totals> window{};
+  };
+
+  static bool due(auto& ctx, long step) {
+    long const every = ctx.options().log_every_n_steps;
+    return every != 0 && (step + 1) % every == 0;
+  }
+
+  void start(Kind kind, auto& ctx) {
+    meters_[kind] = {};
+    meters_[kind].began = ctx.seconds_now();
+  }
+
+  void measure(Kind kind, bool reports, auto& batch, auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    auto& meter = meters_[kind];
+    auto& now = meter.latest;
+    now.batches += 1;
+    if constexpr (std::is_same_v<Samples, InferredBatchSize>) now.samples += static_cast<double>(ctx.batch_size());
+    else now.samples += static_cast<double>(samples_(batch));
+    if constexpr (has_length) now.lengths += static_cast<double>(length_(batch));
+    if constexpr (requires { ctx.model().flops_per_batch; }) now.flops += flops(ctx.model());
+    if (reports) Backend::synchronize(ctx.device());
+    now.time = ctx.seconds_now() - meter.began;
+    meter.window.push_back(now);
+    if (meter.window.size() > static_cast<std::size_t>(options_.window_size)) meter.window.pop_front();
+    if (reports) log(kind, ctx);
+  }
+
+  template <class Model>
+  static double flops(Model const& model) {
+    if constexpr (std::is_invocable_v<decltype(model.flops_per_batch)>) return static_cast<double>(model.flops_per_batch());
+    else return static_cast<double>(model.flops_per_batch);
+  }
+
+  void log(Kind kind, auto& ctx) {
+    auto const& meter = meters_[kind];
+    auto const& last = meter.latest;
+    std::vector<std::pair<std::string, double>> values;
+    std::string const stage = std::string(names[kind]) + options_.separator;
+    auto const add = [&](std::string const& name, double value) { values.emplace_back(stage + name, value); };
+    add("time", last.time);
+    add("batches", last.batches);
+    add("samples", last.samples);
+    if (has_length) add("lengths", last.lengths);
+    auto const& first = meter.window.front();
+    double const seconds = last.time - first.time;
+    if (meter.window.size() == static_cast<std::size_t>(options_.window_size) && seconds > 0) {
+      std::string const device = "device" + options_.separator;
+      double const batches = last.batches - first.batches;
+      double const samples = last.samples - first.samples;
+      add(device + "batches_per_sec", batches / seconds);
+      add(device + "samples_per_sec", samples / seconds);
+      if (has_length) add(device + "items_per_sec", samples / seconds * ((last.lengths - first.lengths) / batches));
+      if (last.flops > 0) {
+        double const per_second = (last.flops - first.flops) / seconds;
+        add(device + "flops_per_sec", per_second);
+        if (options_.available_flops) add(device + "mfu", per_second / *options_.available_flops);
+      }
+    }
+    std::vector<Scalar> row;
+    for (auto const& [name, value] : values) row.push_back({name, value});
+    if constexpr (requires { ctx.log_scalars(row); }) ctx.log_scalars(std::span<Scalar const>(row));
+  }
+
+  [[no_unique_address]] Samples samples_;
+  [[no_unique_address]] Length length_;
+  ThroughputMonitorOptions options_;
+  std::array<Meter, 4> meters_{};
+};
+
+ThroughputMonitor() -> ThroughputMonitor<>;
+ThroughputMonitor(ThroughputMonitorOptions) -> ThroughputMonitor<>;
+template <class Samples>
+ThroughputMonitor(Samples) -> ThroughputMonitor<Samples>;
+template <class Samples>
+ThroughputMonitor(Samples, ThroughputMonitorOptions) -> ThroughputMonitor<Samples>;
+
+}  // namespace fulgurite

@@ -1,0 +1,33 @@
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+
+#include "callback_run.hpp"
+
+using namespace fulgurite;
+using Kept = std::set<std::string>;
+
+TEST_CASE("C145 on exception: a failed fit leaves a file at the step it had reached, a successful one removes it") {
+  Folder const folder;
+  Scripted model{.fails_at = 3};
+  CHECK(error_of([&] { fitted(model, quick(1), 5, OnExceptionCheckpoint{folder.path}); }).starts_with("[fulgurite.test.step]"));
+  CHECK(folder.files() == Kept{"on_exception.safetensors"});
+  CHECK(to_text(run_state(SafetensorsFile(folder / "on_exception.safetensors"))).find(R"("global_step":3)") != std::string::npos);
+  Scripted fine;
+  auto trainer = fitted(fine, quick(1), 5, OnExceptionCheckpoint{folder.path});
+  CHECK(folder.files().empty());
+  CHECK(trainer.template callback<OnExceptionCheckpoint>().ckpt_path() == folder / "on_exception.safetensors");
+}
+
+TEST_CASE("on exception: another run than fit neither writes nor removes") {
+  Folder const folder;
+  put(folder / "died.safetensors", "x");
+  Scripted model;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path, "died"});
+  trainer.validate(model, toy::batches(1));
+  CHECK(folder.files() == Kept{"died.safetensors"});
+  CHECK_FALSE(error_of([&] { trainer.validate(model, toy::batches(0)); }).empty());
+  CHECK(content(folder / "died.safetensors") == "x");
+}
+
+TEST_CASE("on exception: an empty file name is refused") {
+  CHECK(error_of([] { OnExceptionCheckpoint{"runs", ""}; }).starts_with("[fulgurite.callback.on_exception]"));
+}

@@ -1,0 +1,77 @@
+#include <fulgurite/callback/prediction_writer.hpp>
+
+#include "callback_run.hpp"
+
+using namespace fulgurite;
+using Words = std::vector<std::string>;
+
+namespace {
+/// Batches of several samples; predicts their sum.
+struct Summing {
+  double predict_step(std::vector<double>& batch) {
+    double sum = 0;
+    for (double const value : batch) sum += value;
+    return sum;
+  }
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(std::vector<double>&) { return -p; }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+using Batches = std::vector<std::vector<double>>;
+struct Loaders {
+  std::tuple<Batches, Batches> predict_dataloader() { return {Batches(2, {1, 1}), Batches(1, {5, 5})}; }
+};
+
+std::string text(BatchIndices const& indices) {
+  std::string all;
+  for (long const index : indices) all += std::to_string(index) + ",";
+  return all;
+}
+struct ByBatch {
+  Words* seen;
+  void write_on_batch_end(double const& prediction, BatchIndices const& indices, std::vector<double>& batch, auto& ctx) {
+    seen->push_back(std::to_string(int(prediction)) + " of " + text(indices) + " size " + std::to_string(batch.size()) + " at " +
+                    std::to_string(ctx.loader()) + "." + std::to_string(ctx.batch_idx()));
+  }
+};
+struct ByEpoch {
+  Words* seen;
+  void write_on_epoch_end(std::vector<std::vector<double>> const& predictions, std::vector<std::vector<BatchIndices>> const& indices, auto&) {
+    for (std::size_t l = 0; l != predictions.size(); ++l)
+      for (std::size_t b = 0; b != predictions[l].size(); ++b)
+        seen->push_back(std::to_string(l) + "." + std::to_string(b) + "=" + std::to_string(int(predictions[l][b])) + " of " + text(indices[l][b]));
+  }
+};
+struct Both : ByBatch, ByEpoch {
+  explicit Both(Words* seen) : ByBatch{seen}, ByEpoch{seen} {}
+};
+
+template <class Writer>
+Words written(Writer writer, Words& seen, int times = 1) {
+  Summing model;
+  auto trainer = make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{}, PredictionWriter{std::move(writer)});
+  for (int i = 0; i != times; ++i) trainer.predict(model, Loaders{});
+  return seen;
+}
+Words const by_batch{"2 of 0,1, size 2 at 0.0", "2 of 2,3, size 2 at 0.1", "10 of 0,1, size 2 at 1.0"};
+Words const by_epoch{"0.0=2 of 0,1,", "0.1=2 of 2,3,", "1.0=10 of 0,1,"};
+}  // namespace
+
+TEST_CASE("prediction writer: batch by batch, with the samples' positions in their loader") {
+  Words seen;
+  CHECK(written(ByBatch{&seen}, seen) == by_batch);
+}
+
+TEST_CASE("prediction writer: all at the end, as [loader][batch]; each run has its own") {
+  Words seen;
+  auto twice = by_epoch;
+  twice.insert(twice.end(), by_epoch.begin(), by_epoch.end());
+  CHECK(written(ByEpoch{&seen}, seen, 2) == twice);
+}
+
+TEST_CASE("prediction writer: one that has both is called at both") {
+  Words seen;
+  auto both = by_batch;
+  both.insert(both.end(), by_epoch.begin(), by_epoch.end());
+  CHECK(written(Both{&seen}, seen) == both);
+}
