@@ -1,0 +1,176 @@
+#pragma once
+// Stochastic weight averaging: late in training a constant learning rate, and the mean of the weights at the ends of epochs.
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <numbers>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/averaged_weights.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/limits.hpp>
+
+namespace fulgurite {
+
+/// One learning rate for all parameter groups, or one for each: `0.05`, `{0.05, 0.01}`.
+struct GroupRates {
+  std::vector<double> values;
+  GroupRates(double all) : values{all} {}
+  GroupRates(std::initializer_list<double> each) : values(each) {}
+  GroupRates(std::vector<double> each) : values(std::move(each)) {}
+};
+
+/// An epoch, counted from 1, or a part of max_epochs.
+struct EpochStart {
+  bool is_part = true;
+  int epoch = 0;
+  double part = 0.8;
+
+  constexpr EpochStart(Fraction of) : part(of.part) {}
+  template <std::integral I>
+  constexpr EpochStart(I at) : is_part(false), epoch(static_cast<int>(at)) {}
+  template <std::floating_point F>
+  constexpr EpochStart(F) {
+    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could mean an epoch or "
+                                               "a part of them: write 8 or Fraction{0.8}");
+  }
+};
+
+/// How the learning rate comes down (or up) to its last value.
+enum class Annealing : std::uint8_t { cos, linear };
+
+struct StochasticWeightAveragingOptions {
+  GroupRates swa_lrs;                           ///< above 0
+  EpochStart swa_epoch_start = Fraction{0.8};   ///< the first epoch of which the weights are averaged
+  int annealing_epochs = 10;                    ///< from the learning rate of that epoch to swa_lrs; 0: at once
+  Annealing annealing_strategy = Annealing::cos;
+};
+
+/// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. Averages the parameters at the end of every epoch from the start epoch on, the
+/// last one included; from that epoch on it alone moves the learning rate, other schedules stand still. At the end the model has
+/// the average; where it has batch norms, their statistics are taken anew from one pass over the training data. A second argument
+/// is another averaging function (see AveragingFunction). One optimizer; what cannot be is one Error before training.
+template <class Average = RunningMean>
+class StochasticWeightAveraging {
+ public:
+  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_epoch_end,
+                           hook::on_train_end, hook::on_exception>;
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
+  static constexpr bool one_optimizer = true;
+  static constexpr std::string_view reads = "weights";
+  static constexpr std::string_view writes = "weights, learning rates";
+
+  explicit StochasticWeightAveraging(StochasticWeightAveragingOptions options, Average average = {})
+      : options_(std::move(options)), average_(std::move(average)) {
+    auto const& start = options_.swa_epoch_start;
+    if (start.is_part ? !(start.part >= 0 && start.part <= 1) : start.epoch < 1)
+      refuse("swa_options", "swa_epoch_start is an epoch from 1 on, or Fraction{...} between 0 and 1");
+    auto const& rates = options_.swa_lrs.values;
+    if (rates.empty() || !std::all_of(rates.begin(), rates.end(), [](double rate) { return rate > 0; }))
+      refuse("swa_options", "swa_lrs are learning rates above 0");
+    if (options_.annealing_epochs < 0) refuse("swa_options", "annealing_epochs = " + std::to_string(options_.annealing_epochs) + " is negative");
+  }
+
+  void on_fit_start(auto& ctx) {
+    std::size_t count = 0, groups = 0;
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      ++count;
+      groups = optimizer.groups();
+    });
+    if (count != 1) refuse("swa_one_optimizer", "it sets the learning rate of one optimizer, and configure_optimizers returned " + std::to_string(count));
+    if (auto const given = options_.swa_lrs.values.size(); given != 1 && given != groups)
+      refuse("swa_options", "swa_lrs has " + std::to_string(given) + " rates, the optimizer " + std::to_string(groups) + " groups: give one, or one each");
+    auto const epochs = ctx.options().max_epochs.value_or(-1);
+    auto const& start = options_.swa_epoch_start;
+    if (start.is_part && epochs < 0)
+      refuse("swa_needs_max_epochs", "swa_epoch_start is a part of max_epochs, which is not set: give .max_epochs, or an epoch as .swa_epoch_start");
+    start_ = std::max(start.is_part ? static_cast<int>(start.part * epochs) : start.epoch, 1) - 1;
+  }
+
+  void on_train_start(auto& ctx) {
+    if (!std::exchange(resumed_, false)) initial_.clear();
+    weights_.bind(ctx, false);
+  }
+
+  void on_train_epoch_start(auto& ctx) {
+    int const epoch = ctx.current_epoch();
+    if (epoch < start_) return;
+    ctx.each_scheduler([](auto& scheduler) { scheduler.retire(); });
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) {
+        if (g == initial_.size()) initial_.push_back(optimizer.lr(g));
+        optimizer.set_lr(g, rate(g, epoch - start_));
+      }
+    });
+  }
+
+  // The pass over the training data is asked for each time: which epoch is the last one is known only when it is over.
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() < start_) return;
+    weights_.update(ctx, average_);
+    if (std::remove_cvref_t<decltype(ctx)>::Backend::has_batch_norm(ctx.model())) ctx.request_statistics_pass();
+  }
+
+  /// Called by the trainer when training is over and a pass for statistics was asked for: between the two.
+  void before_statistics_pass(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    using Scope = decltype(Backend::reset_batch_norm(ctx.model()));
+    struct Kept {
+      Scope scope;
+    };
+    finish(ctx);
+    statistics_ = std::shared_ptr<Kept>(new Kept{Backend::reset_batch_norm(ctx.model())});
+  }
+  void on_train_end(auto& ctx) {
+    statistics_.reset();
+    finish(ctx);
+  }
+  void on_exception() { statistics_.reset(); }
+
+  long n_averaged() const { return weights_.count(); }
+
+  void state(auto& archive) {
+    archive("initial", initial_).child("weights", weights_);
+    resumed_ = std::remove_cvref_t<decltype(archive)>::loading;
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::string const& rule, std::string const& what) {
+    throw Error("fulgurite.callback." + rule, "StochasticWeightAveraging: " + what);
+  }
+
+  /// The rate of a group, so many epochs after the start.
+  double rate(std::size_t group, int epochs) const {
+    auto const& last = options_.swa_lrs.values;
+    double const to = last[std::min(group, last.size() - 1)];
+    if (epochs >= options_.annealing_epochs) return to;
+    double const done = static_cast<double>(epochs) / static_cast<double>(options_.annealing_epochs);
+    double const share = options_.annealing_strategy == Annealing::linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
+    return to * share + initial_[group] * (1.0 - share);
+  }
+
+  void finish(auto& ctx) {
+    if (weights_.any() && !weights_.in_model()) weights_.exchange(ctx);
+  }
+
+  StochasticWeightAveragingOptions options_;
+  Average average_;
+  AveragedWeights weights_{};
+  std::vector<double> initial_{};  ///< learning rates at the start epoch
+  int start_ = 0;
+  std::shared_ptr<void> statistics_ = nullptr;  ///< while it lives, batch norms take the mean of all that they see
+  bool resumed_ = false;
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,387 @@
+// Averages of weights: what enters them, when validation, files and the trained model see them.
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/schedule/decay.hpp>
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+using Numbers = std::vector<double>;
+
+namespace {
+
+/// P that keeps what each validation saw, and the learning rate of each epoch.
+struct Watched : toy::P {
+  Numbers validated = {}, rates = {};
+  long fails_in_validation = -1;
+  void on_train_batch_start(auto& ctx) {
+    if (ctx.batch_idx() == 0) rates.push_back(ctx.optimizer().lr(0));
+  }
+  void validation_step(double) {
+    validated.push_back(p.value());
+    if (static_cast<long>(validated.size()) == fails_in_validation) throw Error("fulgurite.test.step", "a step failed");
+  }
+};
+
+TrainerOptions epochs(int n) { return {.max_epochs = n, .num_sanity_val_steps = 0}; }
+
+/// A fit of `n` batches an epoch with one validation batch.
+template <class... Cs>
+Watched fit(int n, TrainerOptions options, Automatic how, Cs... callbacks) {
+  Watched model;
+  toy::train<Watched>(std::move(options), how, std::move(callbacks)...).fit(model, toy::batches(n), toy::batches(1));
+  return model;
+}
+
+/// What is in a file: the model's weight, and the state of the run as text.
+struct File {
+  double p;
+  ArchiveNode state;
+};
+std::vector<File> files;
+
+struct FilingBackend : toy::Backend {
+  template <class Model, class State>
+  static void save(std::filesystem::path const&, Model& model, State&& state) {
+    if (toy::world.disk_full) throw std::runtime_error("no space left on device");
+    File file{model.p.value(), {}};
+    StateSaver saver(file.state);
+    state(saver);
+    files.push_back(std::move(file));
+  }
+};
+struct FilingDevice : toy::Device {
+  using Backend = FilingBackend;
+};
+
+/// Asks for a file in one place of one epoch.
+struct Saves {
+  using Stateless = ByChoice;
+  std::string where;
+  int epoch;
+  void ask(std::string_view here, auto& ctx) {
+    if (here == where && ctx.current_epoch() == epoch) ctx.request_checkpoint("file");
+  }
+  void on_train_batch_end(auto& ctx) { ask("batch", ctx); }
+  void on_validation_end(auto& ctx) { ask("validation", ctx); }
+  void on_train_epoch_end(auto& ctx) { ask("epoch", ctx); }
+  void on_train_end(auto& ctx) {
+    if (where == "end") ctx.request_checkpoint("file");
+  }
+};
+
+template <class... Cs>
+Watched fit_and_save(TrainerOptions options, Cs... callbacks) {
+  Watched model;
+  files.clear();
+  make_trainer<Watched>(std::move(options), FilingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...)
+      .fit(model, toy::batches(2), toy::batches(1));
+  return model;
+}
+
+/// Goes on from a file as a resumed run would: its weight, the state of its first callback.
+template <class C>
+Watched go_on(File const& file, int more, C callback) {
+  Watched model;
+  model.p.set(file.p);
+  StateLoader loader(*file.state.find("callback.0"));
+  callback.state(loader);
+  toy::train<Watched>(epochs(more), Automatic{}, std::move(callback)).fit(model, toy::batches(2), toy::batches(1));
+  return model;
+}
+
+template <class F>
+void check_refused(F&& f, std::string_view identifier) {
+  CHECK(toy::refusal(f) == identifier);
+}
+
+/// One parameter that 1 is added to in each step; a norm that sees batch + p.
+struct Normed : toy::P {
+  toy::Norm norm{};
+  long backwards = 0, updates = 0;
+  int last_epoch = -1;
+  double seen_at_end = 0;
+  long fails_at = -1;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    norm.see(batch + p.value());
+    if (static_cast<long>(seen.size()) == fails_at) throw Error("fulgurite.test.step", "a step failed");
+    seen.push_back(p.value());
+    last_epoch = ctx.current_epoch();
+    return -p;
+  }
+  void validation_step(double) {}
+  void on_after_backward() { ++backwards; }
+  void on_before_optimizer_step() { ++updates; }
+  void on_train_end() { seen_at_end = norm.mean; }
+};
+
+/// P whose rate is halved after each epoch, from 0.1.
+struct Halving : Watched {
+  auto configure_optimizers() { return scheduled(toy::Sgd{{p}, 0.1}, schedule::Step{1, 0.5}); }
+};
+
+struct Pair : toy::P {
+  toy::Tensor q = toy::Tensor::parameter(0.0);
+  std::vector<toy::Tensor> buffer = {toy::Tensor(0.0)};
+  std::vector<toy::Tensor> parameters() const { return {p, q}; }
+  std::vector<toy::Tensor> buffers() const { return buffer; }
+  toy::Tensor training_step(double batch) {
+    buffer[0].set(batch);
+    return -p - q - q;
+  }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p, q}}; }
+};
+
+}  // namespace
+
+TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on from the weights") {
+  auto const model = fit(2, epochs(4), {}, WeightAveraging{});
+  CHECK(model.validated == Numbers{1.5, 2.5, 3.5, 4.5});
+  CHECK(model.seen == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(model.p.value() == 4.5);
+}
+
+TEST_CASE("weights averaged once an epoch: the first average is there for the second validation") {
+  auto const model = fit(2, epochs(4), {}, WeightAveraging{RunningMean{}, EachEpoch{}});
+  CHECK(model.validated == Numbers{2, 2, 3, 4});
+  CHECK(model.p.value() == 5);
+}
+
+TEST_CASE("an averaging function of one's own: the share of the new weights, or each new average") {
+  CHECK(fit(2, epochs(2), {}, WeightAveraging{[](long averaged) { return averaged == 3 ? 0.5 : 0.0; }}).p.value() == 2.5);
+  auto const larger = [](auto const& average, auto const& weight, long averaged) { return average + weight * toy::Tensor(double(averaged)); };
+  CHECK(fit(3, epochs(1), {}, WeightAveraging{larger}).p.value() == 1 + 2 * 1 + 3 * 2);
+}
+
+TEST_CASE("averages move with optimizer steps, not batches; a stop's step counts") {
+  CHECK(fit(4, epochs(1), {.accumulate_grad_batches = 2}, WeightAveraging{}).validated == Numbers{1.5});
+  auto const stopped = fit(8, epochs(5), {.accumulate_grad_batches = 4}, WeightAveraging{}, toy::stop_at(0, 5));
+  CHECK(stopped.validated == Numbers{1.5});
+  CHECK(stopped.p.value() == 1.5);
+  auto options = epochs(1);
+  options.val_check_interval = 1;
+  CHECK(fit(4, options, {.accumulate_grad_batches = 2}, WeightAveraging{}).validated == Numbers{0, 1, 1, 1.5});
+}
+
+TEST_CASE("EMA: decay of the average, each n-th step, from a step on, at epochs' ends") {
+  auto const p = [](EMAWeightAveragingOptions options) { return fit(2, epochs(2), {}, EMAWeightAveraging{options}).p.value(); };
+  CHECK(p({.decay = 0.75}) == 0.75 * (0.75 * (0.75 * 1 + 0.25 * 2) + 0.25 * 3) + 0.25 * 4);
+  CHECK(p({.decay = 0.5, .update_every_n_steps = 2}) == 0.5 * 1 + 0.5 * 3);
+  CHECK(p({.decay = 0.5, .update_starting_at_step = 2}) == 0.5 * 3 + 0.5 * 4);
+  CHECK(p({.decay = 0.5, .update_every_n_steps = 0, .update_starting_at_epoch = 0}) == 0.5 * 2 + 0.5 * 4);
+  CHECK(p({.decay = 0.5, .update_starting_at_step = 9}) == 4);  // without an update the weights stay
+  CHECK(fit(2, epochs(2), {}, EMAWeightAveraging{{.decay = 0.5, .update_starting_at_step = 9}}).validated == Numbers{2, 4});
+  CHECK(p({}) == Catch::Approx(1 + 0.001 * (1 + 1.999 + 2.997001)).epsilon(1e-12));
+}
+
+TEST_CASE("EMA: options that cannot be are one Error") {
+  for (auto const& options : {EMAWeightAveragingOptions{.decay = 1.5}, EMAWeightAveragingOptions{.decay = -0.1},
+                              EMAWeightAveragingOptions{.update_every_n_steps = -1}, EMAWeightAveragingOptions{.update_starting_at_step = -1}})
+    check_refused([&] { EMAWeightAveraging{options}; }, "fulgurite.callback.ema_options");
+}
+
+TEST_CASE("buffers are averaged, or stay the model's own") {
+  Pair with, without;
+  toy::train<Pair>(epochs(1), Automatic{}, WeightAveraging{}).fit(with, toy::batches(3));
+  CHECK(with.p.value() == 2);
+  CHECK(with.q.value() == 4);
+  CHECK(with.buffer[0].value() == 1);
+  toy::train<Pair>(epochs(1), Automatic{}, WeightAveraging{RunningMean{}, EachStep{}, {.use_buffers = false}}).fit(without, toy::batches(3));
+  CHECK(without.q.value() == 4);
+  CHECK(without.buffer[0].value() == 2);
+}
+
+TEST_CASE("the sanity check and trainer.validate see the model's weights as they are") {
+  Watched model;
+  auto trainer = toy::train<Watched>({.max_epochs = 1}, Automatic{}, WeightAveraging{});
+  trainer.fit(model, toy::batches(2), toy::batches(1));
+  CHECK(model.validated == Numbers{0, 1.5});
+  trainer.validate(model, toy::batches(1));
+  CHECK(model.validated == Numbers{0, 1.5, 1.5});
+}
+
+TEST_CASE("an exception in a validation gives the weights in training back") {
+  Watched model;
+  model.fails_in_validation = 2;
+  auto trainer = toy::train<Watched>(epochs(4), Automatic{}, WeightAveraging{});
+  CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), toy::batches(1)), Error);
+  CHECK(model.validated == Numbers{1.5, 2.5});
+  CHECK(model.p.value() == 4);
+}
+
+TEST_CASE("files: the model's weights are the average, the callback's state has those in training, and a resumed run goes on from them") {
+  auto const whole = fit(2, epochs(4), {}, WeightAveraging{});
+  for (auto const* where : {"batch", "validation", "epoch"}) {
+    INFO(where);
+    auto const model = fit_and_save(epochs(4), WeightAveraging{}, Saves{where, 1});
+    CHECK(model.validated == whole.validated);
+    CHECK(model.p.value() == 4.5);
+    CHECK(files.back().p == 2.5);
+    auto const resumed = go_on(files.back(), 2, WeightAveraging{});
+    CHECK(resumed.seen == Numbers{4, 5, 6, 7});
+    CHECK(resumed.validated == Numbers{3.5, 4.5});
+    CHECK(resumed.p.value() == 4.5);
+  }
+  // Written when all is over, it can still be trained on from where training was.
+  fit_and_save(epochs(2), WeightAveraging{}, Saves{"end", 0});
+  CHECK(files.back().p == 2.5);
+  CHECK(go_on(files.back(), 2, WeightAveraging{}).validated == Numbers{3.5, 4.5});
+}
+
+TEST_CASE("files: before any update they hold the weights; one that cannot be written leaves the weights in training") {
+  auto const late = EMAWeightAveraging{{.update_starting_at_step = 9}};
+  fit_and_save(epochs(1), late, Saves{"epoch", 0});
+  CHECK(files.back().p == 2);
+  Watched model;
+  auto trainer = make_trainer<Watched>(epochs(2), FilingDevice{}, Float32{}, Automatic{}, WeightAveraging{}, Saves{"batch", 0});
+  toy::world.disk_full = true;
+  CHECK_THROWS(trainer.fit(model, toy::batches(2), toy::batches(1)));
+  toy::world.disk_full = false;
+  CHECK(model.p.value() == 1);
+}
+
+TEST_CASE("an average of another model is refused") {
+  fit_and_save(epochs(1), WeightAveraging{}, Saves{"epoch", 0});
+  WeightAveraging<> callback;
+  StateLoader loader(*files.back().state.find("callback.0"));
+  callback.state(loader);
+  Pair model;
+  check_refused([&] { toy::train<Pair>(epochs(1), Automatic{}, callback).fit(model, toy::batches(1)); }, "fulgurite.callback.average_mismatch");
+}
+
+TEST_CASE("C110 with D8: SWA from epoch 2 averages at the end of every epoch, the last one too; validation sees the weights") {
+  auto const model = fit(2, epochs(4), {}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 2}});
+  CHECK(model.p.value() == 6);  // the mean of 4, 6, 8
+  CHECK(model.validated == Numbers{2, 4, 6, 8});
+}
+
+TEST_CASE("C111 SWA linear: from the present rate to swa_lrs, per epoch, and the other schedule stands still") {
+  Halving model;
+  auto trainer = toy::train<Halving>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 3, .annealing_epochs = 2,
+                                                                                        .annealing_strategy = Annealing::linear}});
+  trainer.fit(model, toy::batches(2), toy::batches(1));
+  Numbers const expected{0.1, 0.05, 0.025, 0.0375, 0.05, 0.05};
+  REQUIRE(model.rates.size() == expected.size());
+  for (std::size_t i = 0; i != expected.size(); ++i) CHECK(model.rates[i] == Catch::Approx(expected[i]).epsilon(1e-12));
+  CHECK(trainer.callback<StochasticWeightAveraging<>>().n_averaged() == 4);
+}
+
+TEST_CASE("C112 SWA from 0.8 of 6 epochs: from epoch 3 on, three averages; a cosine; no annealing is a jump") {
+  Watched model;
+  auto trainer = toy::train<Watched>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 4}});
+  trainer.fit(model, toy::batches(1), toy::batches(1));
+  REQUIRE(model.rates.size() == 6);
+  CHECK(model.rates[3] == 1);
+  CHECK(model.rates[4] == Catch::Approx(1 - 0.5 * (1 - std::sqrt(0.5)) / 2).epsilon(1e-12));
+  CHECK(model.rates[5] == Catch::Approx(0.75).epsilon(1e-12));
+  CHECK(trainer.callback<StochasticWeightAveraging<>>().n_averaged() == 3);
+  CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}).rates == Numbers{1, 0.5, 0.5});
+}
+
+TEST_CASE("C114 with D8: SWA that takes the newest weights ends with those of the last epoch") {
+  auto const newest = [](auto const&, auto const& weight, long) { return weight; };
+  auto const model = fit(1, epochs(6), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 2}, newest});
+  CHECK(model.p.value() == Catch::Approx(1 + 1 + 1 + 1 + 0.75 + 0.5).epsilon(1e-12));  // 4.75 at the start of the last epoch
+}
+
+TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them",
+          "[.before_statistics_pass]") {
+  Normed model;
+  auto trainer = toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}});
+  trainer.fit(model, toy::batches(4), toy::batches(1));
+  CHECK(model.p.value() == 20);  // the mean of 16, 20, 24
+  CHECK(model.backwards == 24);
+  CHECK(model.updates == 24);
+  CHECK(trainer.progress().epoch == 6);
+  CHECK(trainer.options().max_epochs == 6);
+  CHECK(model.seen.size() == 28);
+  CHECK(Numbers(model.seen.end() - 4, model.seen.end()) == Numbers{20, 20, 20, 20});
+  CHECK(model.norm.mean == Catch::Approx(20 + 1.5));
+  CHECK(model.seen_at_end == model.norm.mean);
+  CHECK(model.norm.momentum == 0.1);
+}
+
+TEST_CASE("C115 a stop before max_epochs is an end like any other; one before the start epoch leaves weights and statistics alone",
+          "[.before_statistics_pass]") {
+  Normed model;
+  toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}, toy::stop_at(1, 3))
+      .fit(model, toy::batches(4), toy::batches(1));
+  CHECK(model.p.value() == 6);
+  CHECK(model.seen.size() == 12);
+  CHECK(model.norm.mean == Catch::Approx(6 + 1.5));
+  Normed early;
+  toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}}, toy::stop_at(1, 3)).fit(early, toy::batches(4), toy::batches(1));
+  CHECK(early.p.value() == 8);
+  CHECK(early.seen.size() == 8);
+}
+
+TEST_CASE("C115 an exception in the pass for statistics restores the momentum") {
+  Normed model;
+  model.fails_at = 9;
+  auto trainer = toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}});
+  CHECK_THROWS_AS(trainer.fit(model, toy::batches(4), toy::batches(1)), Error);
+  CHECK(model.norm.momentum == 0.1);
+}
+
+TEST_CASE("SWA: its state holds the average and the annealing; a resumed run ends like one that was never broken") {
+  StochasticWeightAveragingOptions const options{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2};
+  auto const whole = fit_and_save(epochs(5), StochasticWeightAveraging{options}, Saves{"epoch", 2});
+  StochasticWeightAveraging<> resumed{options}, again{options};
+  StateLoader loader(*files.back().state.find("callback.0"));
+  resumed.state(loader);
+  CHECK(resumed.n_averaged() == 2);
+  load_state_text(again, state_text(resumed));
+  CHECK(state_text(again) == state_text(resumed));
+  CHECK(files.back().p == 2 + 2 + 2 * 0.625);  // the weights in training
+  CHECK(whole.p.value() == Catch::Approx((4 + 5.25 + 5.75 + 6.25) / 4));
+}
+
+TEST_CASE("SWA: what cannot be is one Error before training") {  // W63, W64
+  auto const made = [](StochasticWeightAveragingOptions options) {
+    return [options] { StochasticWeightAveraging{options}; };
+  };
+  check_refused(made({.swa_lrs = 0.0}), "fulgurite.callback.swa_options");
+  check_refused(made({.swa_lrs = {0.1, -1.0}}), "fulgurite.callback.swa_options");
+  check_refused(made({.swa_lrs = 1.0, .swa_epoch_start = 0}), "fulgurite.callback.swa_options");
+  check_refused(made({.swa_lrs = 1.0, .swa_epoch_start = Fraction{1.5}}), "fulgurite.callback.swa_options");
+  check_refused(made({.swa_lrs = 1.0, .swa_epoch_start = Fraction{-0.1}}), "fulgurite.callback.swa_options");
+  check_refused(made({.swa_lrs = 1.0, .annealing_epochs = -1}), "fulgurite.callback.swa_options");
+
+  auto const refused = [](TrainerOptions options, StochasticWeightAveragingOptions swa, std::string_view identifier) {
+    Watched model;
+    check_refused([&] { toy::train<Watched>(options, Automatic{}, StochasticWeightAveraging{swa}).fit(model, toy::batches(1), toy::batches(1)); }, identifier);
+    CHECK(model.seen.empty());
+  };
+  refused({.max_epochs = -1, .max_steps = 1}, {.swa_lrs = 1.0}, "fulgurite.callback.swa_needs_max_epochs");
+  refused({.max_steps = 1}, {.swa_lrs = 1.0}, "fulgurite.callback.swa_needs_max_epochs");
+  refused(epochs(1), {.swa_lrs = {1.0, 2.0}}, "fulgurite.callback.swa_options");
+}
+
+namespace {
+struct Nothing : toy::P {
+  std::vector<toy::Tensor> parameters() const { return {}; }
+};
+struct Two : toy::P {
+  toy::Tensor q = toy::Tensor::parameter(0.0);
+  void training_step(double, auto&) { seen.push_back(0); }
+  auto configure_optimizers() { return optimizers(toy::Sgd{{p}}, toy::Sgd{{q}}); }
+};
+}  // namespace
+
+TEST_CASE("SWA: several optimizers are refused before training") {  // W63
+  Two model;
+  auto trainer = make_trainer<Two>(epochs(1), toy::Device{}, Float32{}, Manual{}, StochasticWeightAveraging{{.swa_lrs = 1.0}});
+  check_refused([&] { trainer.fit(model, toy::batches(1)); }, "fulgurite.callback.swa_one_optimizer");
+  CHECK(model.seen.empty());
+}
+
+TEST_CASE("a model without parameters is refused before training") {
+  Nothing model;
+  check_refused([&] { toy::train<Nothing>(epochs(1), Automatic{}, WeightAveraging{}).fit(model, toy::batches(1)); },
+                "fulgurite.callback.nothing_to_average");
+  CHECK(model.seen.empty());
+}
