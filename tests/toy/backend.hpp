@@ -277,7 +277,10 @@ struct Backend {
   static bool same(Tensor const& a, Tensor const& b) { return a.node() == b.node(); }
 
   static void freeze(Part& part, bool train_bn) {
-    for (auto& p : part.params) p.set_requires_grad(false);
+    for (auto& p : part.params) {
+      p.set_requires_grad(false);
+      p.clear_grad();
+    }
     for (auto& p : part.norms) p.set_requires_grad(train_bn);
   }
   static void freeze_batch_norms(Part& part) {
@@ -373,7 +376,7 @@ struct Backend {
       std::vector<One*> left;
       for (auto& one : among)
         if (one.mask != 0) left.push_back(&one);
-      std::stable_sort(left.begin(), left.end(), [](One* a, One* b) { return std::abs(a->p.value()) < std::abs(b->p.value()); });
+      std::ranges::sort(left, {}, [](One* one) { return std::pair(std::abs(one->p.value()), one); });
       left.resize(static_cast<std::size_t>(std::nearbyint(amount * static_cast<double>(left.size()))));
       for (auto* one : left) one->mask = 0;
     }

@@ -50,7 +50,7 @@ using Device = DeviceOn<fulgurite::Known::no>;
 using Gpu = DeviceOn<fulgurite::Known::yes>;
 using SomeDevice = DeviceOn<fulgurite::Known::at_run_time>;
 
-/// Gradient descent with momentum. Counts its calls.
+/// Gradient descent with momentum. Counts its calls. Groups added later begin at some place of `params` and have their own rate.
 struct Sgd {
   static constexpr bool needs_closure = false;
   static constexpr bool stable_gradients = true;
@@ -62,6 +62,8 @@ struct Sgd {
   std::vector<double> buffers = {};
   long steps = 0;
   long clears = 0;
+  std::vector<std::size_t> begins = {};
+  std::vector<double> rates = {};
 
   void zero_grad() {
     ++clears;
@@ -70,17 +72,24 @@ struct Sgd {
   void step() {
     ++steps;
     buffers.resize(params.size());
+    std::size_t group = 0;
     for (std::size_t i = 0; i != params.size(); ++i) {
+      while (group != begins.size() && begins[group] == i) ++group;
       if (!params[i].has_grad()) continue;
       buffers[i] = momentum * buffers[i] + params[i].grad();
-      params[i].set(params[i].value() - rate * buffers[i]);
+      params[i].set(params[i].value() - lr(group) * buffers[i]);
     }
   }
-  std::size_t groups() const { return 1; }
-  double lr(std::size_t) const { return rate; }
-  void set_lr(std::size_t, double to) { rate = to; }
+  std::size_t groups() const { return 1 + begins.size(); }
+  double lr(std::size_t group) const { return group == 0 ? rate : rates[group - 1]; }
+  void set_lr(std::size_t group, double to) { (group == 0 ? rate : rates[group - 1]) = to; }
+  void add_group(std::vector<Tensor> const& more, double lr_of_group) {
+    begins.push_back(params.size());
+    rates.push_back(lr_of_group);
+    params.insert(params.end(), more.begin(), more.end());
+  }
   std::vector<Tensor> const& parameters() const { return params; }
-  void state(auto& archive) { archive("rate", rate)("buffers", buffers); }
+  void state(auto& archive) { archive("rate", rate)("buffers", buffers)("rates", rates); }
 };
 
 /// Evaluates its closure `evaluations` times a step, as LBFGS does.

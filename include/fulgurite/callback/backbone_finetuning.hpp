@@ -1,0 +1,89 @@
+#pragma once
+// Trains a model's head first, and its backbone from some epoch on, at a rate of its own.
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <fulgurite/callback/base_finetuning.hpp>
+
+namespace fulgurite {
+
+struct BackboneFinetuningOptions {
+  int unfreeze_backbone_at_epoch = 10;
+  std::function<double(int)> lambda_func = [](int) { return 2.0; };  ///< of the epoch + 1: the factor of the backbone's rate
+  double backbone_initial_ratio_lr = 0.1;                            ///< of the head's rate in that epoch
+  std::optional<double> backbone_initial_lr = std::nullopt;          ///< instead of the ratio
+  bool should_align = true;                                          ///< the backbone's rate never grows above the head's
+  bool train_bn = true;  ///< batch norms of the backbone train all the time; false: never, and their statistics stand still
+  bool verbose = false;  ///< say both rates on stderr at each epoch
+};
+
+/// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`, for a model with a member `backbone`. Give the (first) optimizer what
+/// trains from the start, `head->parameters()` or `filter_params(*this)`: the backbone becomes its next group. That group is not
+/// moved by the optimizer's schedule, it follows `lambda_func`.
+class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
+  using Base = BaseFinetuning<BackboneFinetuning>;
+
+ public:
+  static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
+
+  explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
+    auto const refuse = [](std::string const& what) {
+      throw Error("fulgurite.callback.backbone_finetuning_options", "BackboneFinetuning: " + what);
+    };
+    if (options_.unfreeze_backbone_at_epoch < 0) refuse("unfreeze_backbone_at_epoch counts from 0");
+    if (!(options_.backbone_initial_ratio_lr > 0)) refuse("backbone_initial_ratio_lr is above 0");
+    if (options_.backbone_initial_lr && !(*options_.backbone_initial_lr > 0)) refuse("backbone_initial_lr is above 0");
+    if (!options_.lambda_func) refuse("lambda_func is empty: leave it out for a factor of 2, or give a function of the epoch");
+  }
+
+  void freeze_before_training(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    Backend::freeze(backbone(ctx), options_.train_bn);
+  }
+
+  void on_fit_start(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    ctx.each_optimizer([&](std::size_t at, auto& optimizer) {
+      if (at != 0 || !added_groups().empty()) return;
+      for (auto const& frozen : Backend::filter_params(backbone(ctx), false))
+        if (finetuning::has<Backend>(optimizer, frozen))
+          throw Error("fulgurite.callback.backbone_in_optimizer",
+                      "BackboneFinetuning adds the backbone to the optimizer in epoch " + std::to_string(options_.unfreeze_backbone_at_epoch) +
+                          ", but configure_optimizers has given it to it already: give it what trains from the start, as "
+                          "head->parameters() or filter_params(*this)");
+    });
+    Base::on_fit_start(ctx);
+  }
+
+  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+    if (position() != 0 || epoch < options_.unfreeze_backbone_at_epoch) return;
+    double const head = optimizer.lr(0);
+    if (groups().empty()) {
+      double const first = options_.backbone_initial_lr.value_or(head * options_.backbone_initial_ratio_lr);
+      unfreeze_and_add_param_group(backbone(ctx), optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
+    } else if (auto& group = groups().front(); epoch > group.epoch) {
+      double const next = options_.lambda_func(epoch + 1) * group.lr;
+      group.lr = options_.should_align ? std::min(next, head) : next;
+      optimizer.set_lr(group.group, group.lr);
+    }
+    if (options_.verbose && ctx.rank() == 0 && !groups().empty())
+      std::fprintf(stderr, "BackboneFinetuning: epoch %d, head's rate %s, backbone's %s\n", epoch, report::exact(head).c_str(),
+                   report::exact(groups().front().lr).c_str());
+  }
+
+ private:
+  static auto& backbone(auto& ctx) {
+    static_assert(requires { ctx.model().backbone; },
+                  "[fulgurite.callback.needs_backbone] BackboneFinetuning freezes and thaws the model's member `backbone`, and this model has "
+                  "none: name that part backbone, or derive a callback of your own from BaseFinetuning");
+    return ctx.model().backbone;
+  }
+
+  BackboneFinetuningOptions options_;
+};
+
+}  // namespace fulgurite

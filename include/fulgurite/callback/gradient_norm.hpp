@@ -1,0 +1,83 @@
+#pragma once
+// Sends the norms of all gradients to the loggers.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite {
+
+struct GradientNormOptions {
+  double norm_type = 2.0;  ///< p of the p-norm, above 0; infinity: the largest magnitude
+};
+
+/// `GradientNorm{{.norm_type = 2.0}}`, Lightning's track_grad_norm. At each step that is also logged, before clipping: one number
+/// per parameter of the stepped optimizer, `grad_2.0_norm/<name>`, and one over all, `grad_2.0_norm_total` (a second optimizer's
+/// `grad_2.0_norm_total-1`). Reads the device once a logged step.
+class GradientNorm {
+ public:
+  using Hooks = Implements<hook::on_before_optimizer_step>;
+  using Stateless = ByChoice;
+  static constexpr bool needs_logger = true;
+  static constexpr std::string_view reads = "gradients";
+
+  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) {
+    if (!(options.norm_type > 0))
+      throw Error("fulgurite.callback.gradient_norm_type",
+                  "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
+  }
+
+  void on_before_optimizer_step(auto& optimizer, auto& ctx) {
+    long const every = ctx.options().log_every_n_steps;
+    long const step = ctx.logged_steps();
+    if (every == 0 || (step + 1) % every != 0) return;
+    std::size_t const position = position_of(optimizer, ctx);
+    // A closure may run several times a step; its first gradients are those of the batch.
+    if (last_.size() <= position) last_.resize(position + 1, -1);
+    if (last_[position] == step) return;
+    last_[position] = step;
+
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    auto norms = Backend::gradient_norms(ctx.model(), optimizer, options_.norm_type);
+    if (norms.empty()) return;
+    std::string const prefix = "grad_" + type_text(options_.norm_type) + "_norm";
+    std::vector<Scalar> row;
+    for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
+    if (position != 0) norms.back().first += "-" + std::to_string(position);
+    for (auto const& [name, value] : norms) row.push_back({name, value});
+    ctx.log_scalars(std::span<Scalar const>(row));
+  }
+
+  /// As Python prints the number: "2.0", "0.5", "inf".
+  static std::string type_text(double type) {
+    std::array<char, 32> text{};
+    auto const [end, error] = std::to_chars(text.data(), text.data() + text.size(), type);
+    std::string const shortest(text.data(), end);
+    return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
+  }
+
+ private:
+  static std::size_t position_of(auto& optimizer, auto& ctx) {
+    std::size_t found = 0;
+    ctx.each_optimizer([&](std::size_t at, auto& one) {
+      if (static_cast<void const*>(&one) == static_cast<void const*>(&optimizer)) found = at;
+    });
+    return found;
+  }
+
+  GradientNormOptions options_;
+  std::vector<long> last_{};  ///< logged step of each optimizer's last row
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,150 @@
+#pragma once
+// Sets the smallest weights to zero, a share each epoch, and keeps them there.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite {
+
+/// A share of the weights that are still there, from 0 to 1, or a function of the epoch that gives one. A whole number would be a
+/// count in torch.nn.utils.prune, so none is taken: write 0.5, or 1.0.
+class PruningAmount {
+ public:
+  template <std::floating_point F>
+  PruningAmount(F share) : of_epoch_([share](int) { return static_cast<double>(share); }), constant_(true) {}
+  template <std::invocable<int> F>
+  PruningAmount(F of_epoch) : of_epoch_(std::move(of_epoch)) {}
+
+  double operator()(int epoch) const {
+    double const share = of_epoch_(epoch);
+    if (!(share >= 0 && share <= 1))
+      throw Error("fulgurite.callback.pruning_amount",
+                  "ModelPruning: amount = " + report::exact(share) + " is no share of the weights: give a number from 0 to 1");
+    return share;
+  }
+  bool constant() const { return constant_; }
+
+ private:
+  std::function<double(int)> of_epoch_;
+  bool constant_ = false;
+};
+
+struct ModelPruningOptions {
+  PruningAmount amount = 0.5;
+  std::vector<std::string> parameters = {};                           ///< full names, as "in.weight"; empty: see parameter_names
+  std::vector<std::string> parameter_names = {"weight", "bias"};      ///< last parts of the names
+  bool use_global_unstructured = true;                                ///< the smallest of all; false: of each tensor
+  bool make_pruning_permanent = true;        ///< false: the masks outlive the fit, a further one goes on with them
+  bool use_lottery_ticket_hypothesis = true; ///< after each pruning the remaining weights start anew from their initial values
+  bool prune_on_train_epoch_end = true;      ///< false: at each validation's end
+  bool verbose = false;                      ///< say on stderr how much is zero
+};
+
+/// `ModelPruning{{.amount = 0.3}}`: unstructured pruning by magnitude, as torch.nn.utils.prune.l1_unstructured repeated each epoch:
+/// each time that share of what is left. Masked weights are zero from then on, in files too; their gradients are zero before clipping.
+class ModelPruning {
+ public:
+  using Hooks = Implements<hook::on_fit_start, hook::on_before_optimizer_step, hook::on_train_batch_end, hook::on_train_epoch_end,
+                           hook::on_validation_start, hook::on_validation_epoch_end, hook::teardown>;
+  static constexpr std::string_view reads = "weights", writes = "weights, gradients";
+
+  explicit ModelPruning(ModelPruningOptions options = {}) : options_(std::move(options)) {
+    if (options_.amount.constant()) options_.amount(0);
+  }
+
+  void on_fit_start(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    auto const before = masks_ ? masks_->save() : std::exchange(restored_, {});
+    masks_ = Backend::masks(ctx.model(), PruningChoice{options_.parameters, options_.parameter_names, options_.use_lottery_ticket_hypothesis});
+    check_names();
+    if (!before.empty()) masks_->load(before);
+    count();
+    masks_->apply_to_weights();
+  }
+  void on_before_optimizer_step(auto&) { masks_->apply_to_gradients(); }
+  // The update moves masked weights where an optimizer has a momentum from before.
+  void on_train_batch_end(auto& ctx) {
+    if (!ctx.accumulating()) masks_->apply_to_weights();
+  }
+  void on_validation_start(auto& ctx) {
+    if (ctx.stage() == Stage::fit) masks_->apply_to_weights();
+  }
+  void on_train_epoch_end(auto& ctx) {
+    masks_->apply_to_weights();
+    if (options_.prune_on_train_epoch_end) prune(ctx);
+  }
+  void on_validation_epoch_end(auto& ctx) {
+    if (ctx.stage() == Stage::fit && !ctx.sanity_checking() && !options_.prune_on_train_epoch_end) prune(ctx);
+  }
+  void teardown(auto& ctx) {
+    if (ctx.stage() == Stage::fit && options_.make_pruning_permanent) masks_.reset();
+  }
+
+  /// The share of the chosen parameters' elements that is masked.
+  double sparsity() const { return size_ == 0 ? 0.0 : static_cast<double>(masked_) / static_cast<double>(size_); }
+  std::size_t masked() const { return masked_; }
+
+  void state(auto& archive) {
+    using Archive = std::remove_cvref_t<decltype(archive)>;
+    if constexpr (Archive::loading) {
+      archive("masks", restored_);
+      if (masks_ && !restored_.empty()) {
+        masks_->load(std::exchange(restored_, {}));
+        masks_->apply_to_weights();
+        count();
+      }
+    } else {
+      auto saved = masks_ ? masks_->save() : restored_;
+      archive("masks", saved);
+    }
+  }
+
+ private:
+  void prune(auto& ctx) {
+    double const share = options_.amount(ctx.current_epoch());
+    if (share == 0) return;
+    masks_->prune(share, options_.use_global_unstructured);
+    if (options_.use_lottery_ticket_hypothesis) masks_->rewind();
+    masks_->apply_to_weights();
+    count();
+    if (options_.verbose && ctx.rank() == 0)
+      std::fprintf(stderr, "ModelPruning: epoch %d, %zu of %zu weights are zero (%.2f %%)\n", ctx.current_epoch(), masked_, size_, 100 * sparsity());
+  }
+
+  void count() {
+    masked_ = masks_->masked();
+    size_ = masks_->size();
+  }
+
+  void check_names() const {
+    auto const names = masks_->names();
+    for (auto const& wanted : options_.parameters)
+      if (std::find(names.begin(), names.end(), wanted) == names.end())
+        throw Error("fulgurite.callback.pruning_parameters", "ModelPruning: the model has no parameter '" + wanted +
+                                                                 "': take the names from model.named_parameters(), or leave .parameters out");
+    if (names.empty())
+      throw Error("fulgurite.callback.pruning_parameters",
+                  "ModelPruning: the model has no parameter whose name ends in one of .parameter_names: list whole names in .parameters");
+  }
+
+  ModelPruningOptions options_;
+  std::unique_ptr<PruningMasks> masks_{};
+  std::vector<SavedMask> restored_{};  ///< a loaded state, until the model is there
+  std::size_t masked_ = 0, size_ = 0;
+};
+
+}  // namespace fulgurite

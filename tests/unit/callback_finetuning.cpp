@@ -1,0 +1,241 @@
+// BackboneFinetuning and its base: what is frozen when, which groups an optimizer has, with which rates, also after a reload.
+#include <fulgurite/callback/backbone_finetuning.hpp>
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/checkpoint/archive.hpp>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+
+namespace {
+/// The loss is minus the sum of all: each step of a parameter with rate r adds r.
+struct TwoParts {
+  toy::Tensor head = toy::Tensor::parameter(0.0), norm = toy::Tensor::parameter(0.0), body = toy::Tensor::parameter(0.0);
+  toy::Part backbone{{body}, {norm}};
+  bool all_at_once = false;
+
+  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() { return {{"head", head}, {"norm", norm}, {"body", body}}; }
+  toy::Tensor training_step(double) { return -(head + norm + body); }
+  toy::Sgd configure_optimizers() {
+    if (all_at_once) return toy::Sgd{{head, norm, body}, 0.1};
+    return toy::Sgd{{head}, 0.1};
+  }
+};
+
+using Rates = std::vector<std::vector<double>>;
+/// What each epoch trains with, seen when it has begun.
+struct Watch {
+  using Stateless = ByChoice;
+  Rates rates = {};
+  std::vector<bool> body = {}, norm = {};
+  void on_train_batch_start(auto& ctx) {
+    if (ctx.batch_idx() != 0) return;
+    auto& now = rates.emplace_back();
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) now.push_back(optimizer.lr(g));
+    });
+    body.push_back(ctx.model().body.requires_grad());
+    norm.push_back(ctx.model().norm.requires_grad());
+  }
+};
+
+void check_rates(Rates const& seen, Rates const& expected) {
+  REQUIRE(seen.size() == expected.size());
+  for (std::size_t e = 0; e != seen.size(); ++e) {
+    CAPTURE(e);
+    REQUIRE(seen[e].size() == expected[e].size());
+    for (std::size_t g = 0; g != seen[e].size(); ++g) CHECK(seen[e][g] == Catch::Approx(expected[e][g]));
+  }
+}
+
+auto trainer_of(int epochs, auto... callbacks) {
+  return toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, std::move(callbacks)..., Watch{});
+}
+Watch fit(TwoParts& model, int epochs, BackboneFinetuningOptions options) {
+  auto trainer = toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, BackboneFinetuning{options}, Watch{});
+  trainer.fit(model, toy::batches(2));
+  return trainer.template callback<Watch>();
+}
+
+/// What a callback sees of a run in its fourth epoch.
+template <class M>
+struct Resumed {
+  using Backend = toy::Backend;
+  M parts{};
+  toy::Sgd sgd{};
+  Stage stage() const { return Stage::fit; }
+  M& model() { return parts; }
+  int current_epoch() const { return 3; }
+  int rank() const { return 0; }
+  void each_optimizer(auto&& f) { f(std::size_t{0}, sgd); }
+};
+struct Other {
+  toy::Tensor p = toy::Tensor::parameter(0);
+  toy::Part backbone{{p}};
+};
+}  // namespace
+
+TEST_CASE("C118: the backbone joins at epoch 2 with a tenth of the rate, which doubles each epoch", "[finetuning]") {
+  TwoParts model;
+  auto const seen = fit(model, 6, {.unfreeze_backbone_at_epoch = 2});
+  check_rates(seen.rates, {{.1}, {.1}, {.1, .01}, {.1, .02}, {.1, .04}, {.1, .08}});
+  CHECK(seen.body == std::vector<bool>{false, false, true, true, true, true});
+  CHECK(seen.norm == std::vector<bool>(6, true));
+  CHECK(model.head.value() == Catch::Approx(12 * .1));
+  CHECK(model.body.value() == Catch::Approx(2 * (.01 + .02 + .04 + .08)));
+}
+
+TEST_CASE("the backbone does not move before its epoch", "[finetuning]") {
+  TwoParts model;
+  auto const seen = fit(model, 3, {.unfreeze_backbone_at_epoch = 3});
+  CHECK(seen.body == std::vector<bool>(3, false));
+  CHECK(model.body.value() == 0.0);
+  CHECK_FALSE(model.body.has_grad());
+  CHECK(model.head.value() == Catch::Approx(0.6));
+}
+
+TEST_CASE("the backbone's rate stops at the head's, unless should_align is off", "[finetuning]") {
+  TwoParts aligned, free;
+  BackboneFinetuningOptions options{.unfreeze_backbone_at_epoch = 0, .lambda_func = [](int) { return 5.0; }, .backbone_initial_lr = 0.04};
+  check_rates(fit(aligned, 3, options).rates, {{.1, .04}, {.1, .1}, {.1, .1}});
+  options.should_align = false;
+  check_rates(fit(free, 3, options).rates, {{.1, .04}, {.1, .2}, {.1, 1.}});
+}
+
+TEST_CASE("lambda_func receives the epoch plus one", "[finetuning]") {
+  TwoParts model;
+  check_rates(fit(model, 3, {.unfreeze_backbone_at_epoch = 0, .lambda_func = [](int epoch) { return 1.0 / epoch; }}).rates,
+              {{.1, .01}, {.1, .005}, {.1, .005 / 3}});
+}
+
+TEST_CASE("train_bn off: the backbone's batch norm never trains", "[finetuning]") {
+  TwoParts model;
+  auto const seen = fit(model, 3, {.unfreeze_backbone_at_epoch = 1, .train_bn = false});
+  CHECK(seen.norm == std::vector<bool>(3, false));
+  CHECK(model.norm.value() == 0.0);
+  CHECK(model.body.value() > 0);
+}
+
+TEST_CASE("an optimizer that has the backbone already is refused before training", "[finetuning]") {
+  TwoParts model;
+  model.all_at_once = true;
+  CHECK(toy::refusal([&] { fit(model, 2, {}); }) == "fulgurite.callback.backbone_in_optimizer");
+  CHECK(model.head.value() == 0.0);
+}
+
+TEST_CASE("options that cannot be are refused when they are given", "[finetuning]") {
+  auto const refused = [](BackboneFinetuningOptions options) { return toy::refusal([&] { BackboneFinetuning{options}; }); };
+  std::string const wrong = "fulgurite.callback.backbone_finetuning_options";
+  CHECK(refused({.unfreeze_backbone_at_epoch = -1}) == wrong);
+  CHECK(refused({.backbone_initial_ratio_lr = 0}) == wrong);
+  CHECK(refused({.backbone_initial_lr = -0.1}) == wrong);
+  CHECK(refused({.lambda_func = nullptr}) == wrong);
+  CHECK(refused({}).empty());
+}
+
+TEST_CASE("a further fit begins frozen again; with epochs beyond the first one's it thaws at once", "[finetuning]") {
+  BackboneFinetuning thaw{{.unfreeze_backbone_at_epoch = 1}};
+  Resumed<TwoParts> run;
+  for (int fits = 0; fits != 2; ++fits) {
+    thaw.setup(run);
+    CHECK_FALSE(run.parts.body.requires_grad());
+    CHECK(thaw.added_groups().empty());
+    run.sgd = run.parts.configure_optimizers();
+    thaw.on_fit_start(run);
+    CHECK(run.sgd.groups() == 1);
+    thaw.on_train_epoch_start(run);
+    CHECK(run.sgd.groups() == 2);
+    CHECK(run.sgd.lr(1) == Catch::Approx(.01));
+  }
+}
+
+TEST_CASE("a reloaded state gives the optimizer its group back, and the rates go on", "[finetuning]") {
+  BackboneFinetuningOptions const options{.unfreeze_backbone_at_epoch = 1};
+  TwoParts first;
+  auto half = trainer_of(3, BackboneFinetuning{options});
+  half.fit(first, toy::batches(2));
+  auto const saved = state_text(half.callback<BackboneFinetuning>());
+
+  Resumed<TwoParts> run;
+  BackboneFinetuning resumed{options};
+  SECTION("loaded before setup") {
+    load_state_text(resumed, saved);
+    resumed.setup(run);
+    run.sgd = run.parts.configure_optimizers();
+  }
+  SECTION("loaded before on_fit_start") {
+    resumed.setup(run);
+    run.sgd = run.parts.configure_optimizers();
+    load_state_text(resumed, saved);
+  }
+  CHECK_FALSE(run.parts.body.requires_grad());
+  resumed.on_fit_start(run);
+  REQUIRE(run.sgd.groups() == 2);
+  CHECK(run.sgd.lr(1) == Catch::Approx(.02));
+  CHECK(run.parts.body.requires_grad());
+  CHECK(toy::Backend::same(run.sgd.params[1], run.parts.body));
+  resumed.on_fit_start(run);
+  CHECK(run.sgd.groups() == 2);
+  resumed.on_train_epoch_start(run);
+  CHECK(run.sgd.lr(1) == Catch::Approx(.04));
+}
+
+TEST_CASE("a saved group whose parameter the model has not is an Error", "[finetuning]") {
+  Resumed<Other> run;
+  TwoParts first;
+  auto trainer = trainer_of(2, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0}});
+  trainer.fit(first, toy::batches(1));
+  BackboneFinetuning resumed;
+  load_state_text(resumed, state_text(trainer.callback<BackboneFinetuning>()));
+  CHECK(toy::refusal([&] { resumed.on_fit_start(run); }) == "fulgurite.callback.finetuning_parameter");
+}
+
+namespace {
+/// Thaws two parts one after the other.
+struct OneByOne : BaseFinetuning<OneByOne> {
+  void freeze_before_training(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
+  }
+  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+    if (epoch >= 1 && epoch <= 2)
+      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx, {.initial_denom_lr = 2});
+  }
+};
+struct ThreeParts {
+  toy::Tensor head = toy::Tensor::parameter(0.0), a = toy::Tensor::parameter(0.0), b = toy::Tensor::parameter(0.0);
+  std::vector<toy::Part> parts{{{a}}, {{b}}};
+  toy::Tensor training_step(double) { return -(head + a + b); }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{head}, 1.0}; }
+  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() { return {{"head", head}, {"a", a}, {"b", b}}; }
+};
+}  // namespace
+
+TEST_CASE("a callback of one's own thaws part after part, each at a fraction of the first rate", "[finetuning]") {
+  ThreeParts model;
+  auto trainer = toy::train<ThreeParts>({.max_epochs = 4, .num_sanity_val_steps = 0}, Automatic{}, OneByOne{});
+  trainer.fit(model, toy::batches(1));
+  CHECK(model.head.value() == 4.0);
+  CHECK(model.a.value() == 1.5);
+  CHECK(model.b.value() == 1.0);
+  auto const& added = trainer.callback<OneByOne>().added_groups();
+  REQUIRE(added.size() == 2);
+  CHECK((added[0].parameters == std::vector<std::string>{"a"} && added[0].epoch == 1 && added[0].group == 1));
+  CHECK((added[1].parameters == std::vector<std::string>{"b"} && added[1].epoch == 2 && added[1].group == 2));
+}
+
+TEST_CASE("a schedule goes on with the groups it was made for; the group added later keeps its own rate", "[finetuning]") {
+  struct Scheduled : TwoParts {
+    auto configure_optimizers() {
+      return scheduled(toy::Sgd{{head}, 0.1}, [](long moves) { return moves == 0 ? 1.0 : 0.5; });
+    }
+  };
+  Scheduled model;
+  auto trainer = toy::train<Scheduled>({.max_epochs = 3, .num_sanity_val_steps = 0}, Automatic{},
+                                       BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0, .should_align = false}}, Watch{});
+  trainer.fit(model, toy::batches(1));
+  check_rates(trainer.callback<Watch>().rates, {{.1, .01}, {.05, .02}, {.05, .04}});
+}
