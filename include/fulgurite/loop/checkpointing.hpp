@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -15,11 +16,17 @@
 
 namespace fulgurite::loop {
 
+/// What belongs to the weights: where in the run they were, and what the model keeps beside them.
+template <class R, class Archive>
+void fold_weights_state(State<R>& run, Archive& archive) {
+  archive.child("progress", run.progress);
+  if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", *run.model);
+}
+
 /// The state of a run is the fold over its parts: saves or loads, by what the archive is.
 template <class R, class Pack, class Archive>
 void fold_state(State<R>& run, Pack& pack, Archive& archive) {
-  archive.child("progress", run.progress);
-  if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", *run.model);  // what it keeps beside its weights
+  fold_weights_state(run, archive);
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.scaler);
   if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.strategy);
   run.optimizers->each_scheduler([&, i = 0](auto& scheduler) mutable { archive.child("scheduler." + std::to_string(i++), scheduler); });
@@ -32,7 +39,7 @@ void fold_state(State<R>& run, Pack& pack, Archive& archive) {
 /// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in training: its
 /// `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
 template <class R, class Pack>
-void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& path) {
+void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& path, bool weights_only = false) {
   Context<R, phase::Fit> ctx(run);
   auto const restore = [&] {
     pack.each([&](auto& callback) {
@@ -43,12 +50,29 @@ void write_checkpoint(State<R>& run, Pack& pack, std::filesystem::path const& pa
     pack.each([&](auto& callback) {
       if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
     });
-    R::Backend::save(path, *run.model, [&](auto& archive) { fold_state(run, pack, archive); });
+    R::Backend::save(path, *run.model, [&](auto& archive) {
+      if (weights_only) fold_weights_state(run, archive);
+      else fold_state(run, pack, archive);
+    });
   } catch (...) {
     restore();
     throw;
   }
   restore();
+}
+
+/// `link` leads to `file` from now on, wherever their folder is moved; there is no moment without it.
+inline void link_to(std::filesystem::path const& file, std::filesystem::path const& link) {
+  auto const target = std::filesystem::absolute(file).lexically_relative(std::filesystem::absolute(link).parent_path());
+  auto fresh = link;
+  fresh += ".new";
+  std::error_code error;
+  std::filesystem::remove(fresh, error);
+  std::filesystem::create_symlink(target, fresh, error);
+  if (!error) std::filesystem::rename(fresh, link, error);
+  if (error)
+    throw Error("fulgurite.file.write", "cannot make " + link.string() + " a link to " + file.string() + ": " + error.message() +
+                                            "; where there are no links, save a copy instead");
 }
 
 /// Writes what was requested, then removes what it displaces.
@@ -57,8 +81,9 @@ void write_now(State<R>& run, Pack& pack) {
   auto const requests = std::exchange(run.requests, {});
   if (run.strategy.rank() != 0) return;
   for (auto const& request : requests) {
-    write_checkpoint(run, pack, request.path);
-    for (auto const& copy : request.also) write_checkpoint(run, pack, copy);
+    write_checkpoint(run, pack, request.path, request.save_weights_only);
+    for (auto const& copy : request.also) write_checkpoint(run, pack, copy, request.save_weights_only);
+    if (!request.link.empty()) link_to(request.path, request.link);
   }
   for (auto request = requests.begin(); request != requests.end(); ++request)
     for (auto const& displaced : request->remove) {

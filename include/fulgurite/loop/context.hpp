@@ -1,6 +1,7 @@
 #pragma once
 // What steps and hooks receive. A member that makes no sense in a phase does not exist in it.
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <filesystem>
@@ -139,17 +140,17 @@ class Context : public loop::NotHere {
   /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size (or the
   /// declared reduction); `metric.last()` asks for the latest value. May read a device: then it waits, and is worth counting.
   template <class M>
-  std::optional<double> value(M const&) const {
+  std::optional<double> value(M const& metric) const {
     constexpr bool declared = place<M>() < Metrics::size;
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
-    return find<M>([](auto& board) { board.collect(); });
+    return find(metric, [](auto& board) { board.collect(); });
   }
   /// The same without ever waiting: what the host knows already.
   template <class M>
-  std::optional<double> known(M const&) const {
+  std::optional<double> known(M const& metric) const {
     constexpr bool declared = place<M>() < Metrics::size;
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
-    return find<M>([](auto&) {});
+    return find(metric, [](auto&) {});
   }
   template <class M>
   bool value_waits(M const&) const {
@@ -231,6 +232,7 @@ class Context : public loop::NotHere {
     requires(std::same_as<Phase, phase::Train> && R::automatic)
   {
     loop::check_window<R>("ctx.accumulate", batches);
+    loop::check_slices<typename R::Model>(state_->optimization.tbptt, batches);
     state_->window = batches;
   }
 
@@ -303,9 +305,18 @@ class Context : public loop::NotHere {
   }
 
   template <class M, class Prepare>
-  std::optional<double> find(Prepare&& prepare) const {
+  std::optional<double> find(M const& metric, Prepare&& prepare) const {
     constexpr std::size_t at = place<M>();
-    if constexpr (at < Metrics::size) {
+    if constexpr (requires { metric.loader; }) {
+      auto const& names = state_->loader_names;
+      auto const l = static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
+      if (l == names.size()) return std::nullopt;
+      if (Phase::evaluates && state_->facts.validating) {
+        prepare(state_->eval_boards[l]);
+        if (auto const& live = state_->eval_boards[l][at].epoch; live.count != 0) return live.reduced(reduction_of(at));
+      }
+      return state_->loader_results[l][at].reduced(reduction_of(at));
+    } else if constexpr (at < Metrics::size) {
       Figures live;
       each_live_board([&](auto& running) {
         prepare(running);

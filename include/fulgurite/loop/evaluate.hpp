@@ -176,6 +176,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   for (auto& board : run.eval_boards) board.restart();
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
+  if (run.loader_names != names) run.loader_results.assign(n, {});
+  run.loader_names = names;
   // What tells the values of one of several loaders from the others'.
   auto const suffix = [&](std::size_t loader) { return n > 1 ? "/" + names[loader] : std::string(); };
   facts.validating = true;
@@ -231,11 +233,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }
     if (!facts.sanity_checking) {
       publish(run);
-      run.loader_results.clear();
-      for (std::size_t l = 0; l != n; ++l) {
-        run.loader_results.push_back({names[l], {}});
-        for (std::size_t i = 0; i != State<R>::metrics; ++i) run.loader_results[l].figures[i] = run.eval_boards[l][i].epoch;
-      }
+      for (std::size_t l = 0; l != n; ++l)
+        for (std::size_t i = 0; i != State<R>::metrics; ++i) run.loader_results[l][i] = run.eval_boards[l][i].epoch;
     }
     facts.validating = false;
     if constexpr (has_logger<Pack>)

@@ -44,6 +44,8 @@ struct CheckpointRequest {
   std::filesystem::path path;
   std::vector<std::filesystem::path> also = {};    ///< copies under other names, such as last
   std::vector<std::filesystem::path> remove = {};  ///< files this one displaces; deleted once it is safely on disk
+  std::filesystem::path link = {};                 ///< a symbolic link to it, such as last; replaces one that is there
+  bool save_weights_only = false;                  ///< without the state of optimizers, schedules and callbacks: nothing can go on from it
 
   CheckpointRequest(std::filesystem::path to, std::vector<std::filesystem::path> copies = {},
                     std::vector<std::filesystem::path> displaced = {})
@@ -62,12 +64,6 @@ struct Outcome {
   std::filesystem::path metrics_file = {};
 };
 
-/// The metrics of one evaluation loader, as of the last evaluation.
-template <std::size_t Metrics>
-struct LoaderResults {
-  std::string name;  ///< its own, or its position
-  std::array<Figures, Metrics> figures{};
-};
 
 namespace phase {
 struct Fit;
@@ -150,7 +146,8 @@ struct State {
   std::array<Figures, metrics> results{};  ///< of the last finished epoch or evaluation, merged over loaders
 
   std::function<std::optional<long>()> count_training = {};  ///< asks the training loader for its size, loading it if need be
-  std::vector<LoaderResults<metrics>> loader_results{};  ///< the same of each evaluation loader
+  std::vector<std::string> loader_names{};                          ///< of the evaluation loaders: their own, or their positions
+  std::vector<std::array<Figures, metrics>> loader_results{};  ///< the same as `results` of each of them
   std::optional<typename HiddenOf<typename R::Model>::type> hidden = std::nullopt;  ///< carried from one slice of time to the next
   int window = 1;               ///< accumulate_grad_batches of this epoch
   int train_loaded_in = 0;      ///< epoch in which the training loader was asked for

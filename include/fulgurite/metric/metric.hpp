@@ -24,6 +24,15 @@ struct Last {
   static constexpr std::string_view name() { return M::name(); }
 };
 
+/// Reads a metric of one evaluation loader, instead of the weighted mean over all: `EarlyStopping{Net::val_loss.of("clean")}`. The name is
+/// the loader's own (`named<"clean">(loader)`), or "dataloader_idx_1".
+template <class M>
+struct OfLoader {
+  using metric = M;
+  std::string_view loader;
+  static constexpr std::string_view name() { return M::name(); }
+};
+
 /// Declared once by the model, with all its options, and listed in `using Metrics = MetricList<...>`:
 ///   static constexpr fulgurite::Metric<"val/loss"> val_loss{.prog_bar = true};
 template <FixedString Name>
@@ -36,7 +45,11 @@ struct Metric {
   Report on_epoch = Report::by_hook;
 
   static constexpr std::string_view name() { return Name.view(); }
+  /// Reported both ways, a metric has two names, `loss_step` and `loss_epoch`; these are the two values behind them.
+  constexpr Last<Metric> step() const { return {}; }
+  constexpr Metric epoch() const { return *this; }
   constexpr Last<Metric> last() const { return {}; }
+  constexpr OfLoader<Metric> of(std::string_view loader) const { return {loader}; }
 };
 
 /// The metrics of a model, in the order of the log's columns.

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/torch/autocast.hpp>
+#include <fulgurite/torch/averaging.hpp>
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
 #include <fulgurite/torch/device_stats.hpp>
@@ -22,6 +23,7 @@
 #include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/scaler.hpp>
 #include <fulgurite/torch/summary.hpp>
+#include <fulgurite/torch/time_slices.hpp>
 #include <fulgurite/torch/toggle.hpp>
 #include <fulgurite/torch/value.hpp>
 #include <fulgurite/torch/weights.hpp>
@@ -63,6 +65,16 @@ struct LibTorch {
   // The device: see device_stats.hpp.
   static auto device_stats(at::Device device) { return libtorch::device_stats(device); }
   static void synchronize(at::Device device) { libtorch::synchronize(device); }
+
+  // Truncated back-propagation: see time_slices.hpp.
+  template <class B>
+  static auto time_slices(B const& batch, long length) {
+    return libtorch::time_slices(batch, length);
+  }
+  template <class Hidden>
+  static Hidden detached_state(Hidden const& hidden) {
+    return libtorch::detached_state(hidden);
+  }
 
   // Gradients: see clip.hpp.
   template <class Parameters>
@@ -120,6 +132,34 @@ struct LibTorch {
   static void load_weights(Model& model, File const& file) {
     libtorch::load_weights(model, file);
   }
+
+  // Averages of weights: see averaging.hpp.
+  template <class Model>
+  static std::vector<Value> weights(Model& model) {
+    return libtorch::weights(model);
+  }
+  template <class Model>
+  static std::vector<Value> buffers(Model& model) {
+    return libtorch::buffers(model);
+  }
+  static bool averages(Value const& value) { return libtorch::averages(value); }
+  static Value clone(Value const& value) { return libtorch::clone(value); }
+  static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
+  static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
+  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
+    libtorch::lerp_into(averages, values, t);
+  }
+  static SavedValue saved(Value const& value) { return libtorch::saved(value); }
+  static void restore(Value& to, SavedValue const& from) { libtorch::restore(to, from); }
+  template <class Model>
+  static bool has_batch_norm(Model& model) {
+    return libtorch::has_batch_norm(model);
+  }
+  template <class Model>
+  [[nodiscard]] static auto reset_batch_norm(Model& model) {
+    return libtorch::reset_batch_norm(model);
+  }
+
   template <class Model>
   static auto summarize(Model const& model, int max_depth) {
     return libtorch::summarize(model, max_depth);

@@ -72,6 +72,13 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
     return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
   }
 
+  /// From the next epoch on samples come as they lie in the tensors: what overfit_batches asks for.
+  void in_order()
+    requires std::same_as<S, OptionalShuffle>
+  {
+    sampler_.shuffle = false;
+  }
+
   void state(auto& archive) {
     Base::state(archive);
     if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
