@@ -99,6 +99,12 @@ struct Backend {
   static Value detached(Value const& v, double factor) { return Tensor(v.value() * factor); }
   static Value scaled(Value const& v, double factor) { return v * Tensor(factor); }
   template <class Parameters>
+  static bool no_gradients(Parameters const& parameters) {
+    for (auto const& p : parameters)
+      if (p.has_grad()) return false;
+    return true;
+  }
+  template <class Parameters>
   static void scale_gradients(Parameters const& parameters, double factor) {
     for (auto const& p : parameters)
       if (p.has_grad()) p.set_grad(p.grad() * factor);

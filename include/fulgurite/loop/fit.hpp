@@ -142,8 +142,9 @@ void train(State<R>& run, Pack& pack, Source& source) {
   auto plan = plan_training(run, source);
   check_validation(run, source);
   if (has_logger<Pack> && plan.batches && run.options.log_every_n_steps > *plan.batches / run.window && run.options.fast_dev_run == 0)
-    run.warn("fulgurite.options.few_rows", "an epoch has " + std::to_string(*plan.batches / run.window) + " steps, and log_every_n_steps = " +
-                                               std::to_string(run.options.log_every_n_steps) + ": lower it to see the values of steps");
+    run.warn("fulgurite.options.few_rows", "the steps of an epoch (" + std::to_string(*plan.batches / run.window) + ") are fewer than "
+                                           "log_every_n_steps = " + std::to_string(run.options.log_every_n_steps) +
+                                               ": lower it to see the values of steps");
   run.train_board.restart();
   if (tell<hook::on_train_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
@@ -184,6 +185,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   run.facts.stage = Stage::fit;
   run.facts.has_validation = Source::template evaluates<hook::val_dataloader> && !run.options.limit_val_batches.none();
   run.stop_requested = run.statistics_requested = false;
+  run.manual_watch = {};
   run.requests.clear();
   run.posted.clear();
   Context<R, phase::Fit> ctx(run);

@@ -25,9 +25,14 @@ class StepContext : public Context<R, phase::Train> {
   template <class Loss>
   void backward(Loss loss) {
     Base& ctx = *this;
-    loop::tell<hook::on_before_backward>(*this->state_, *pack_, loss, ctx);
-    loop::backward(*this->state_, ctx, loss, 1.0);
-    loop::tell<hook::on_after_backward>(*this->state_, *pack_, ctx);
+    auto& run = *this->state_;
+    run.manual_watch.before_backward(run, run.optimizers->optimizers);
+    if constexpr (requires { run.strategy.pre_backward(loss); }) run.strategy.pre_backward(loss);
+    loop::tell<hook::on_before_backward>(run, *pack_, loss, ctx);
+    loop::backward(run, ctx, loss, 1.0);
+    loop::tell<hook::on_after_backward>(run, *pack_, ctx);
+    if constexpr (requires { run.strategy.post_backward(loss); }) run.strategy.post_backward(loss);
+    run.manual_watch.after_backward(run, run.optimizers->optimizers);
   }
 
   /// One update with the gradients at hand; counts as a step.
@@ -102,6 +107,8 @@ class StepContext : public Context<R, phase::Train> {
   template <class O>
   void before(O& optimizer) {
     Base& ctx = *this;
+    auto& run = *this->state_;
+    run.manual_watch.before_step(run, run.optimizers->optimizers, optimizer);
     unscale(optimizer);
     loop::tell<hook::on_before_optimizer_step>(*this->state_, *pack_, optimizer, ctx);
   }

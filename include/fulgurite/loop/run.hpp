@@ -14,6 +14,7 @@
 
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/hook/call.hpp>
+#include <fulgurite/loop/manual_watch.hpp>
 #include <fulgurite/loop/no_optimizer.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -127,6 +128,7 @@ struct ScalerOf<Backend, P> {
 /// The state of a run. The trainer owns it; loops, contexts and steps borrow it.
 template <class R>
 struct State {
+  using Key = R;
   using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
   static constexpr std::size_t metrics = R::Metrics::size;
 
@@ -150,6 +152,7 @@ struct State {
   std::vector<std::array<Figures, metrics>> loader_results{};  ///< the same as `results` of each of them
   std::optional<typename HiddenOf<typename R::Model>::type> hidden = std::nullopt;  ///< carried from one slice of time to the next
   int window = 1;               ///< accumulate_grad_batches of this epoch
+  std::conditional_t<R::automatic, ManualWatch<0>, ManualWatch<Optimizers<R>::count>> manual_watch{};
   int train_loaded_in = 0;      ///< epoch in which the training loader was asked for
   int val_loaded_in = 0;        ///< epoch whose validation was the first with these loaders
   bool stop_requested = false;

@@ -78,6 +78,12 @@ struct LibTorch {
 
   // Gradients: see clip.hpp.
   template <class Parameters>
+  static bool no_gradients(Parameters const& parameters) {
+    for (auto const& parameter : parameters)
+      if (parameter.grad().defined()) return false;
+    return true;
+  }
+  template <class Parameters>
   static void scale_gradients(Parameters const& parameters, double factor) {
     libtorch::scale_gradients(parameters, factor);
   }
