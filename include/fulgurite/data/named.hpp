@@ -1,0 +1,78 @@
+#pragma once
+// An evaluation loader with a name, by which its values are told from those of other loaders.
+
+#include <functional>
+#include <iterator>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/fixed_string.hpp>
+#include <fulgurite/core/state.hpp>
+
+namespace fulgurite::data {
+
+/// A loader that belongs to somebody else, as a value.
+template <class L>
+class Borrowed {
+ public:
+  explicit Borrowed(L& loader) : loader_(&loader) {}
+
+  L& get() const { return *loader_; }
+  auto begin() const { return std::begin(get()); }
+  auto end() const { return std::end(get()); }
+  auto size() const
+    requires SizedLoader<L>
+  {
+    return get().size();
+  }
+  void set_epoch(long epoch) const
+    requires requires(L& loader) { loader.set_epoch(epoch); }
+  {
+    get().set_epoch(epoch);
+  }
+  void resume_at(long batch) const
+    requires requires(L& loader) { loader.resume_at(batch); }
+  {
+    get().resume_at(batch);
+  }
+  void in_order() const
+    requires requires(L& loader) { loader.in_order(); }
+  {
+    get().in_order();
+  }
+  void limit_each(double part) const
+    requires requires(L& loader) { loader.limit_each(part); }
+  {
+    get().limit_each(part);
+  }
+  template <class Archive>
+    requires Stateful<L, Archive>
+  void state(Archive& archive) const {
+    get().state(archive);
+  }
+
+ private:
+  L* loader_;
+};
+
+/// What `named` makes: the loader itself, with a name.
+template <FixedString Name, class L>
+class Named : public L {
+ public:
+  static constexpr std::string_view loader_name = Name.view();
+  explicit Named(L loader) : L(std::move(loader)) {}
+};
+
+/// `std::tuple{data::named<"clean">(std::move(clean)), data::named<"noisy">(std::ref(noisy))}` as evaluation loaders: their metrics are
+/// called `val_loss/clean` and `val_loss/noisy` instead of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by
+/// std::ref.
+template <FixedString Name, class L>
+auto named(L loader) {
+  using Given = std::unwrap_reference_t<L>;  // a reference where std::ref was given
+  using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
+  return Named<Name, Kept>(Kept(std::move(loader)));
+}
+
+}  // namespace fulgurite::data

@@ -1,0 +1,22 @@
+// refused: [fulgurite.data.sequential] loaders one after the other are for evaluation, as a std::tuple of them: choose min_size, max_size or max_size_cycle
+#include <toy.hpp>
+
+#include <fulgurite/data/combined.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+  toy::Tensor training_step(std::tuple<double, double>&) { return -p; }
+};
+
+int main() {
+#ifdef LEGAL
+  constexpr auto mode = data::CombineMode::max_size_cycle;
+#else
+  constexpr auto mode = data::CombineMode::sequential;
+#endif
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  trainer.fit(net, data::combined<mode>(toy::batches(3), toy::batches(4)));
+}
