@@ -46,6 +46,7 @@ class TrainerBody {
   std::vector<std::string> const& warnings() const;
   Outcome const& outcome() const;
   TrainerOptions const& options() const;
+  O const& optimization() const;
 };
 
 template <class M, class S, class P, class O, class... Cs>
@@ -171,6 +172,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   std::vector<std::string> const& warnings() const { return state_.warned; }
   Outcome const& outcome() const { return state_.outcome; }
   TrainerOptions const& options() const { return state_.options; }
+  O const& optimization() const { return state_.optimization; }
 
  private:
   template <bool Evaluation = false, class D>

@@ -1,0 +1,62 @@
+// The description of a trainer: the program that its types make, as a constant, and what its options switch off.
+#include <catch2/catch_test_macros.hpp>
+
+#include <string>
+#include <string_view>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
+#include <fulgurite/report/describe.hpp>
+#include <fulgurite/schedule/decay.hpp>
+
+#include "models.hpp"
+#include "rows.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+struct Net : toy::P {
+  static constexpr Metric<"vl"> vl{.prog_bar = true};
+  using Metrics = MetricList<toy::P::loss, vl>;
+  void validation_step(double, auto& ctx) { ctx.log(vl, 1.0); }
+  void on_train_epoch_end() {}
+  auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::Cosine{10}); }
+};
+struct Waits {
+  void on_train_epoch_end() {}
+};
+using Described = Trainer<Net, toy::Device, Float32, Automatic, EarlyStopping<Metric<"vl">>, Waits, toy::Rows>;
+
+constexpr bool has(std::string_view text, std::string_view line) { return text.find(line) != text.npos; }
+
+}  // namespace
+
+TEST_CASE("the description is a constant: who hears what, in which order, and what is off") {
+  constexpr auto text = description<Described>;
+  static_assert(has(text, "Trainer of Net\n"));
+  static_assert(has(text, "optimizers    Sgd with Cosine\n"));
+  static_assert(has(text, "metrics       loss, vl (bar)\n"));
+  static_assert(has(text, "on_train_epoch_end            Waits, Net, EarlyStopping\n"));
+  static_assert(has(text, "on_validation_end               EarlyStopping\n"));
+  static_assert(has(text, "monitor     EarlyStopping             reads vl"));
+  static_assert(has(text, "test                            the model has no test_step\n"));
+  static_assert(!has(text, "on_test_start"));
+  static_assert(has(text, "state of EarlyStopping\n"));
+  static_assert(has(text, "not saved, by choice\n  Rows\n"));
+  INFO(text);
+  SUCCEED();
+}
+
+TEST_CASE("describe() adds what the options of this trainer switch off") {
+  auto trainer = toy::train<Net>({.max_epochs = 3, .limit_val_batches = 0, .num_sanity_val_steps = 0, .fast_dev_run = 0},
+                                 {.accumulate_grad_batches = 4, .clip = ClipNorm{0.5}}, EarlyStopping{Net::vl}, toy::Rows{});
+  auto const text = describe(trainer);
+  CHECK(text.starts_with(description<decltype(trainer)>));
+  CHECK(has(text, "  batches a step: 4\n  gradients limited by norm 0.5"));
+  CHECK(has(text, "  validation: off, its limit is 0\n"));
+  CHECK(has(text, "  sanity check: off, num_sanity_val_steps is 0\n"));
+  auto quick = toy::train<Net>({.max_epochs = 3, .fast_dev_run = 2}, {}, EarlyStopping{Net::vl}, toy::Rows{});
+  CHECK(has(describe(quick), "fast_dev_run = 2: idle are"));
+  CHECK(has(describe(quick), "Rows"));
+}
