@@ -20,7 +20,9 @@ struct Ctx {
   Outcome told{};
   std::filesystem::path dir{};
   int number = 0;
+  bool rehearsal = false;
   int rank() const { return number; }
+  bool dev_run() const { return rehearsal; }
   TrainerOptions const& options() const { return given; }
   Outcome& outcome() { return told; }
   void set_log_dir(std::filesystem::path const& to) { dir = to; }
@@ -38,6 +40,18 @@ TEST_CASE("csv: columns grow, and no row is lost by it") {
   table.add({{"b", 1e-300}, {"step", 3, true}});
   CHECK(content(folder / "m.csv") == "a,b,c,step\n,0.1,,0\n,,,1\nnan,,-inf,2\n,1e-300,,3\n");
   CHECK(folder.files().size() == 1);
+}
+
+TEST_CASE("csv: nothing is written in a fast_dev_run") {
+  Folder const folder;
+  CSVLogger logger(folder.path);
+  Ctx ctx;
+  ctx.rehearsal = true;
+  logger.setup(ctx);
+  log(logger, 0, {{"loss", 0.5}});
+  CHECK(folder.files().empty());
+  CHECK(logger.log_dir().empty());
+  static_assert(CSVLogger::inert_in_dev_run);
 }
 
 TEST_CASE("csv: a name with a comma, a quote; a table that is there is continued") {

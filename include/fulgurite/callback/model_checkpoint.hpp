@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -15,9 +17,14 @@
 #include <fulgurite/callback/model_checkpoint_options.hpp>
 #include <fulgurite/callback/top_k.hpp>
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/yaml.hpp>
 
 namespace fulgurite {
 
@@ -36,6 +43,7 @@ class ModelCheckpoint {
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_end,
                            hook::on_train_end, hook::on_exception>;
   static constexpr Order order = Order::checkpoint;
+  static constexpr bool inert_in_dev_run = true;
   static constexpr bool watches = !std::same_as<M, NoMonitor>;
   using Watches = std::conditional_t<watches, MetricTypes<M>, MetricTypes<>>;
   using Options = ModelCheckpointOptions;
@@ -57,13 +65,25 @@ class ModelCheckpoint {
   std::optional<double> current_score() const { return current_; }
   std::filesystem::path const& last_model_path() const { return last_path_; }
   std::filesystem::path const& dirpath() const { return dir_; }
-  std::vector<std::filesystem::path> const& best_k_models() const { return top_.paths(); }
+  std::vector<std::filesystem::path> const& best_k_models() const { return top_.paths(); }  ///< in the order of saving
+  std::vector<double> const& best_k_scores() const { return top_.scores(); }
+  /// The one that gives way next; empty, nullopt while fewer than k are kept.
+  std::filesystem::path kth_best_model_path() const { return top_.full() && top_.size() != 0 ? top_.worst_path() : std::filesystem::path{}; }
+  std::optional<double> kth_value() const { return top_.full() && top_.size() != 0 ? std::optional(top_.worst_score()) : std::nullopt; }
+
+  /// The kept files with their values as YAML: "path: value" a line. Not given a name: best_k_models.yaml in dirpath.
+  void to_yaml(std::filesystem::path const& file = {}) const {
+    std::string text;
+    for (std::size_t i = 0; i != top_.size(); ++i) text += json::quoted(top_.paths()[i].string()) + ": " + report::yaml(top_.scores()[i]) + "\n";
+    write_durably(file.empty() ? dir_ / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
+  }
 
   void setup(auto& ctx) {
     if (!asked_.empty()) dir_ = asked_;
     else if (!ctx.log_dir().empty()) dir_ = ctx.log_dir() / "checkpoints";
     else dir_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
     adopt_folder();
+    warn_of_files(ctx);
     name_.each_field([&](std::string const& field) {
       if (field == "epoch" || field == "step") return;
       bool declared = false;
@@ -115,18 +135,16 @@ class ModelCheckpoint {
 
   void on_train_end(auto& ctx) {
     if (std::exchange(deferred_, false) && !skips(ctx)) save(ctx);  // the validation it waited for did not come
-    if (options_.save_last && ctx.global_step() != 0 && last_written_ != ctx.global_step()) {
+    if (copies_last() && watch::in_fit(ctx) && ctx.global_step() != 0 && last_written_ != ctx.global_step()) {
       auto const path = last_file(ctx);
-      ctx.request_checkpoint({path, {}, {}});
+      request(ctx, path);
     }
   }
 
   void on_exception(auto& ctx) {
-    if constexpr (requires { ctx.request_checkpoint({dir_, {}, {}}); }) {
-      if (!options_.save_on_exception || skips(ctx)) return;
-      auto const path = fresh(name(ctx), {});
-      ctx.request_checkpoint({path, last_copies(ctx), {}});
-    }
+    if (!options_.save_on_exception || skips(ctx)) return;
+    auto const path = fresh(name(ctx), {});
+    request(ctx, path, last_copies(ctx));
   }
 
   std::string state_key() const {
@@ -187,9 +205,17 @@ class ModelCheckpoint {
     std::vector<std::filesystem::path> remove;
     if (displaced && *displaced != path && checkpointing::inside(dir_, *displaced)) remove.push_back(*displaced);
     publish(ctx);
-    ctx.outcome().last_file = path;
     tell(ctx, "saving " + path.string());
-    ctx.request_checkpoint({path, std::move(copies), std::move(remove)});
+    request(ctx, path, std::move(copies), std::move(remove));
+    ctx.outcome().last_file = path;
+  }
+
+  void request(auto& ctx, std::filesystem::path const& path, std::vector<std::filesystem::path> copies = {},
+               std::vector<std::filesystem::path> remove = {}) {
+    CheckpointRequest wanted(path, std::move(copies), std::move(remove));
+    wanted.save_weights_only = options_.save_weights_only;
+    if (options_.save_last.kind == SaveLast::link && !copies_last()) wanted.link = last_file(ctx);
+    ctx.request_checkpoint(std::move(wanted));
   }
 
   void missing(auto& ctx) {
@@ -239,8 +265,19 @@ class ModelCheckpoint {
   }
   std::vector<std::filesystem::path> last_copies(auto& ctx) {
     std::vector<std::filesystem::path> copies;
-    if (options_.save_last) copies.push_back(last_file(ctx));
+    if (copies_last()) copies.push_back(last_file(ctx));
     return copies;
+  }
+  /// Where no file is kept there is none to link to.
+  bool copies_last() const {
+    return options_.save_last.kind == SaveLast::copy || (options_.save_last.kind == SaveLast::link && options_.save_top_k == 0);
+  }
+
+  void warn_of_files(auto& ctx) const {
+    std::error_code none;
+    if (!watch::in_fit(ctx) || options_.save_top_k == 0 || ctx.rank() != 0 || !std::filesystem::is_directory(dir_, none)) return;
+    if (!std::filesystem::is_empty(dir_, none))
+      std::fprintf(stderr, "ModelCheckpoint: %s is not empty: what lies there is left alone\n", dir_.c_str());
   }
 
   // A run resumed into another folder must not delete what the first one left.

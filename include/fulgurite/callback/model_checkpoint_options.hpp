@@ -2,6 +2,7 @@
 // What a ModelCheckpoint can be told, with Lightning's names, and the one check of it.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -10,15 +11,25 @@
 
 namespace fulgurite {
 
+/// Whether each save also goes by the name "last": `.save_last = true`, a copy, or `SaveLast::link`, a symbolic link to the file just
+/// saved, for local disks.
+struct SaveLast {
+  enum Kind : std::uint8_t { no, copy, link };
+  Kind kind = no;
+  constexpr SaveLast(bool on = false) : kind(on ? copy : no) {}
+  constexpr SaveLast(Kind what) : kind(what) {}
+};
+
 struct ModelCheckpointOptions {
   std::string filename = "{epoch}-{step}";  ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
   Mode mode = Mode::min;                    ///< for an accuracy: Mode::max
   int save_top_k = 1;                       ///< the k best; -1: all, 0: none. Without a metric 1 keeps the latest
-  bool save_last = false;                   ///< each save also as "last", and the end of training
+  SaveLast save_last = false;               ///< each save also as "last", and the end of training
   std::optional<long> every_n_train_steps = std::nullopt;  ///< at most one of these three; none given: every epoch; 0: never
   std::optional<long> every_n_epochs = std::nullopt;
   std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
   std::optional<bool> save_on_train_epoch_end = std::nullopt;  ///< not given: where validation runs once an epoch, or never
+  bool save_weights_only = false;       ///< smaller files, from which no run can go on
   bool save_on_exception = false;
   bool auto_insert_metric_name = true;  ///< "epoch=3" instead of "3"
   bool enable_version_counter = true;   ///< a file somebody else left is not overwritten: "-v1" is appended to the name

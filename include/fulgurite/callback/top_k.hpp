@@ -49,7 +49,11 @@ class TopK {
   /// Undefined while nothing is kept.
   std::filesystem::path const& best_path() const { return paths_[best_at()]; }
   double best_score() const { return scores_[best_at()]; }
+  /// The worst that is kept: what the next one must beat once k are.
+  std::filesystem::path const& worst_path() const { return paths_[worst_at()]; }
+  double worst_score() const { return scores_[worst_at()]; }
   std::vector<std::filesystem::path> const& paths() const { return paths_; }
+  std::vector<double> const& scores() const { return scores_; }
 
   void state(auto& archive) { archive("paths", paths_)("scores", scores_); }
 

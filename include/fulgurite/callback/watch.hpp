@@ -28,8 +28,10 @@ constexpr double worst(Mode mode) {
   return mode == Mode::min ? infinity : -infinity;
 }
 
-/// Inside fit, and not in the rehearsal before it.
-constexpr bool in_fit(auto const& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking(); }
+/// Inside fit, and not in a rehearsal: the sanity check, or a fast_dev_run.
+constexpr bool in_fit(auto const& ctx) {
+  return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking() && !ctx.dev_run();
+}
 
 /// The end of a training epoch is the place to look, unless the user says otherwise: where validation runs once at each
 /// epoch's end, or never. Else the end of each validation is.

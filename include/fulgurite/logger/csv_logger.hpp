@@ -28,13 +28,14 @@ struct CSVLoggerOptions {
 class CSVLogger {
  public:
   using Hooks = Implements<hook::setup>;
+  static constexpr bool inert_in_dev_run = true;
   using Stateless = ByChoice;  // a resumed run gets a table of its own, unless it is given the version to continue
 
   explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {})
       : save_dir_(std::move(save_dir)), options_(std::move(options)) {}
 
   void setup(auto& ctx) {
-    if (ctx.rank() != 0) return;
+    if (ctx.rank() != 0 || ctx.dev_run()) return;
     if (!table_) {
       auto const root = ((save_dir_.empty() ? ctx.options().default_root_dir : save_dir_) / options_.name).lexically_normal();
       if (options_.version) {

@@ -1,0 +1,17 @@
+// refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text
+#include <fulgurite/core/hyperparameters.hpp>
+
+using namespace fulgurite;
+
+struct Net {
+#ifdef LEGAL
+  double betas = 0.9;
+#else
+  double betas[2] = {0.9, 0.999};
+#endif
+  void hyperparameters(auto& list) const { list("betas", betas); }
+};
+
+int main() {
+  return hyperparameters(Net{}).empty();
+}

@@ -1,0 +1,115 @@
+#include <fulgurite/callback/model_checkpoint.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stderr.hpp"
+
+using namespace fulgurite;
+using Names = std::vector<std::string>;
+using Kept = std::set<std::string>;
+using Options = ModelCheckpointOptions;
+
+namespace {
+std::string name(int epoch, int step) { return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors"; }
+
+/// Two batches an epoch, so epoch e ends at step 2(e + 1).
+void run(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options = quick(1)) {
+  Scripted model{.script = std::move(script)};
+  options.max_epochs = epochs;
+  fitted(model, options, 2, ModelCheckpoint{Scripted::vl, folder.path, how});
+}
+}  // namespace
+
+TEST_CASE("checkpoint: last may be a link to the file just saved, wherever the folder goes") {
+  Folder const folder;
+  Scripted model{.script = {5, 6, 4}};
+  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_last = SaveLast::link}});
+  CHECK(saved_files == Names{name(0, 2), name(2, 6)});
+  CHECK(std::filesystem::read_symlink(folder / "last.safetensors") == name(2, 6));
+  CHECK(content(folder / "last.safetensors") == content(folder / name(2, 6)));
+  CHECK(trainer.template callback<ModelCheckpoint<Metric<"vl">>>().last_model_path() == folder / "last.safetensors");
+  CHECK(trainer.outcome().last_file == folder / name(2, 6));
+  CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+}
+
+TEST_CASE("checkpoint: where no file is kept, last is a file although a link was asked for") {
+  Folder const folder;
+  run({5, 4}, {.save_top_k = 0, .save_last = SaveLast::link}, folder, 2);
+  CHECK(folder.files() == Kept{"last.safetensors"});
+  CHECK_FALSE(std::filesystem::is_symlink(folder / "last.safetensors"));
+}
+
+TEST_CASE("checkpoint: a link is replaced, a folder in its place is an Error") {
+  Folder const folder;
+  put(folder / "a", "1");
+  put(folder / "b", "2");
+  loop::link_to(folder / "a", folder / "last");
+  loop::link_to(folder / "b", folder / "last");
+  CHECK(content(folder / "last") == "2");
+  std::filesystem::create_directory(folder / "full");
+  put(folder / "full/x", "3");
+  CHECK(error_of([&] { loop::link_to(folder / "a", folder / "full"); }).starts_with("[fulgurite.file.write] cannot make "));
+}
+
+TEST_CASE("C98 checkpoint: weights only: no state of callbacks and schedules, but where in the run it was") {
+  for (bool const alone : {true, false}) {
+    Folder const folder;
+    run({5}, {.save_last = true, .save_weights_only = alone}, folder, 1);
+    CHECK(folder.files() == Kept{name(0, 2), "last.safetensors"});
+    for (auto const& file : folder.files()) {
+      auto const text = to_text(run_state(SafetensorsFile(folder / file)));
+      CHECK(text.find(R"("global_step":2)") != std::string::npos);
+      CHECK((text.find("best_model_path") == std::string::npos) == alone);
+    }
+  }
+}
+
+TEST_CASE("checkpoint: nothing is saved in a fast_dev_run") {
+  Folder const folder;
+  auto options = quick(1);
+  options.fast_dev_run = 2;
+  Scripted failing{.fails_at = 1};
+  CHECK_FALSE(error_of([&] { fitted(failing, options, 4, ModelCheckpoint{folder.path, {.save_on_exception = true}}); }).empty());
+  Scripted fine;
+  fitted(fine, options, 4, ModelCheckpoint{Scripted::vl, folder.path, {.save_last = true, .every_n_train_steps = 1}});
+  CHECK(fine.batches == 2);
+  CHECK(folder.files().empty());
+  static_assert(ModelCheckpoint<>::inert_in_dev_run);
+}
+
+TEST_CASE("checkpoint: a metric not known before the first validation is waited for, after it that is an Error") {
+  auto rarely = quick(4);
+  rarely.check_val_every_n_epoch = 2;
+  Folder const folder;
+  auto const warning = said([&] { run({5, 4, 3, 2}, {.save_top_k = -1, .save_on_train_epoch_end = true}, folder, 4, rarely); });
+  CHECK(warning == "ModelCheckpoint watches 'vl', which nobody has logged by step 2: nothing is saved before it is\n");
+  CHECK(folder.files() == Kept{name(1, 4), name(2, 6), name(3, 8)});
+  Scripted model;
+  Folder const other;
+  std::string error;
+  said([&] {
+    error = error_of([&] { fitted(model, rarely, 2, ModelCheckpoint{Scripted::missing, other.path, {.save_on_train_epoch_end = true}}); });
+  });
+  CHECK(error.find("which nobody has logged by step 4: log it") != std::string::npos);
+}
+
+TEST_CASE("checkpoint: a folder that is not empty is told of, unless nothing is kept in it") {
+  Folder const folder;
+  put(folder / "old", "x");
+  CHECK(said([&] { run({5}, {}, folder, 1); }) == "ModelCheckpoint: " + folder.path.string() + " is not empty: what lies there is left alone\n");
+  CHECK(said([&] { run({5}, {.save_top_k = 0}, folder, 1); }).empty());
+  CHECK(content(folder / "old") == "x");
+}
+
+TEST_CASE("checkpoint: the one that gives way next; the kept ones as YAML") {
+  Folder const folder;
+  Scripted model{.script = {5, 3, 4}};
+  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2}});
+  auto const& checkpoint = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
+  CHECK(checkpoint.kth_best_model_path() == folder / name(2, 6));
+  CHECK(checkpoint.kth_value() == 4.0);
+  CHECK(checkpoint.best_k_scores() == std::vector<double>{3, 4});
+  checkpoint.to_yaml();
+  CHECK(content(folder / "best_k_models.yaml") == "\"" + (folder / name(1, 4)).string() + "\": 3.0\n\"" + (folder / name(2, 6)).string() + "\": 4.0\n");
+  ModelCheckpoint const fresh{Scripted::vl, folder.path};
+  CHECK_FALSE(fresh.kth_value());
+}
