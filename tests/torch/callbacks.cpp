@@ -2,11 +2,20 @@
 
 #include "fixtures.hpp"
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
+#include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/callback/model_pruning.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/fulgurite.hpp>
@@ -222,4 +231,234 @@ TEST_CASE("reset_batch_norm: the mean of all that is seen while it lives; moment
   torch::nn::Sequential plain(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).track_running_stats(false)));
   REQUIRE_FALSE(LibTorch::has_batch_norm(*plain));
   REQUIRE(LibTorch::buffers(*plain).empty());
+}
+
+// Freezing, pruning, norms of gradients.
+
+namespace {
+
+/// A backbone with a batch norm, and a head.
+struct TwoParts : torch::nn::Module {
+  torch::nn::Sequential backbone = register_module(
+      "backbone", torch::nn::Sequential(torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3), torch::nn::ReLU()));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(3, 1));
+  std::vector<std::vector<double>> rates = {};
+  std::vector<bool> thawed = {};
+  std::vector<torch::Tensor> first = {};
+
+  torch::Tensor training_step(auto const& batch) { return torch::mse_loss(head->forward(backbone->forward(batch.data)), batch.target); }
+  void on_train_batch_start(auto& ctx) {
+    if (ctx.batch_idx() != 0) return;
+    auto& optimizer = ctx.optimizer();
+    auto& now = rates.emplace_back();
+    for (std::size_t g = 0; g != optimizer.groups(); ++g) now.push_back(optimizer.lr(g));
+    thawed.push_back(backbone[0]->as<torch::nn::Linear>()->weight.requires_grad());
+    first.push_back(backbone[0]->as<torch::nn::Linear>()->weight.detach().clone());
+  }
+  // What is trainable now: the head, and the backbone's batch norm where it is not frozen, too.
+  auto configure_optimizers() { return torch::optim::SGD(filter_params(*this), torch::optim::SGDOptions(0.1).momentum(0.5)); }
+};
+
+template <class M, class... Cs>
+auto trainer_for(int epochs, Automatic how, Cs... callbacks) {
+  return make_trainer<M>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1}, SingleDevice{cpu}, Float32{}, how,
+                         std::move(callbacks)...);
+}
+
+/// How many weights are zero at each epoch's start, and after each step.
+struct Zeros {
+  using Stateless = ByChoice;
+  std::vector<long> before = {}, after = {};
+  static long zeros(auto& model) { return ((model.in->weight == 0).sum() + (model.out->weight == 0).sum()).template item<long>(); }
+  void on_train_epoch_start(auto& ctx) { before.push_back(zeros(ctx.model())); }
+  void on_train_batch_end(auto& ctx) { after.push_back(zeros(ctx.model())); }
+};
+
+struct SeenRows {
+  using Stateless = ByChoice;
+  std::vector<std::pair<std::string, double>> cells = {};
+  void log_metrics(std::span<Scalar const> row, long) {
+    for (auto const& cell : row)
+      if (cell.name.starts_with("grad_")) cells.emplace_back(cell.name, cell.value);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("C118 on LibTorch: the backbone stands still until its epoch, then trains in a group of its own") {
+  torch::manual_seed(3);
+  TwoParts model;
+  auto trainer = trainer_for<TwoParts>(5, Automatic{}, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 2}});
+  trainer.fit(model, batches(3, 1));
+  REQUIRE(model.thawed == std::vector<bool>{false, false, true, true, true});
+  REQUIRE(model.rates.size() == 5);
+  for (std::size_t e = 0; e != 5; ++e) {
+    auto const expected = e < 2 ? std::vector{0.1} : std::vector{0.1, 0.01 * double(1 << (e - 2))};
+    REQUIRE(model.rates[e].size() == expected.size());
+    for (std::size_t g = 0; g != expected.size(); ++g) REQUIRE(std::abs(model.rates[e][g] - expected[g]) < 1e-12);
+  }
+  REQUIRE(fixtures::same_bits(model.first[0], model.first[2]));
+  REQUIRE_FALSE(fixtures::same_bits(model.first[2], model.first[3]));
+  auto const& added = trainer.callback<BackboneFinetuning>().added_groups();
+  REQUIRE(added.size() == 1);
+  REQUIRE(added[0].parameters == std::vector<std::string>{"backbone.0.weight", "backbone.0.bias"});
+}
+
+TEST_CASE("freeze leaves batch norms trainable, or lets them stand still, statistics and all; make_trainable undoes both") {
+  TwoParts model;
+  auto norm = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(model.backbone->ptr(1));
+  freeze(model.backbone);
+  REQUIRE(filter_params(model.backbone).size() == 2);
+  REQUIRE(filter_params(model.backbone, false).size() == 2);
+  REQUIRE((norm->weight.requires_grad() && norm->is_training()));
+  freeze(model.backbone, false);
+  REQUIRE(filter_params(model.backbone).empty());
+  REQUIRE(filter_params(model).size() == 2);
+  auto const mean = norm->running_mean.clone();
+  model.backbone->forward(torch::randn({8, 4}));
+  REQUIRE(fixtures::same_bits(norm->running_mean, mean));
+  make_trainable(model.backbone);
+  REQUIRE(filter_params(model.backbone, false).empty());
+  model.backbone->forward(torch::randn({8, 4}));
+  REQUIRE_FALSE(fixtures::same_bits(norm->running_mean, mean));
+
+  torch::optim::SGD raw(model.head->parameters(), 0.4);
+  auto sgd = LibTorch::adopt(std::move(raw));
+  freeze(*model.backbone, false);
+  REQUIRE(unfreeze_and_add_param_group(model.backbone, sgd, {.train_bn = false}) == 2);
+  REQUIRE(sgd.lr(1) == 0.04);
+  REQUIRE_FALSE(norm->weight.requires_grad());
+  REQUIRE(unfreeze_and_add_param_group(model.backbone, sgd, {.lr = 0.5}) == 2);  // the batch norm
+  REQUIRE(unfreeze_and_add_param_group(model.backbone, sgd) == 0);
+  REQUIRE((sgd.groups() == 3 && sgd.lr(2) == 0.5));
+}
+
+TEST_CASE("an added group steps as one that was there from the start: each optimizer, with the first group's options") {
+  auto const check = [](auto make, auto apart) {
+    auto const two = [] { return std::vector{torch::ones({3}).requires_grad_(), torch::full({3}, 2.0).requires_grad_()}; };
+    auto whole = two(), later = two();
+    auto expected = LibTorch::adopt(apart(whole));
+    auto optimizer = LibTorch::adopt(make(std::vector{later[0]}));
+    optimizer.add_group({later[1]}, 0.05);
+    REQUIRE((optimizer.groups() == 2 && optimizer.lr(0) == 0.1 && optimizer.lr(1) == 0.05));
+    for (int step = 0; step != 3; ++step)
+      for (auto* pair : {&whole, &later}) {
+        auto& one = pair == &whole ? expected : optimizer;
+        one.zero_grad();
+        ((*pair)[0] * (*pair)[1]).square().sum().backward();
+        one.step();
+      }
+    for (std::size_t i = 0; i != 2; ++i) REQUIRE(fixtures::same_bits(whole[i], later[i]));
+  };
+  auto const each = [&](auto options) {
+    using Options = decltype(options);
+    using X = std::conditional_t<std::is_same_v<Options, torch::optim::SGDOptions>, torch::optim::SGD,
+              std::conditional_t<std::is_same_v<Options, torch::optim::AdamWOptions>, torch::optim::AdamW, torch::optim::Adagrad>>;
+    check([=](auto const& parameters) { return X(parameters, options); },
+          [=](auto const& p) {
+            X optimizer({torch::optim::OptimizerParamGroup({p[0]}), torch::optim::OptimizerParamGroup({p[1]})}, options);
+            optimizer.param_groups()[1].options().set_lr(0.05);
+            return optimizer;
+          });
+  };
+  each(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.2));
+  each(torch::optim::AdamWOptions(0.1).weight_decay(0.2));
+  each(torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.3));
+
+  auto p = torch::ones({1}).requires_grad_();
+  auto lbfgs = LibTorch::adopt(torch::optim::LBFGS(std::vector{p}));
+  try {
+    lbfgs.add_group({torch::ones({1}).requires_grad_()}, 0.1);
+    FAIL("it was taken");
+  } catch (Error const& error) {
+    REQUIRE(error.identifier() == "fulgurite.optimizer.one_group");
+  }
+}
+
+TEST_CASE("pruning on LibTorch: half of what is left each epoch, and it stays zero in training") {
+  auto model = fresh();
+  ModelPruning pruning{{.amount = 0.5, .parameters = {"in.weight", "out.weight"}, .use_lottery_ticket_hypothesis = false}};
+  auto trainer = trainer_of(3, std::move(pruning), Zeros{});
+  trainer.fit(model, batches(2, 1), batches(1, 2));
+  // 15 elements: 8 of 15 (7.5 to even), 4 of 7 (3.5 to even), 2 of 3 (1.5 to even).
+  REQUIRE(trainer.callback<Zeros>().before == std::vector<long>{0, 8, 12});
+  REQUIRE(trainer.callback<Zeros>().after == std::vector<long>{0, 0, 8, 8, 12, 12});
+  REQUIRE(Zeros::zeros(model) == 14);
+  REQUIRE(trainer.callback<ModelPruning>().sparsity() == 14.0 / 15);
+  REQUIRE(model.in->weight.requires_grad());
+}
+
+TEST_CASE("masks on LibTorch: the smallest magnitudes, of all or of each tensor; what is saved comes back; a ticket is rewound") {
+  auto const make = [] {
+    auto model = fresh();
+    torch::NoGradGuard const no_graph;
+    model.in->weight.copy_(torch::arange(1.0, 13.0).view({3, 4}) * torch::tensor({1.0, -1.0, 1.0, -1.0}));
+    model.out->weight.copy_(torch::tensor({{20.0, -30.0, 0.5}}));
+    return model;
+  };
+  auto model = make();
+  PruningChoice const choice{{}, {"weight"}, true};  // in, out, and the batch norm's ones
+  auto masks = LibTorch::masks(model, choice);
+  REQUIRE(masks->names() == std::vector<std::string>{"in.weight", "norm.weight", "out.weight"});
+  REQUIRE(masks->size() == 18);
+  masks->prune(1.0 / 3, true);
+  masks->apply_to_weights();
+  REQUIRE(masks->masked() == 6);
+  REQUIRE((model.in->weight == 0).sum().item<long>() + (model.norm->weight == 0).sum().item<long>() == 5);
+  REQUIRE(model.out->weight[0][2].item<double>() == 0);
+
+  auto other = make();
+  auto again = LibTorch::masks(other, choice);
+  again->load(masks->save());
+  REQUIRE(again->masked() == 6);
+  {
+    torch::NoGradGuard const no_graph;
+    other.in->weight.fill_(7);
+  }
+  again->rewind();
+  REQUIRE(fixtures::same_bits(other.in->weight, model.in->weight));
+  REQUIRE(other.out->weight[0][2].item<double>() == 0);
+  for (auto& parameter : other.parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
+  again->apply_to_gradients();
+  REQUIRE(torch::equal(other.in->weight.grad(), (model.in->weight != 0).to(torch::kFloat)));
+
+  auto each = make();
+  auto apart = LibTorch::masks(each, {{"in.weight", "out.weight"}, {}, false});
+  apart->prune(0.4, false);  // 4.8 of 12, 1.2 of 3
+  apart->apply_to_weights();
+  REQUIRE((each.in->weight == 0).sum().item<long>() == 5);
+  REQUIRE((each.out->weight == 0).sum().item<long>() == 1);
+  REQUIRE(apart->masked() == 6);
+  try {
+    apart->load(LibTorch::masks(each, {{"in.bias"}, {}, false})->save());
+    FAIL("it was taken");
+  } catch (Error const& error) {
+    REQUIRE(error.identifier() == "fulgurite.callback.pruning_state");
+  }
+}
+
+TEST_CASE("norms of gradients: the total is what clip_grad_norm_ finds, before clipping; none waits for the host but the last") {
+  auto model = fresh();
+  auto const batch = batches(1, 1)[0];
+  model.loss(batch).backward();
+  std::vector<std::pair<std::string, double>> two, largest;
+  {
+    fixtures::Operators const operators;
+    two = grad_norm(model);
+    REQUIRE(operators.host_reads() == 0);  // on the CPU a read is a load
+  }
+  largest = grad_norm(model, std::numeric_limits<double>::infinity());
+  REQUIRE(two.size() == model.parameters().size() + 1);
+  REQUIRE(two.front().first == "grad_2.0_norm/in.weight");
+  REQUIRE(two.front().second == model.in->weight.grad().norm().item<double>());
+  REQUIRE(two.back().first == "grad_2.0_norm_total");
+  REQUIRE(largest.back().first == "grad_inf_norm_total");
+  REQUIRE(largest.back().second == torch::nn::utils::clip_grad_norm_(model.parameters(), 1e9, std::numeric_limits<double>::infinity()));
+  REQUIRE(two.back().second == torch::nn::utils::clip_grad_norm_(model.parameters(), 0.01));
+  REQUIRE_THROWS_AS(grad_norm(model, 0), Error);
+
+  auto trained = fresh();
+  auto trainer = trainer_for<Normed>(1, Automatic{.clip = ClipNorm{0.01}}, GradientNorm{}, SeenRows{});
+  trainer.fit(trained, std::vector{batch}, NoValidation{});
+  REQUIRE(trainer.callback<SeenRows>().cells == two);
 }

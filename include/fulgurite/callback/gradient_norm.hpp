@@ -1,13 +1,12 @@
 #pragma once
 // Sends the norms of all gradients to the loggers.
 
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
@@ -15,6 +14,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/metric/board.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
@@ -33,9 +33,7 @@ class GradientNorm {
   static constexpr std::string_view reads = "gradients";
 
   constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) {
-    if (!(options.norm_type > 0))
-      throw Error("fulgurite.callback.gradient_norm_type",
-                  "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
+    check(options.norm_type);
   }
 
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
@@ -51,20 +49,23 @@ class GradientNorm {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     auto norms = Backend::gradient_norms(ctx.model(), optimizer, options_.norm_type);
     if (norms.empty()) return;
-    std::string const prefix = "grad_" + type_text(options_.norm_type) + "_norm";
+    name_all(norms, options_.norm_type);
     std::vector<Scalar> row;
-    for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
     if (position != 0) norms.back().first += "-" + std::to_string(position);
     for (auto const& [name, value] : norms) row.push_back({name, value});
     ctx.log_scalars(std::span<Scalar const>(row));
   }
 
-  /// As Python prints the number: "2.0", "0.5", "inf".
-  static std::string type_text(double type) {
-    std::array<char, 32> text{};
-    auto const [end, error] = std::to_chars(text.data(), text.data() + text.size(), type);
-    std::string const shortest(text.data(), end);
-    return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
+  /// Error [fulgurite.callback.gradient_norm_type] unless a norm of that type exists.
+  static constexpr void check(double norm_type) {
+    if (!(norm_type > 0))
+      throw Error("fulgurite.callback.gradient_norm_type",
+                  "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
+  }
+  /// From parameters' names, the total last, to Lightning's keys.
+  static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
+    std::string const prefix = "grad_" + type_text(norm_type) + "_norm";
+    for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
   }
 
  private:
@@ -74,6 +75,12 @@ class GradientNorm {
       if (static_cast<void const*>(&one) == static_cast<void const*>(&optimizer)) found = at;
     });
     return found;
+  }
+
+  // As Python prints the number: "2.0", "0.5", "inf".
+  static std::string type_text(double type) {
+    std::string const shortest = report::exact(type);
+    return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
   }
 
   GradientNormOptions options_;

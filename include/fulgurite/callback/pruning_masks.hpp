@@ -73,12 +73,15 @@ inline std::vector<std::uint8_t> unpack(SavedValue const& bits, std::size_t size
   return mask;
 }
 
-/// The saved one of that name, checked against the parameter's size; Error where there is none, or it does not fit.
+[[noreturn]] inline void refuse(std::string_view name) {
+  throw Error("fulgurite.callback.pruning_state", "the saved masks do not fit '" + std::string(name) +
+                                                      "': resume with the model and the ModelPruning options that were saved");
+}
+/// The saved one of that name, of a parameter of that size; Error where there is none.
 inline SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size, bool with_initial) {
   for (auto const& one : saved)
     if (one.name == name && one.bits.bytes.size() == (size + 7) / 8 && (one.initial || !with_initial)) return one;
-  throw Error("fulgurite.callback.pruning_state", "the saved masks do not fit '" + std::string(name) +
-                                                      "': resume with the model and the ModelPruning options that were saved");
+  refuse(name);
 }
 
 }  // namespace pruning

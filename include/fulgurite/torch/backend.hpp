@@ -17,9 +17,13 @@
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
 #include <fulgurite/torch/device_stats.hpp>
+#include <fulgurite/torch/finetuning.hpp>
+#include <fulgurite/torch/gradient_norm.hpp>
 #include <fulgurite/torch/modes.hpp>
 #include <fulgurite/torch/move.hpp>
 #include <fulgurite/torch/optimizer.hpp>
+#include <fulgurite/torch/parameters.hpp>
+#include <fulgurite/torch/pruning.hpp>
 #include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/scaler.hpp>
 #include <fulgurite/torch/summary.hpp>
@@ -32,7 +36,7 @@ namespace fulgurite {
 
 /// The Backend of every strategy that computes with LibTorch. Only static members; scopes are objects whose end
 /// restores.
-struct LibTorch {
+struct LibTorch : libtorch::Finetuning {
   using Value = at::Tensor;
   template <class T>
   static constexpr bool is_value = libtorch::TensorLike<T>;
@@ -164,6 +168,20 @@ struct LibTorch {
   template <class Model>
   [[nodiscard]] static auto reset_batch_norm(Model& model) {
     return libtorch::reset_batch_norm(model);
+  }
+
+  // Parameters, their gradients' norms and masks over them: see parameters.hpp, gradient_norm.hpp, pruning.hpp.
+  template <class Model>
+  static auto named_parameters(Model& model) {
+    return libtorch::named_parameters(model);
+  }
+  template <class Model, class Optimizer>
+  static auto gradient_norms(Model& model, Optimizer& optimizer, double type) {
+    return libtorch::gradient_norms(model, optimizer, type);
+  }
+  template <class Model>
+  static auto masks(Model& model, PruningChoice const& choice) {
+    return libtorch::masks(model, choice);
   }
 
   template <class Model>

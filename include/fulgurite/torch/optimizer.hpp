@@ -4,14 +4,18 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/full_like.h>
+#include <torch/optim/adagrad.h>
 #include <torch/optim/optimizer.h>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/type_name.hpp>
 
 namespace torch::optim {
@@ -62,6 +66,26 @@ class TorchOptimizer {
   std::size_t groups() const { return optimizer_.param_groups().size(); }
   double lr(std::size_t group) const { return optimizer_.param_groups().at(group).options().get_lr(); }
   void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
+
+  /// A further parameter group with this rate; its other options are those of the first. LBFGS has one group only: an Error.
+  void add_group(std::vector<at::Tensor> const& parameters, double lr) {
+    if constexpr (needs_closure) {
+      throw Error("fulgurite.optimizer.one_group", "LBFGS has one parameter group, so none can be added: use another optimizer");
+    } else {
+      optimizer_.add_param_group(torch::optim::OptimizerParamGroup(parameters));
+      auto& groups = optimizer_.param_groups();
+      groups.back().set_options(groups.front().options().clone());
+      set_lr(groups.size() - 1, lr);
+      // Adagrad alone makes the state of its parameters when it is constructed, and steps none without.
+      if constexpr (std::derived_from<X, torch::optim::Adagrad>)
+        for (auto const& parameter : parameters) {
+          auto state = std::make_unique<torch::optim::AdagradParamState>();
+          state->step(0);
+          state->sum(at::full_like(parameter.detach(), static_cast<torch::optim::AdagradOptions&>(groups.front().options()).initial_accumulator_value()));
+          optimizer_.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
+        }
+    }
+  }
 
   /// All groups' parameters in one list, made anew only when parameters were added.
   std::vector<at::Tensor> const& parameters() { return parameters_now(); }
