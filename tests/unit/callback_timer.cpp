@@ -27,7 +27,7 @@ TEST_CASE("timer: looks after each epoch only, where that is asked") {
   CHECK(steps(Timer{seconds(6), {.interval = Interval::epoch}}) == 8);
 }
 
-TEST_CASE("timer: no time at all, and minima that win over it") {  // C52
+TEST_CASE("timer: no time at all, and minima that win over it") {
   CHECK(steps(Timer{seconds(0)}) == 0);
   auto options = quick(5);
   options.min_epochs = 2;

@@ -16,26 +16,6 @@ using toy::trace;
 
 namespace {
 
-struct ManualModel {
-  toy::Tensor p = toy::Tensor::parameter(0.0);
-  FULGURITE_EVENTS(TOY_MANUAL_M)
-  void backward(toy::Tensor& loss) {
-    note("backward");
-    loss.backward();
-  }
-  void training_step(double, auto& ctx) {
-    note("training_step");
-    auto& [optimizer] = ctx.optimizers();
-    optimizer.zero_grad();
-    ctx.backward(-p);
-    ctx.step(optimizer);
-    note("stepped");
-  }
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, [](long) { return 1.0; }, {.interval = Interval::step});
-  }
-};
-
 /// Transfer hooks of the model, on a strategy that says when it moves.
 struct Mover : toy::Device {
   double move(double batch) {
@@ -106,28 +86,6 @@ struct Whole : toy::P {
 
 }  // namespace
 
-TEST_CASE("C67, C73, C154: manual: per batch step, backward, before_optimizer_step; never zero_grad, clipping or schedule hooks") {
-  ManualModel model;
-  trace.clear();
-  auto trainer = make_trainer<ManualModel>({.max_epochs = 1}, toy::Device{}, Float32{}, Manual{}, toy::ManualWitness{});
-  trainer.fit(model, toy::batches(2));
-  Trace expected;
-  for (auto const* name : {"setup", "on_fit_start", "on_train_start", "on_train_epoch_start"}) both(expected, name);
-  for (int b = 0; b != 2; ++b) {
-    both(expected, "on_train_batch_start");
-    expected.push_back("training_step");
-    both(expected, "on_before_backward");
-    expected.push_back("backward");
-    both(expected, "on_after_backward");
-    both(expected, "on_before_optimizer_step");
-    expected.push_back("stepped");
-    both(expected, "on_train_batch_end");
-  }
-  for (auto const* name : {"on_train_epoch_end", "on_train_end", "on_fit_end", "teardown"}) both(expected, name);
-  CHECK(trace == expected);
-  CHECK(trainer.progress().global_step == 2);
-}
-
 TEST_CASE("transfer hooks of the model surround the strategy's move, for training and for each evaluation loader") {
   Transfers model;
   trace.clear();
@@ -135,19 +93,6 @@ TEST_CASE("transfer hooks of the model surround the strategy's move, for trainin
   trainer.fit(model, toy::batches(1), std::tuple(toy::batches(1), toy::batches(1)));
   CHECK(model.got == std::vector<double>{0 + 10 + 100 + 1000});
   CHECK(trace == Trace{"before 0", "S.move", "after", "before 0", "S.move", "after", "before 1", "S.move", "after"});
-}
-
-TEST_CASE("C147: an exception: on_exception for callbacks, then the model; no end hooks; the requested checkpoint, loggers told, rethrown") {
-  Throwing<std::runtime_error> model;
-  auto trainer = throwing<std::runtime_error>();
-  trace.clear();
-  toy::world.saved.clear();
-  CHECK_THROWS_AS(trainer.fit(model, toy::batches(4)), std::runtime_error);
-  CHECK(trace == Trace{"C.on_exception 0 batch 1", "M batch 1", "failed"});
-  CHECK(toy::world.saved == std::vector<std::string>{"rescue"});
-  trace.clear();
-  trainer.fit(model, toy::batches(4, 2));  // the trainer can be used again
-  CHECK(trace == Trace{"ended", "ended", "ended", "ended", "success"});
 }
 
 TEST_CASE("what is no std::exception goes the same way, under a name that says so") {

@@ -141,17 +141,6 @@ TEST_CASE("an unsized loader is read one batch ahead, to know the last; the batc
   CHECK(limited.ahead == 1);  // the limit tells which is the last: nothing is fetched that is not used
 }
 
-TEST_CASE("predict: a list for each loader, in order, of what predict_step returned") {
-  struct Predicts : toy::P {
-    std::string predict_step(double batch) { return std::to_string(int(batch)); }
-  } model;
-  auto trainer = toy::train<Predicts>({.max_epochs = 1}, Automatic{});
-  using Lists = std::vector<std::vector<std::string>>;
-  CHECK(trainer.predict(model, toy::batches(2)) == Lists{{"0", "1"}});  // C136
-  CHECK(trainer.predict(model, std::tuple(toy::batches(1), toy::batches(2, 5))) == Lists{{"0"}, {"5", "6"}});
-  CHECK(toy::grad_enabled);
-}
-
 TEST_CASE("optimizers belong to fit: asked for in a lone validation they are an Error, not a null reference") {
   Asks model;
   CHECK(toy::refusal([&] { toy::train<Asks>({.max_epochs = 1}, Automatic{}).validate(model, toy::batches(1)); }) == "fulgurite.context.optimizers");

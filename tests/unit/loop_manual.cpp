@@ -15,18 +15,6 @@ auto manual(TrainerOptions options, Cs... callbacks) {
   return make_trainer<M>(std::move(options), toy::Device{}, Float32{}, Manual{}, std::move(callbacks)...);
 }
 
-/// C74: half the loss each batch, a step every second one, whatever the epoch.
-struct Halves : toy::P {
-  void training_step(double, auto& ctx) {
-    seen.push_back(p.value());
-    auto& [optimizer] = ctx.optimizers();
-    ctx.backward(p * Tensor(-0.5));
-    if ((ctx.batch_idx() + 1) % 2 != 0) return;
-    ctx.step(optimizer);
-    optimizer.zero_grad();
-  }
-};
-
 /// Two players: `shared` belongs to both, `frozen` to g, `free` to nobody.
 struct Players {
   Tensor g = Tensor::parameter(1), d = Tensor::parameter(1), shared = Tensor::parameter(1), frozen = Tensor(1), free = Tensor::parameter(1);
@@ -90,20 +78,6 @@ struct Closes : toy::P {
   void on_before_optimizer_step() { ++hooks; }
 };
 
-struct Schedules : toy::P {
-  std::vector<double> rates = {};
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, [](long n) { return 1.0 / static_cast<double>(1 + n); }, {.interval = Interval::step});
-  }
-  void training_step(double batch, auto& ctx) {
-    auto& [optimizer] = ctx.optimizers();
-    auto& [schedule] = ctx.lr_schedulers();
-    rates.push_back(optimizer.lr(0));
-    ctx.minimize(optimizer, -p);
-    if (int(batch) % 2 == 1) schedule.step();
-  }
-};
-
 struct Clips : toy::P {
   void training_step(double, auto& ctx) {
     auto& [optimizer] = ctx.optimizers();
@@ -115,14 +89,6 @@ struct Clips : toy::P {
 };
 
 }  // namespace
-
-TEST_CASE("C74: the user's window is carried into the next epoch: p seen 0, 0, 1, 1, 1, 2.5; gs 2") {
-  Halves model;
-  auto trainer = manual<Halves>({.max_epochs = 2});
-  trainer.fit(model, toy::batches(3));
-  CHECK(model.seen == std::vector<double>{0, 0, 1, 1, 1, 2.5});
-  CHECK(trainer.progress().global_step == 2);
-}
 
 TEST_CASE("toggling: the other's own parameters get no gradient, shared ones do, frozen ones stay frozen, free ones are left alone") {
   Players model;
@@ -169,12 +135,6 @@ TEST_CASE("closures: run once by a plain optimizer, as often as a repeating one 
   CHECK(often.closures == 12);
   CHECK(often.hooks == 12);
   CHECK(repeating.progress().global_step == 3);
-}
-
-TEST_CASE("C73: schedules move when the user says so, whatever their interval") {
-  Schedules model;
-  manual<Schedules>({.max_epochs = 1}).fit(model, toy::batches(5));
-  CHECK(model.rates == std::vector<double>{1, 1, 0.5, 0.5, 1.0 / 3});
 }
 
 TEST_CASE("clip_gradients between backward and step") {

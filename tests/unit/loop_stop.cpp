@@ -10,16 +10,6 @@ using toy::Positions;
 
 namespace {
 
-struct Scheduling : toy::Validated {
-  std::vector<long> moves = {};
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, [](long) { return 1.0; });
-  }
-  void on_train_end(auto& ctx) {
-    ctx.each_scheduler([&](auto& s) { moves.push_back(s.moves()); });
-  }
-};
-
 /// Which of the frames' hooks ran.
 struct Frames {
   using Stateless = ByChoice;
@@ -61,28 +51,6 @@ using Hooks = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("C45: stop in (1,1) of n4: gs 6, two epochs, an extra validation there, the epoch schedule moved once") {
-  Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, toy::stop_at(1, 1));
-  trainer.fit(model, toy::batches(4), toy::batches(1));
-  CHECK(trainer.progress().global_step == 6);
-  CHECK(trainer.progress().epoch == 2);
-  CHECK(trainer.callback<Positions>().validations == Places{{0, 3}, {1, 1}});
-  CHECK(model.moves == std::vector<long>{1});
-}
-
-TEST_CASE("C48: stop in on_fit_start: no train hooks; with min_epochs 2 gs 4; with min_steps 3 gs 3 in epoch 2 (n2)") {
-  auto const stop = stop_in("on_fit_start");
-  auto const none = ended({.max_epochs = 5, .num_sanity_val_steps = 0}, 2, stop);
-  CHECK(none.steps == 0);
-  CHECK(none.seen == Hooks{"fit_end"});
-  auto const epochs = ended({.max_epochs = 5, .min_epochs = 2}, 2, stop);
-  CHECK(epochs.steps == 4);
-  auto const steps = ended({.max_epochs = 5, .min_steps = 3}, 2, stop);
-  CHECK(steps.steps == 3);
-  CHECK(steps.epochs == 2);
-}
-
 TEST_CASE("stops asked for elsewhere: at an epoch's start none of its batches runs; at an epoch's end, or by validation, the next does not") {
   auto const start = ended({.max_epochs = 5, .num_sanity_val_steps = 0}, 3, stop_in("on_train_epoch_start"));
   CHECK(start.steps == 0);
@@ -97,25 +65,6 @@ TEST_CASE("minima win over a stop: min_steps inside an epoch stops exactly there
   auto const steps = ended({.max_epochs = 9, .min_steps = 6}, 4, toy::stop_at(0, 1));
   CHECK(steps.steps == 6);
   CHECK(steps.epochs == 2);
-}
-
-TEST_CASE("C50: max_epochs 0 or max_steps 0: the sanity check alone") {
-  for (TrainerOptions const& options : {TrainerOptions{.max_epochs = 0}, TrainerOptions{.max_steps = 0}}) {
-    auto const r = ended(options, 4);
-    CHECK(r.steps == 0);
-    CHECK(r.seen == Hooks{"sanity", "fit_end"});
-  }
-}
-
-TEST_CASE("C52: max_time 0: no batch; min_epochs 2: gs 8; min_steps 3: gs 4 in one epoch; both: gs 8 (n4)") {
-  auto const none = ended({.max_time = Seconds(0), .num_sanity_val_steps = 0}, 4);
-  CHECK(none.steps == 0);
-  CHECK(none.seen == Hooks{"fit_end"});
-  CHECK(ended({.min_epochs = 2, .max_time = Seconds(0)}, 4).steps == 8);
-  auto const steps = ended({.min_steps = 3, .max_time = Seconds(0)}, 4);
-  CHECK(steps.steps == 4);
-  CHECK(steps.epochs == 1);
-  CHECK(ended({.min_epochs = 2, .min_steps = 3, .max_time = Seconds(0)}, 4).steps == 8);
 }
 
 TEST_CASE("max_time is looked at after each batch, and stops inside an epoch; a pending window is stepped") {

@@ -20,16 +20,6 @@ struct SkipAt {
   void on_train_epoch_end() { ++epochs_ended; }
 };
 
-struct Scheduling : toy::Validated {
-  std::vector<long> moves = {};
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, [](long) { return 1.0; });
-  }
-  void on_train_end(auto& ctx) {
-    ctx.each_scheduler([&](auto& s) { moves.push_back(s.moves()); });
-  }
-};
-
 struct Repeats : toy::P {
   toy::Repeating configure_optimizers() {
     toy::Repeating optimizer;
@@ -101,37 +91,6 @@ TEST_CASE("unsized loaders: the last window is known only at its end and is resc
   CHECK(clipped.p.value() == -(1.5 + 3.5 + 4.0));
 }
 
-TEST_CASE("C26: unsized 7, K3 E2: steps at 2, 5, 6, validation after 6") {
-  toy::Validated model;
-  auto trainer = toy::train<toy::Validated>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 3}, Positions{});
-  trainer.fit(model, toy::Unsized(7), toy::batches(1));
-  auto const& at = trainer.callback<Positions>();
-  CHECK(at.steps == Places{{0, 2}, {0, 5}, {0, 6}, {1, 2}, {1, 5}, {1, 6}});
-  CHECK(at.validations == Places{{0, 6}, {1, 6}});
-  CHECK(trainer.progress().global_step == 6);
-}
-
-TEST_CASE("C47 under D2: K4 n8, stop in (1,1): the window of two is stepped as their mean before validation, then training ends") {
-  toy::Slope model;
-  auto trainer = toy::train<toy::Slope>({.max_epochs = 5}, Automatic{.accumulate_grad_batches = 4}, Positions{}, toy::stop_at(1, 1));
-  trainer.fit(model, toy::batches(8));
-  CHECK(model.stepped == std::vector<double>{2.5, 6.5, 1.5});
-  CHECK(trainer.progress().global_step == 3);
-  CHECK(trainer.progress().epoch == 2);
-  CHECK(trainer.callback<Positions>().steps.back() == toy::At{1, 1});
-
-  toy::Validated validated;
-  std::vector<long> steps_seen;
-  auto stop = Influence{[&](std::string_view where, auto& ctx) {
-    if (where == "on_train_batch_end" && ctx.batch_idx() == 1) ctx.request_stop();
-    if (where == "on_validation_end") steps_seen.push_back(ctx.global_step());
-  }};
-  toy::train<toy::Validated>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 4}, stop)
-      .fit(validated, toy::batches(8), toy::batches(1));
-  CHECK(steps_seen == std::vector<long>{1});
-  CHECK(validated.p.value() == 1.0);
-}
-
 TEST_CASE("a stop asked for by validation inside a window: the window is stepped afterwards, nothing is lost (D2)") {
   toy::Validated model;
   auto stop = Influence{[](std::string_view where, auto& ctx) {
@@ -145,32 +104,18 @@ TEST_CASE("a stop asked for by validation inside a window: the window is stepped
   CHECK(model.p.value() == 1.0);
 }
 
-TEST_CASE("C53: skip_epoch at b2, n5 E2: two batches, epoch-end hooks, the schedule moves, no validation") {
-  Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, SkipAt{2});
-  trainer.fit(model, toy::batches(5), toy::batches(1));
-  auto const& skip = trainer.callback<SkipAt>();
-  CHECK(trainer.callback<Positions>().batches == Places{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}});
-  CHECK(trainer.callback<Positions>().validations.empty());
-  CHECK(skip.ended == 4);
-  CHECK(skip.epochs_ended == 2);
-  CHECK(trainer.progress().global_step == 4);
-  CHECK(model.moves == std::vector<long>{2});
-}
-
-TEST_CASE("C54 under D2: the same with K4: what was accumulated is stepped, one step an epoch") {
-  Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 4}, SkipAt{2});
-  trainer.fit(model, toy::batches(5), toy::batches(1));
-  CHECK(trainer.progress().global_step == 2);
-  CHECK(model.p.value() == 2.0);
-  CHECK(model.moves == std::vector<long>{2});
-}
-
 TEST_CASE("skip_epoch in the first batch: no step at all, the epoch still counts") {
   toy::P model;
   auto trainer = toy::train<toy::P>({.max_epochs = 2}, Automatic{.accumulate_grad_batches = 2}, SkipAt{0});
   trainer.fit(model, toy::batches(5));
   CHECK(trainer.progress().global_step == 0);
   CHECK(trainer.progress().epoch == 2);
+}
+
+TEST_CASE("K = 1: one step and one clearing for each batch") {
+  toy::P model;
+  auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{}, Positions{});
+  trainer.fit(model, toy::batches(3));
+  CHECK(trainer.callback<Positions>().steps == Places{{0, 0}, {0, 1}, {0, 2}});
+  CHECK(trainer.callback<Positions>().clears == Places{{0, 0}, {0, 1}, {0, 2}});
 }

@@ -88,23 +88,6 @@ Cells cells(std::vector<MetricValue> const& values) {
 
 }  // namespace
 
-TEST_CASE("C75: n4 E2, a row every 2 steps; validation's and the epoch's at the last step; names, values and x of each") {
-  CHECK(fit({.max_epochs = 2, .log_every_n_steps = 2}, 4) == std::vector<Row>{{1, {{"a_step", 1}, {"epoch", 0}}},
-                                                                            {3, {{"a_step", 3}, {"epoch", 0}}},
-                                                                            {3, {{"v", 7}, {"epoch", 0}}},
-                                                                            {3, {{"a_epoch", 1.5}, {"te", 0}, {"epoch", 0}}},
-                                                                            {5, {{"a_step", 1}, {"epoch", 1}}},
-                                                                            {7, {{"a_step", 3}, {"epoch", 1}}},
-                                                                            {7, {{"v", 7}, {"epoch", 1}}},
-                                                                            {7, {{"a_epoch", 1.5}, {"te", 1}, {"epoch", 1}}}});
-}
-
-TEST_CASE("C77: a row every 50 steps, n5: only the validation's and the epoch's, at 4; 0 means never") {
-  std::vector<Row> const expected{{4, {{"v", 7}, {"epoch", 0}}}, {4, {{"a_epoch", 2}, {"te", 0}, {"epoch", 0}}}};
-  CHECK(fit({.max_epochs = 1}, 5) == expected);
-  CHECK(fit({.max_epochs = 1, .log_every_n_steps = 0}, 5) == expected);
-}
-
 TEST_CASE("with accumulation x counts windows, and a row has the last batch of its window") {
   auto const rows = of_steps(fit({.max_epochs = 1, .log_every_n_steps = 1}, 5, {.accumulate_grad_batches = 2}));
   CHECK(rows == std::vector<Row>{{0, {{"a_step", 1}, {"epoch", 0}}}, {1, {{"a_step", 3}, {"epoch", 0}}}, {2, {{"a_step", 4}, {"epoch", 0}}}});
@@ -127,31 +110,6 @@ TEST_CASE("a metric reported one way has its plain name; without a new value it 
                                                          {1, {{"step", 1}, {"epoch", 0}}},
                                                          {2, {{"step", 2}, {"epoch", 0}}},
                                                          {4, {{"epoch only", 1}, {"epoch", 0}}}});
-}
-
-TEST_CASE("C79: validate on loaders of 3 and 2: step rows at the batch index without epoch, epoch rows at 0, results for each loader") {
-  for (bool waits : {false, true}) {
-    toy::world.device_waits = waits;
-    Loaders model;
-    auto trainer = toy::train<Loaders>({.max_epochs = 1}, Automatic{}, Rows{});
-    auto const results = trainer.validate(model, std::tuple(toy::batches(3), toy::batches(2)));
-    toy::world.device_waits = false;
-    CHECK(trainer.callback<Rows>().rows == std::vector<Row>{{0, {{"b_step/dataloader_idx_0", 0}}},
-                                                           {1, {{"b_step/dataloader_idx_0", 1}}},
-                                                           {2, {{"b_step/dataloader_idx_0", 2}}},
-                                                           {0, {{"b_step/dataloader_idx_1", 0}}},
-                                                           {1, {{"b_step/dataloader_idx_1", 1}}},
-                                                           {0, {{"v/dataloader_idx_0", 1},
-                                                                {"b_epoch/dataloader_idx_0", 1},
-                                                                {"v/dataloader_idx_1", 0.5},
-                                                                {"b_epoch/dataloader_idx_1", 0.5},
-                                                                {"end", 7},
-                                                                {"epoch", 0}}}});
-    REQUIRE(results.size() == 2);
-    CHECK(cells(results[0]) == Cells{{"v/dataloader_idx_0", 1}, {"b_epoch/dataloader_idx_0", 1}, {"end", 7}});
-    CHECK(cells(results[1]) == Cells{{"v/dataloader_idx_1", 0.5}, {"b_epoch/dataloader_idx_1", 0.5}, {"end", 7}});
-    CHECK(model.loaders == std::vector<std::size_t>{0, 0, 0, 1, 1});
-  }
 }
 
 TEST_CASE("watching a metric of several loaders means its weighted mean over them, at the epoch's end, afterwards, and outside") {

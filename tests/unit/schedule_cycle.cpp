@@ -46,12 +46,6 @@ std::string refused(S const& schedule) {
   return said;
 }
 
-struct OverTheEstimate : toy::P {
-  std::vector<double> rates = {};
-  auto configure_optimizers(auto& ctx) { return fulgurite::scheduled(toy::Sgd{{p}}, OneCycle{.total = *ctx.estimated_steps()}); }
-  void on_before_optimizer_step(auto& optimizer, auto&) { rates.push_back(optimizer.lr(0)); }
-};
-
 }  // namespace
 
 TEST_CASE("OneCycle by lines: 10 moves, up in 3, by hand") {
@@ -122,11 +116,4 @@ TEST_CASE("cycles that make no sense are an Error") {
   refused(CosineRestarts{0});
   refused(CosineRestarts{2, 0});
   refused(CosineRestarts{2, 1, -1});
-}
-
-TEST_CASE("C39: OneCycle over the estimate of steps, without being told to move per step: 8 moves, no error") {
-  OverTheEstimate model;
-  toy::train<OverTheEstimate>({.max_epochs = 2}, fulgurite::Automatic{}).fit(model, toy::batches(4));
-  REQUIRE(model.rates.size() == 8);
-  for (long t = 0; t != 8; ++t) CHECK(model.rates[static_cast<std::size_t>(t)] == OneCycle{.total = 8}(t));
 }

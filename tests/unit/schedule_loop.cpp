@@ -70,48 +70,6 @@ std::vector<std::optional<long>> thrice(std::optional<long> n) { return {n, n, n
 
 }  // namespace
 
-TEST_CASE("C34: a schedule per epoch: rates seen per batch .1 .1 .05 .05 .025 .025") {
-  auto model = halving({}, 0.1);
-  toy::train<Halving>({.max_epochs = 3}, Automatic{}).fit(model, toy::batches(2), NoValidation{});
-  CHECK(model.rates == std::vector<double>{0.1, 0.1, 0.05, 0.05, 0.025, 0.025});
-  CHECK(model.moves == std::vector<long>{0, 1, 1, 2, 2, 3});  // it moves in the last batch, before its end hooks
-}
-
-TEST_CASE("C30, C35: a schedule per step: .1 * .5^8 after 8 steps; P ends at 1.875, with K2 at 1.5") {
-  auto rate = halving({.interval = Interval::step}, 0.1);
-  toy::train<Halving>({.max_epochs = 2}, Automatic{}).fit(rate, toy::batches(4), NoValidation{});
-  CHECK(rate.moves.back() == 8);
-  CHECK(rate.rates.back() == 0.1 * half(7));
-
-  auto p = halving({.interval = Interval::step});
-  toy::train<Halving>({.max_epochs = 1}, Automatic{}).fit(p, toy::batches(4), NoValidation{});
-  CHECK(p.p.value() == 1.875);
-  auto k2 = halving({.interval = Interval::step});
-  toy::train<Halving>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}).fit(k2, toy::batches(4), NoValidation{});
-  CHECK(k2.p.value() == 1.5);
-}
-
-TEST_CASE("C31, C32 with D3: frequency counts optimizer steps over the whole run, not batches of the epoch") {
-  auto f2 = halving({.interval = Interval::step, .frequency = 2});
-  toy::train<Halving>({.max_epochs = 2}, Automatic{}).fit(f2, toy::batches(5), NoValidation{});
-  CHECK(f2.moves == std::vector<long>{0, 1, 1, 2, 2, 3, 3, 4, 4, 5});
-  auto k2 = halving({.interval = Interval::step, .frequency = 3});
-  toy::train<Halving>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}).fit(k2, toy::batches(12), NoValidation{});
-  CHECK(k2.moves == std::vector<long>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2});
-  auto epochs = halving({.frequency = 2});
-  toy::train<Halving>({.max_epochs = 5}, Automatic{}).fit(epochs, toy::batches(1), NoValidation{});
-  CHECK(epochs.moves == std::vector<long>{0, 1, 1, 2, 2});
-}
-
-TEST_CASE("C36: a schedule per epoch does not move where max_steps or a stop cuts the epoch") {
-  auto steps = halving({});
-  toy::train<Halving>({.max_steps = 5}, Automatic{}).fit(steps, toy::batches(4), NoValidation{});
-  CHECK(steps.moves.back() == 1);
-  auto stop = halving({});
-  toy::train<Halving>({.max_epochs = 5}, Automatic{}, toy::stop_at(1, 1)).fit(stop, toy::batches(4), NoValidation{});
-  CHECK(stop.moves.back() == 1);
-}
-
 TEST_CASE("a schedule made of a number of steps moves every step without being told") {
   Natural model;
   toy::train<Natural>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(3), NoValidation{});
@@ -141,16 +99,18 @@ TEST_CASE("a frequency below 1 is an Error, not a division by zero") {
   CHECK(said.find("frequency = 0") != std::string::npos);
 }
 
-TEST_CASE("C40: the estimate of steps, from configure_optimizers on") {
-  CHECK(estimates({.max_epochs = 2}, toy::batches(64)) == thrice(128));
-  CHECK(estimates({.max_epochs = 1}, toy::batches(64), 3) == thrice(22));
-  CHECK(estimates({.max_epochs = 3}, toy::batches(25), 10) == thrice(9));
-  CHECK(estimates({.max_steps = 10}, toy::batches(64)) == thrice(10));
-  CHECK(estimates({.max_epochs = 2, .max_steps = 1000}, toy::batches(64)) == thrice(128));
-  CHECK(estimates({.max_epochs = 2, .max_steps = 10}, toy::batches(64)) == thrice(10));
-  CHECK(estimates({.max_epochs = -1}, toy::batches(64)) == thrice(std::nullopt));
-  CHECK(estimates({.max_epochs = -1, .max_steps = 7}, toy::batches(64)) == thrice(7));
+TEST_CASE("frequency of a schedule per epoch counts epochs; a stop inside an epoch does not move it") {
+  auto epochs = halving({.frequency = 2});
+  toy::train<Halving>({.max_epochs = 5}, Automatic{}).fit(epochs, toy::batches(1), NoValidation{});
+  CHECK(epochs.moves == std::vector<long>{0, 1, 1, 2, 2});
+  auto stop = halving({});
+  toy::train<Halving>({.max_epochs = 5}, Automatic{}, toy::stop_at(1, 1)).fit(stop, toy::batches(4), NoValidation{});
+  CHECK(stop.moves.back() == 1);
+}
+
+TEST_CASE("the estimate of steps is the same in configure_optimizers, at fit's and at training's start; of parts, of unsized loaders") {
   CHECK(estimates({.max_epochs = 2, .limit_train_batches = Fraction{0.5}}, toy::batches(64)) == thrice(64));
+  CHECK(estimates({.max_epochs = 2, .max_steps = 10}, toy::batches(64)) == thrice(10));
   CHECK(estimates({.max_epochs = 0}, toy::batches(64)) == std::vector<std::optional<long>>{64, 64});
   CHECK(estimates({.max_epochs = 2}, toy::Unsized(3)) == thrice(std::nullopt));
   CHECK(estimates({.max_epochs = 2, .max_steps = 4}, toy::Unsized(3)) == thrice(4));

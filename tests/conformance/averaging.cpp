@@ -1,0 +1,74 @@
+// Section 11.10: averages of weights. With D8 every epoch from the start epoch on counts, the last one too.
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/schedule/decay.hpp>
+
+#include "observed.hpp"
+
+using namespace fulgurite;
+using SWA = StochasticWeightAveraging<>;
+
+namespace {
+
+/// P that keeps what each validation saw, and the learning rate of each epoch.
+struct Watched : toy::P {
+  Numbers validated = {}, rates = {};
+  void on_train_batch_start(auto& ctx) {
+    if (ctx.batch_idx() == 0) rates.push_back(ctx.optimizer().lr(0));
+  }
+  void validation_step(double) { validated.push_back(p.value()); }
+};
+struct Halving : Watched {
+  auto configure_optimizers() { return scheduled(toy::Sgd{.params = {p}, .rate = 0.1}, schedule::Step{1, 0.5}); }
+};
+
+template <class M, class C>
+struct Ran {
+  M model;
+  C callback;
+};
+template <class M = Watched, class C>
+Ran<M, C> run(int n, int epochs, C callback) {
+  M model;
+  auto trainer = toy::train<M>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, std::move(callback));
+  trainer.fit(model, toy::batches(n), toy::batches(1));
+  return {model, trainer.template callback<C>()};
+}
+bool near(Numbers const& a, Numbers const& b) {
+  return std::ranges::equal(a, b, [](double x, double y) { return std::abs(x - y) <= 1e-12; });
+}
+
+}  // namespace
+
+// Lightning: 4, the mean of 2, 4, 6: it averages at epoch starts.
+TEST_CASE("C110 P n2 E4, SWA from epoch 2: with D8 the mean of 4, 6, 8; validation sees the weights") {
+  auto const ran = run(2, 4, SWA{{.swa_lrs = 1.0, .swa_epoch_start = 2}});
+  CHECK(observed("C110", "p", ran.model.p.value()) == 6);
+  CHECK(observed("C110", "validated", ran.model.validated) == Numbers{2, 4, 6, 8});
+}
+
+TEST_CASE("C111 SWA linear from epoch 3: to swa_lrs in two epochs, the other schedule stands still; 4 averages") {
+  auto const ran = run<Halving>(2, 6, SWA{{.swa_lrs = 0.05, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}});
+  CHECK(near(observed("C111", "lr", ran.model.rates), {0.1, 0.05, 0.025, 0.0375, 0.05, 0.05}));
+  CHECK(observed("C111", "averages", ran.callback.n_averaged()) == 4);
+}
+
+TEST_CASE("C112 SWA from 0.8 of 6 epochs: the rate falls from epoch 3 on, three averages") {
+  auto const ran = run(1, 6, SWA{{.swa_lrs = 0.5, .annealing_epochs = 4}});
+  CHECK(near(observed("C112", "lr", ran.model.rates), {1, 1, 1, 1, 1 - 0.5 * (1 - std::sqrt(0.5)) / 2, 0.75}));
+  CHECK(observed("C112", "averages", ran.callback.n_averaged()) == 3);
+}
+
+// Lightning: 4.75, the weights at the start of the last epoch.
+TEST_CASE("C114 SWA that takes the newest weights: with D8 those after the last epoch") {
+  auto const newest = [](auto const&, auto const& weight, long) { return weight; };
+  auto const ran = run(1, 6, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 2}, newest});
+  CHECK(std::abs(observed("C114", "p", ran.model.p.value()) - (4 + 0.75 + 0.5)) <= 1e-12);
+}
+
+TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on from the weights") {
+  auto const ran = run(2, 4, WeightAveraging{});
+  CHECK(observed("C116", "validated", ran.model.validated) == Numbers{1.5, 2.5, 3.5, 4.5});
+  CHECK(observed("C116", "seen", ran.model.seen) == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(observed("C116", "p", ran.model.p.value()) == 4.5);
+}
