@@ -27,5 +27,7 @@ template <class... Hooks>
 struct Implements;
 template <auto... Metrics>
 struct MetricList;
+template <class... Metrics>
+struct MetricTypes;
 
 }  // namespace fulgurite

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
 
@@ -56,7 +55,8 @@ OptimizerList<Os...> optimizers(Os... all) {
 struct NoSchedule {};
 
 /// A schedule that sets the rates itself instead of giving a factor of the initial ones: `static constexpr bool sets_rates = true`,
-/// and `move(optimizer)`, or `observe(value, optimizer)` where it has a `metric()` to watch. Optional: `attach(optimizer)`, `state`.
+/// and `move(optimizer)`; or `metric()` to watch, `using Watches = MetricTypes<...>`, `strict()` and `observe(value, optimizer)`. Optional:
+/// `attach(optimizer)` and `state(archive)`.
 template <class S>
 concept RateSetter = requires { requires S::sets_rates; };
 
@@ -70,22 +70,12 @@ concept ScheduleLike = RateSetter<S> || requires(S& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
 };
 
-template <class S>
-struct WatchedBy {
-  using type = MetricTypes<>;
-};
-template <Observer S>
-struct WatchedBy<S> {
-  using type = MetricTypes<decltype(std::declval<S const&>().metric())>;
-};
-
 /// Moves the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the schedule says.
 template <class O, class S>
 class Scheduler {
  public:
   static constexpr bool exists = !std::is_same_v<S, NoSchedule>;
   static constexpr bool observes = Observer<S>;
-  using Watches = typename WatchedBy<S>::type;
 
   Scheduler(S from, ScheduleOptions options) : schedule_(std::move(from)), options_(std::move(options)) {
     if (!options_.interval) options_.interval = default_interval();

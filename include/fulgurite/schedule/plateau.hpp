@@ -7,6 +7,7 @@
 #include <limits>
 
 #include <fulgurite/core/mode.hpp>
+#include <fulgurite/fwd.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 namespace fulgurite::schedule {
@@ -33,6 +34,7 @@ template <class M>
   requires requires { M::name(); }
 class ReduceOnPlateau {
  public:
+  using Watches = MetricTypes<M>;
   static constexpr bool sets_rates = true;
 
   /// Throws fulgurite.schedule.constants for options that make no sense.

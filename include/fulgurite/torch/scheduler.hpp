@@ -8,6 +8,8 @@
 
 #include <torch/optim/optimizer.h>
 
+#include <fulgurite/metric/metric.hpp>
+
 namespace fulgurite {
 
 namespace libtorch {
@@ -76,6 +78,7 @@ TorchSchedule<Factory> torch_schedule(Factory factory) {
 template <class M, class Factory>
 class TorchPlateau {
  public:
+  using Watches = MetricTypes<M>;
   static constexpr bool sets_rates = true;
 
   TorchPlateau(M metric, Factory factory, bool strict) : metric_(metric), scheduler_(std::move(factory)), strict_(strict) {}
