@@ -14,12 +14,13 @@ using Numbers = std::vector<double>;
 
 namespace {
 
-/// P that keeps what each validation saw, and the learning rate of each epoch.
+/// P that keeps what each validation saw, and the learning rates: of each epoch, of all batches.
 struct Watched : toy::P {
-  Numbers validated = {}, rates = {};
+  Numbers validated = {}, rates = {}, all_rates = {};
   long fails_in_validation = -1;
   void on_train_batch_start(auto& ctx) {
-    if (ctx.batch_idx() == 0) rates.push_back(ctx.optimizer().lr(0));
+    all_rates.push_back(ctx.optimizer().lr(0));
+    if (ctx.batch_idx() == 0) rates.push_back(all_rates.back());
   }
   void validation_step(double) {
     validated.push_back(p.value());
@@ -74,6 +75,15 @@ struct Saves {
   }
 };
 
+struct SavesInBatch {
+  using Stateless = ByChoice;
+  int epoch;
+  long batch;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.current_epoch() == epoch && ctx.batch_idx() == batch) ctx.request_checkpoint("file");
+  }
+};
+
 template <class... Cs>
 Watched fit_and_save(TrainerOptions options, Cs... callbacks) {
   Watched model;
@@ -122,6 +132,11 @@ struct Normed : toy::P {
 /// P whose rate is halved after each epoch, from 0.1.
 struct Halving : Watched {
   auto configure_optimizers() { return scheduled(toy::Sgd{{p}, 0.1}, schedule::Step{1, 0.5}); }
+};
+
+/// The same after each step, from 1.
+struct Falling : Watched {
+  auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::Step{1, 0.5}, {.interval = Interval::step}); }
 };
 
 struct Pair : toy::P {
@@ -237,11 +252,22 @@ TEST_CASE("files: before any update they hold the weights; one that cannot be wr
   fit_and_save(epochs(1), late, Saves{"epoch", 0});
   CHECK(files.back().p == 2);
   Watched model;
-  auto trainer = make_trainer<Watched>(epochs(2), FilingDevice{}, Float32{}, Automatic{}, WeightAveraging{}, Saves{"batch", 0});
+  auto trainer = make_trainer<Watched>(epochs(2), FilingDevice{}, Float32{}, Automatic{}, WeightAveraging{}, Saves{"epoch", 0});
   toy::world.disk_full = true;
   CHECK_THROWS(trainer.fit(model, toy::batches(2), toy::batches(1)));
   toy::world.disk_full = false;
-  CHECK(model.p.value() == 1);
+  CHECK(model.p.value() == 2);
+}
+
+TEST_CASE("files: one written with a stop's step has that step in its average") {
+  Watched model;
+  files.clear();
+  make_trainer<Watched>(epochs(5), FilingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 4}, WeightAveraging{}, SavesInBatch{0, 5},
+                        toy::stop_at(0, 5))
+      .fit(model, toy::batches(8), toy::batches(1));
+  REQUIRE(files.size() == 1);
+  CHECK(files.back().p == 1.5);
+  CHECK(model.p.value() == 1.5);
 }
 
 TEST_CASE("an average of another model is refused") {
@@ -268,6 +294,13 @@ TEST_CASE("C111 SWA linear: from the present rate to swa_lrs, per epoch, and the
   REQUIRE(model.rates.size() == expected.size());
   for (std::size_t i = 0; i != expected.size(); ++i) CHECK(model.rates[i] == Catch::Approx(expected[i]).epsilon(1e-12));
   CHECK(trainer.callback<StochasticWeightAveraging<>>().n_averaged() == 4);
+}
+
+TEST_CASE("SWA: a schedule that moves each step stands still, too") {
+  Falling model;
+  toy::train<Falling>(epochs(3), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.125, .swa_epoch_start = 2, .annealing_epochs = 1}})
+      .fit(model, toy::batches(2), toy::batches(1));
+  CHECK(model.all_rates == Numbers{1, 0.5, 0.25, 0.25, 0.125, 0.125});
 }
 
 TEST_CASE("C112 SWA from 0.8 of 6 epochs: from epoch 3 on, three averages; a cosine; no annealing is a jump") {

@@ -1,7 +1,6 @@
 #pragma once
 // An average of a model's weights, kept beside the model: what the averaging callbacks share.
 
-#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -26,7 +25,7 @@ struct RunningMean {
 /// How new weights enter an average of `averaged` earlier ones: their share in it, `double (long averaged)`, or each new average
 /// itself, `Value (Value average, Value weight, long averaged)`.
 template <class F, class Value>
-concept AveragingFunction = std::invocable<F&, long> || std::invocable<F&, Value const&, Value const&, long>;
+concept AveragingFunction = std::is_invocable_r_v<double, F&, long> || std::is_invocable_r_v<Value, F&, Value const&, Value const&, long>;
 
 /// Holds one value for each weight of the model (and each buffer, where asked). Whole numbers, such as a count of batches, are
 /// no matter of averaging: they stay the model's own.
@@ -34,9 +33,12 @@ class AveragedWeights {
  public:
   /// Looks up the model's values, once a fit: later calls reach them without a walk over the model. What a checkpoint has
   /// loaded is taken up; else nothing is averaged yet.
-  template <class Ctx>
+  template <class F, class Ctx>
   void bind(Ctx const& ctx, bool with_buffers) {
     using Backend = typename Ctx::Backend;
+    constexpr bool function = AveragingFunction<F, typename Backend::Value>;  // a bool: the concept's own explanation would bury the sentence
+    static_assert(function, "[fulgurite.callback.averaging_function] an averaging function takes (long averaged) and returns the share of the "
+                            "new weights, or (average, weight, long averaged) and returns the new average");
     auto made = std::make_shared<Of<Backend>>();
     auto const take = [&](auto const& values) {
       for (auto const& value : values)
@@ -56,15 +58,14 @@ class AveragedWeights {
   void update(Ctx const&, F& average) {
     using Backend = typename Ctx::Backend;
     using Value = typename Backend::Value;
-    static_assert(AveragingFunction<F, Value>);
     [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
     auto& [live, kept] = of<Backend>();
     if (count_ == 0) {
       kept.clear();
       for (auto const& value : live) kept.push_back(Backend::clone(value));
-    } else if constexpr (std::invocable<F&, long>) {
+    } else if constexpr (std::is_invocable_r_v<double, F&, long>) {
       Backend::lerp_into(std::span<Value>(kept), std::span<Value const>(live), static_cast<double>(average(count_)));
-    } else {
+    } else if constexpr (AveragingFunction<F, Value>) {
       for (std::size_t i = 0; i != live.size(); ++i)
         Backend::copy_into(kept[i], average(std::as_const(kept[i]), std::as_const(live[i]), count_));
     }
@@ -77,7 +78,8 @@ class AveragedWeights {
     exchange_in<typename Ctx::Backend>();
   }
 
-  bool any() const { return values_ && count_ != 0; }
+  bool bound() const { return values_ != nullptr; }
+  bool any() const { return bound() && count_ != 0; }
   bool in_model() const { return in_model_; }  ///< they have changed places
   long count() const { return count_; }
 

@@ -100,7 +100,7 @@ class StochasticWeightAveraging {
 
   void on_train_start(auto& ctx) {
     if (!std::exchange(resumed_, false)) initial_.clear();
-    weights_.bind(ctx, false);
+    weights_.template bind<Average>(ctx, false);
   }
 
   void on_train_epoch_start(auto& ctx) {

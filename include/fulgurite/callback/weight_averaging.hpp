@@ -44,10 +44,9 @@ class WeightAveraging {
       : average_(std::move(average)), should_update_(std::move(should_update)), options_(options) {}
 
   void on_train_start(auto& ctx) {
-    weights_.bind(ctx, options_.use_buffers);
+    weights_.template bind<Average>(ctx, options_.use_buffers);
     validating_ = false;
-    if (!resumed_) step_ = ctx.global_step();
-    resumed_ = false;
+    step_ = ctx.global_step();
   }
   void on_train_batch_end(auto& ctx) { catch_up(ctx); }
   void on_train_epoch_end(auto& ctx) {
@@ -71,6 +70,7 @@ class WeightAveraging {
 
   /// A file's weights are the average, its state has those in training. Called by the trainer around each file that it writes.
   void before_save(auto& ctx) {
+    catch_up(ctx);
     saving_ = weights_.any() && !weights_.in_model();
     if (saving_) weights_.exchange(ctx);
   }
@@ -80,16 +80,13 @@ class WeightAveraging {
 
   long n_averaged() const { return weights_.count(); }
 
-  void state(auto& archive) {
-    archive("latest_step", step_).child("weights", weights_);
-    resumed_ = std::remove_cvref_t<decltype(archive)>::loading;
-  }
+  void state(auto& archive) { archive.child("weights", weights_); }
 
  private:
-  /// A stop steps the window at hand after its last batch has ended, so the end of a batch is not the only place to look.
+  /// A stop steps the window at hand after its last batch has ended, so that end is not the only place to look.
   void catch_up(auto& ctx) {
     long const steps = ctx.global_step();
-    if (steps == step_) return;
+    if (steps == step_ || !weights_.bound()) return;
     step_ = steps;
     if (should_update_(steps - 1, std::nullopt)) weights_.update(ctx, average_);
   }
@@ -102,7 +99,6 @@ class WeightAveraging {
   WeightAveragingOptions options_;
   AveragedWeights weights_{};
   long step_ = 0;  ///< how many optimizer steps were looked at
-  bool resumed_ = false;
   bool validating_ = false;
   bool saving_ = false;
 };
