@@ -13,5 +13,6 @@ struct Net {
 };
 
 int main() {
-  return hyperparameters(Net{}).empty();
+  HyperparameterList list;
+  Net{}.hyperparameters(list);
 }

@@ -25,7 +25,7 @@ struct EarlyStoppingOptions {
   std::optional<double> stopping_threshold = std::nullopt;    ///< better than this: good enough, stop
   std::optional<double> divergence_threshold = std::nullopt;  ///< worse than this: hopeless, stop
   std::optional<bool> check_on_train_epoch_end = std::nullopt;  ///< not given: where validation runs once an epoch, or never
-  bool verbose = false;                                         ///< say on stderr why it stops
+  bool verbose = false;                                         ///< say on stderr what improves, and why it stops
 };
 
 /// Why EarlyStopping ended the fit; the numbers are Lightning's.
@@ -39,6 +39,7 @@ class EarlyStopping {
   using Hooks = Implements<hook::on_train_epoch_end, hook::on_validation_end>;
   using Watches = MetricTypes<M>;
   static constexpr Order order = Order::monitor;
+  static constexpr bool inert_in_dev_run = true;
 
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : metric_(metric), options_(options) {
     if (options.patience < 0 || !(options.min_delta >= 0))
@@ -93,6 +94,9 @@ class EarlyStopping {
       return because(StopReason::divergence, value, "is worse than the threshold " + report::exact(*options_.divergence_threshold));
     double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
     if (watch::better(mode, counted, best_score())) {
+      if (options_.verbose && ctx.rank() == 0)
+        std::fprintf(stderr, "EarlyStopping: %s = %s%s\n", std::string(M::name()).c_str(), report::exact(value).c_str(),
+                     best_ ? (" improves on " + report::exact(*best_)).c_str() : " is the first value");
       best_ = value;
       wait_ = 0;
       // A checkpoint on a metric knows more: the file that holds it.

@@ -1,10 +1,12 @@
 #pragma once
 // Ends a fit after so much time, and tells how long each stage has taken.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <string>
@@ -14,11 +16,13 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
 struct TimerOptions {
   Interval interval = Interval::step;  ///< look at the clock after each optimizer step, or after each epoch
+  bool verbose = true;                 ///< say on stderr that the time is up
 };
 
 /// `Timer{std::chrono::hours{8}}`, `Timer{"00:08:00:00"}` (DD:HH:MM:SS), or `Timer{}` that only measures. The time used counts
@@ -53,6 +57,9 @@ class Timer {
 
   /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its validations.
   Seconds elapsed(Stage stage = Stage::train) const { return Seconds(of(stage).before + of(stage).running); }
+  /// When the latest run of a stage began and ended, on the trainer's clock; nullopt before that.
+  std::optional<Seconds> start_time(Stage stage = Stage::train) const { return moment(of(stage).began); }
+  std::optional<Seconds> end_time(Stage stage = Stage::train) const { return moment(of(stage).ended); }
   /// Until the limit; nullopt without one, never negative.
   std::optional<Seconds> remaining() const {
     if (!limit_) return std::nullopt;
@@ -64,33 +71,38 @@ class Timer {
     for (std::size_t i = 0; i != 3; ++i) spent[i] = clocks_[i].before + clocks_[i].running;
     archive("elapsed", spent);
     if (archive.loading)
-      for (std::size_t i = 0; i != 3; ++i) clocks_[i] = {spent[i], 0, std::nullopt};
+      for (std::size_t i = 0; i != 3; ++i) clocks_[i] = {.before = spent[i]};
   }
 
  private:
   struct StageClock {
     double before = 0;   ///< seconds of finished runs
     double running = 0;  ///< seconds of the run at hand, as of the last look
-    std::optional<double> since = std::nullopt;
+    std::optional<double> began = std::nullopt;
+    std::optional<double> ended = std::nullopt;
   };
+  static std::optional<Seconds> moment(std::optional<double> seconds) { return seconds ? std::optional(Seconds(*seconds)) : std::nullopt; }
 
   StageClock& of(Stage stage) { return clocks_[static_cast<std::size_t>(stage)]; }
   StageClock const& of(Stage stage) const { return clocks_[static_cast<std::size_t>(stage)]; }
 
   void begin(Stage stage, auto& ctx) {
     auto& clock = of(stage);
-    clock = {clock.before + clock.running, 0, ctx.seconds_now()};
+    clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
   }
   void look(Stage stage, auto& ctx) {
-    if (auto& clock = of(stage); clock.since) clock.running = ctx.seconds_now() - *clock.since;
+    if (auto& clock = of(stage); clock.began && !clock.ended) clock.running = ctx.seconds_now() - *clock.began;
   }
   void end(Stage stage, auto& ctx) {
     look(stage, ctx);
-    of(stage).since.reset();
+    of(stage).ended = ctx.seconds_now();
   }
   void stop_when_spent(auto& ctx) {
     look(Stage::train, ctx);
-    if (limit_ && elapsed() >= *limit_) ctx.request_stop();
+    if (!limit_ || elapsed() < *limit_) return;
+    if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
+      std::fprintf(stderr, "Timer: %s s are used up, of %s: training stops\n", report::exact(elapsed().count()).c_str(), report::exact(limit_->count()).c_str());
+    ctx.request_stop();
   }
 
   static Seconds parsed(std::string_view text) {
