@@ -181,6 +181,8 @@ TEST_CASE("a reloaded state gives the optimizer its group back, and the rates go
   CHECK(run.sgd.groups() == 2);
   resumed.on_train_epoch_start(run);
   CHECK(run.sgd.lr(1) == Catch::Approx(.04));
+  resumed.on_train_epoch_start(run);  // the same epoch, gone on with
+  CHECK(run.sgd.lr(1) == Catch::Approx(.04));
 }
 
 TEST_CASE("a saved group whose parameter the model has not is an Error", "[finetuning]") {

@@ -80,7 +80,9 @@ TEST_CASE("a closure that is evaluated several times makes one row", "[gradient_
   struct Repeated : Pair {
     toy::Repeating configure_optimizers() { return toy::Repeating{{{a, b}, 0.1}}; }
   };
-  CHECK(rows<Repeated>({}, 2, 1).size() == 2);
+  auto const seen = rows<Repeated>({}, 2, 1);
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0].cells.size() == 3);
 }
 
 TEST_CASE("each of several optimizers sends the norms of its own parameters", "[gradient_norm]") {

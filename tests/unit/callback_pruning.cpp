@@ -52,8 +52,10 @@ struct Watch {
   using Stateless = ByChoice;
   static constexpr Order order = Order::monitor;
   std::vector<std::vector<int>> zeros = {};  ///< at each epoch's end
+  std::vector<std::size_t> steps = {};       ///< how many are zero after each
   std::vector<double> gradients = {};        ///< of the smallest weight, as clipping sees them
   void on_train_epoch_end(auto& ctx) { zeros.push_back(ctx.model().zeros()); }
+  void on_train_batch_end(auto& ctx) { steps.push_back(ctx.model().zeros().size()); }
   void on_before_optimizer_step(auto& ctx) { gradients.push_back(ctx.model().weights[0].grad()); }
 };
 
@@ -95,6 +97,7 @@ TEST_CASE("masked weights stay zero while momentum pulls at them, and their grad
   auto trainer = trainer_of(3, weights_only([](int epoch) { return epoch == 0 ? 0.5 : 0.0; }));
   trainer.fit(model, toy::batches(2));
   CHECK(trainer.callback<Watch>().zeros == Zeros(3, {1, 2, 3, 4}));
+  CHECK(trainer.callback<Watch>().steps == std::vector<std::size_t>{0, 0, 4, 4, 4, 4});
   CHECK(trainer.callback<Watch>().gradients == std::vector<double>{-1, -1, 0, 0, 0, 0});
   CHECK(model.weights[7].value() > 8);
   CHECK(std::signbit(model.weights[0].value()) == false);

@@ -65,9 +65,10 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
     if (groups().empty()) {
       double const first = options_.backbone_initial_lr.value_or(head * options_.backbone_initial_ratio_lr);
       unfreeze_and_add_param_group(backbone(ctx), optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
-    } else if (auto& group = groups().front(); epoch > group.epoch) {
+    } else if (auto& group = groups().front(); epoch > group.lr_epoch) {  // an epoch that is gone on with has its rate
       double const next = options_.lambda_func(epoch + 1) * group.lr;
       group.lr = options_.should_align ? std::min(next, head) : next;
+      group.lr_epoch = epoch;
       optimizer.set_lr(group.group, group.lr);
     }
     if (options_.verbose && ctx.rank() == 0 && !groups().empty())

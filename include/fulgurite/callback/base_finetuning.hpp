@@ -31,10 +31,11 @@ struct AddedGroup {
   std::size_t optimizer = 0;  ///< position among the model's optimizers
   std::size_t group = 0;      ///< position among its groups
   int epoch = 0;              ///< in which it was added
-  double lr = 0;
+  double lr = 0;              ///< what it is brought back with
+  int lr_epoch = 0;           ///< in which that was set
   std::vector<std::string> parameters = {};
 
-  void state(auto& archive) { archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("parameters", parameters); }
+  void state(auto& archive) { archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("lr_epoch", lr_epoch)("parameters", parameters); }
 };
 
 template <class Backend, class Optimizer, class Parameter>
@@ -127,7 +128,7 @@ class BaseFinetuning {
     auto const added = finetuning::unfreeze_and_add_param_group<Backend>(part, optimizer, how);
     if (added.empty()) return;
     std::size_t const group = optimizer.groups() - 1;
-    finetuning::AddedGroup record{position_, group, ctx.current_epoch(), optimizer.lr(group)};
+    finetuning::AddedGroup record{position_, group, ctx.current_epoch(), optimizer.lr(group), ctx.current_epoch()};
     auto const named = Backend::named_parameters(ctx.model());
     for (auto const& parameter : added)
       for (auto const& [name, known] : named)
