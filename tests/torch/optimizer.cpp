@@ -1,6 +1,8 @@
 // LibTorch's six optimizers, adopted as they are: the same steps, bit for bit, as when they are driven by hand.
 #include "fixtures.hpp"
 
+#include <array>
+
 #include <fulgurite/torch/backend.hpp>
 
 namespace {
@@ -143,4 +145,19 @@ TEST_CASE("LibTorch's parameter-group traps, and the way around them", "[optimiz
   CHECK((ours.lr(0) == 1e-4 && ours.lr(1) == 1e-3));
   for (auto& group : ours->param_groups())
     CHECK(static_cast<optim::AdamOptions&>(group.options()).weight_decay() == 0.1);
+}
+
+TEST_CASE("momentum and weight decay of each class, by group; those that have none say so", "[optimizer]") {
+  auto const said = [](auto optimizer) {
+    auto const adopted = LibTorch::adopt(std::move(optimizer));
+    return std::array{adopted.momentum(0).value_or(-1), adopted.weight_decay(0).value_or(-1)};  // -1: none
+  };
+  using Said = std::array<double, 2>;
+  auto const p = two_parameters();
+  CHECK(said(optim::SGD(p, optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.01))) == Said{0.9, 0.01});
+  CHECK(said(optim::Adam(p, optim::AdamOptions(0.1).betas({0.8, 0.99}).weight_decay(0.02))) == Said{0.8, 0.02});
+  CHECK(said(optim::AdamW(p, optim::AdamWOptions(0.1))) == Said{0.9, 0.01});
+  CHECK(said(optim::RMSprop(p, optim::RMSpropOptions(0.1).momentum(0.5))) == Said{0.5, 0.0});
+  CHECK(said(optim::Adagrad(p, optim::AdagradOptions(0.1).weight_decay(0.03))) == Said{-1, 0.03});
+  CHECK(said(optim::LBFGS(p, optim::LBFGSOptions(0.1))) == Said{-1, -1});
 }

@@ -2,12 +2,17 @@
 // Sends the learning rates of all optimizers to the loggers.
 
 #include <cstddef>
+#include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -19,19 +24,32 @@ namespace fulgurite {
 struct LearningRateMonitorOptions {
   /// At each logged step, or at each epoch's start. Not given: as the schedule moves; an optimizer without schedule at both.
   std::optional<Interval> logging_interval = std::nullopt;
+  bool log_momentum = false;      ///< also `lr-SGD-momentum`, of Adam its first beta; 0 for an optimizer without one
+  bool log_weight_decay = false;  ///< also `lr-SGD-weight_decay`
   std::string key_prefix = "";
 };
 
-/// `LearningRateMonitor{}`. Keys: `lr-Adam`; a second optimizer of that class `lr-Adam-1`; several groups `lr-Adam/pg1`, ...; a
-/// schedule's own name instead of `lr-Adam`. The rate is the one that the coming step uses.
+/// `LearningRateMonitor{}`. Keys: `lr-Adam`; a second optimizer of that class `lr-Adam-1`; several groups `lr-Adam/pg1`, ..., or by
+/// their own names; a schedule's own name instead of `lr-Adam`. The rate is the one that the coming step uses.
 class LearningRateMonitor {
  public:
-  using Hooks = Implements<hook::on_train_batch_start, hook::on_train_epoch_start>;
+  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
   using Stateless = ByChoice;
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
+  static constexpr std::string_view reads = "learning rates";
 
   explicit LearningRateMonitor(LearningRateMonitorOptions options = {}) : options_(std::move(options)) {}
 
+  void on_train_start(auto& ctx) {
+    rates_.clear();
+    last_momentum_.clear();
+    last_weight_decay_.clear();
+    last_step_ = -1;
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      if (options_.log_momentum && !momentum(optimizer, 0)) warn("momentum", "0 is logged", optimizer, ctx);
+      if (options_.log_weight_decay && !weight_decay(optimizer, 0)) warn("weight decay", "none is logged", optimizer, ctx);
+    });
+  }
   void on_train_batch_start(auto& ctx) {
     if (options_.logging_interval == Interval::epoch) return;
     long const every = ctx.options().log_every_n_steps;
@@ -45,32 +63,43 @@ class LearningRateMonitor {
     if (options_.logging_interval != Interval::step) log(ctx, Interval::epoch);
   }
 
- private:
-  struct Rate {
-    std::string name;
-    double value;
-  };
+  using Series = std::map<std::string, std::vector<double>>;
+  /// What was logged in the last fit, by key.
+  Series const& lrs() const { return rates_; }
+  std::map<std::string, double> const& last_momentum_values() const { return last_momentum_; }
+  std::map<std::string, double> const& last_weight_decay_values() const { return last_weight_decay_; }
 
+ private:
   void log(auto& ctx, Interval now) {
-    std::vector<Rate> rates;
+    std::vector<std::pair<std::string, double>> values;
     std::map<std::string, int> seen;
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
       std::string name = "lr-" + std::string(name_of(optimizer));
-      int const earlier = seen[name]++;
-      if (earlier != 0) name += "-" + std::to_string(earlier);
       std::optional<Interval> moves;
+      bool named = false;
       ctx.each_scheduler([&](auto& scheduler) {
         if (static_cast<void const*>(&scheduler.optimizer()) != static_cast<void const*>(&optimizer)) return;
         moves = scheduler.interval();
-        if (!scheduler.name().empty()) name = scheduler.name();
+        if (scheduler.name().empty()) return;
+        name = scheduler.name();
+        named = true;
       });
+      if (int const earlier = named ? 0 : seen[name]++; earlier != 0) name += "-" + std::to_string(earlier);
       if (!options_.logging_interval && moves && *moves != now) return;
-      std::size_t const groups = optimizer.groups();
-      for (std::size_t g = 0; g != groups; ++g)
-        rates.push_back({options_.key_prefix + name + (groups == 1 ? "" : "/pg" + std::to_string(g + 1)), optimizer.lr(g)});
+      std::set<std::string> names;
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) {
+        auto const key = options_.key_prefix + name + suffix(optimizer, g);
+        if (!names.insert(key).second)
+          throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name + " are called alike, " + key + ": rename one");
+        values.emplace_back(key, optimizer.lr(g));
+        rates_[key].push_back(optimizer.lr(g));
+        if (options_.log_momentum) values.emplace_back(key + "-momentum", last_momentum_[key + "-momentum"] = momentum(optimizer, g).value_or(0.0));
+        if (auto const decay = options_.log_weight_decay ? weight_decay(optimizer, g) : std::nullopt)
+          values.emplace_back(key + "-weight_decay", last_weight_decay_[key + "-weight_decay"] = *decay);
+      }
     });
     std::vector<Scalar> row;
-    for (auto const& rate : rates) row.push_back({rate.name, rate.value});
+    for (auto const& [key, value] : values) row.push_back({key, value});
     if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
   }
 
@@ -78,8 +107,29 @@ class LearningRateMonitor {
     if constexpr (requires { optimizer.name(); }) return optimizer.name();
     else return optimizer.name;
   }
+  /// "/pg1" where there are several groups; a group's own name where it has one.
+  static std::string suffix(auto const& optimizer, std::size_t group) {
+    std::string own;
+    if constexpr (requires { optimizer.group_name(group); }) own = optimizer.group_name(group);
+    if (own.empty() && optimizer.groups() > 1) own = "pg" + std::to_string(group + 1);
+    return own.empty() ? "" : "/" + own;
+  }
+  static std::optional<double> momentum(auto const& optimizer, std::size_t group) {
+    if constexpr (requires { optimizer.momentum(group); }) return optimizer.momentum(group);
+    else return std::nullopt;
+  }
+  static std::optional<double> weight_decay(auto const& optimizer, std::size_t group) {
+    if constexpr (requires { optimizer.weight_decay(group); }) return optimizer.weight_decay(group);
+    else return std::nullopt;
+  }
+  static void warn(char const* what, char const* so, auto const& optimizer, auto& ctx) {
+    if (ctx.rank() == 0)
+      std::fprintf(stderr, "LearningRateMonitor: %s has no %s, %s\n", std::string(name_of(optimizer)).c_str(), what, so);
+  }
 
   LearningRateMonitorOptions options_;
+  Series rates_{};
+  std::map<std::string, double> last_momentum_{}, last_weight_decay_{};
   long last_step_ = -1;
 };
 

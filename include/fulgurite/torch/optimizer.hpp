@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <memory>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +17,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/optimizer_options.hpp>
 #include <fulgurite/torch/type_name.hpp>
 
 namespace torch::optim {
@@ -86,6 +88,10 @@ class TorchOptimizer {
         }
     }
   }
+
+  /// Nullopt where the class has none; of Adam the first beta.
+  std::optional<double> momentum(std::size_t group) const { return libtorch::momentum(optimizer_, group); }
+  std::optional<double> weight_decay(std::size_t group) const { return libtorch::weight_decay(optimizer_, group); }
 
   /// All groups' parameters in one list, made anew only when parameters were added.
   std::vector<at::Tensor> const& parameters() { return parameters_now(); }
