@@ -88,7 +88,7 @@ TEST_CASE("sized where all are; three loaders; cycling is the default; of one lo
   CHECK(combined<shortest>(list(3), list(4), list(2)).size() == 2);
   CHECK(combined<longest>(list(3), list(4), list(2)).size() == 4);
   CHECK(combined(list(3), loader(4)).size() == 4);
-  CHECK(decltype(combined(list(3), list(4)))::mode == cycle);
+  CHECK(decltype(combined(list(3), list(4)))::combine_mode == cycle);
   static_assert(SizedLoader<decltype(combined(list(1), loader(2)))> && !SizedLoader<decltype(combined(list(1), stream(2)))>);
   static_assert(std::is_same_v<decltype(combined<longest>(list(1), loader(2)))::Batch, std::tuple<std::optional<int>, std::optional<std::vector<int>>>>);
   std::vector<std::vector<int>> seen;
@@ -121,6 +121,12 @@ TEST_CASE("what lies behind a part of a loader is not read") {
   both.limit_each(0.5);
   CHECK(pairs(both).size() == 5);
   CHECK(*probe.read == 5);
+}
+
+TEST_CASE("where the shortest has ended, the loaders after it are not read any more") {
+  data_test::Probe probe{.count = 10};
+  CHECK(pairs(combined<shortest>(stream(2), Loader{probe, {}})).size() == 2);
+  CHECK(*probe.read == 2);
 }
 
 TEST_CASE("a batch stays valid until the second ++; leaving an epoch early and beginning again starts over") {

@@ -98,7 +98,7 @@ TEST_CASE("Cyclic: triangles between the rate and its peak, three shapes") {
 TEST_CASE("CosineRestarts: cycles of one length, or each longer than the one before") {
   follows(CosineRestarts{4}, restarts(4, 1, 0, 30));
   follows(CosineRestarts{3, 2, 0.2}, restarts(3, 2, 0.2, 60));
-  CHECK(CosineRestarts{.first = 10}(10L * 1000 * 1000 * 1000) == 1);  // without going through the cycles one by one
+  CHECK(CosineRestarts{.first = 10}(1000L * 1000 * 1000 * 1000 * 1000 * 1000) == 1);  // without going through the cycles one by one
   follows(CosineRestarts{2} * LinearWarmup{2}, {0, 0.25, 1, 0.5});
   follows(then(Cyclic{.peak = 2, .step_size_up = 1}, 2, CosineRestarts{2}, 4, OneCycle{.total = 1}), {1, 2, 1, 0.5, 4e-6});
 }

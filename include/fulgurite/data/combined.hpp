@@ -28,6 +28,10 @@ enum class CombineMode : std::uint8_t { min_size, max_size, max_size_cycle, sequ
 template <class L>
 using BatchOf = std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>;
 
+/// What stands for a loader in a combined batch.
+template <CombineMode Mode, class L>
+using BatchIn = std::conditional_t<Mode == CombineMode::max_size, std::optional<BatchOf<L>>, BatchOf<L>>;
+
 /// Can be told not to shuffle.
 template <class L>
 concept PutInOrder = requires(L& loader) { loader.in_order(); };
@@ -102,14 +106,13 @@ class CombinedPart {
 /// never comes twice. A resumed epoch goes on at the same batches: loaders without `resume_at` are read from the start and dropped.
 template <CombineMode Mode, class... Ls>
   requires(sizeof...(Ls) > 0)
-class Combined
-    : public Batches<Combined<Mode, Ls...>, std::tuple<std::conditional_t<Mode == CombineMode::max_size, std::optional<BatchOf<Ls>>, BatchOf<Ls>>...>> {
-  using Base = Batches<Combined, std::tuple<std::conditional_t<Mode == CombineMode::max_size, std::optional<BatchOf<Ls>>, BatchOf<Ls>>...>>;
+class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
+  using Base = Batches<Combined, std::tuple<BatchIn<Mode, Ls>...>>;
   static constexpr bool sized = (SizedLoader<std::remove_reference_t<Ls>> && ...);
 
  public:
   using typename Base::Batch;
-  static constexpr CombineMode mode = Mode;
+  static constexpr CombineMode combine_mode = Mode;
 
   explicit Combined(Ls... loaders) : parts_(CombinedPart<Ls>(std::forward<Ls>(loaders))...) {}
 

@@ -39,7 +39,7 @@ struct OneCycle {
   void check() const {
     if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
     if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
-      refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, from 0 to 1 (with three phases to 0.5, since the fall is as long)");
+      refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, 0 to 1 (three phases: 0 to 0.5)");
     if (!(div_factor > 0)) refuse("OneCycle", "div_factor", div_factor, "the top is divided by a positive number");
     if (!(final_div_factor > 0)) refuse("OneCycle", "final_div_factor", final_div_factor, "the start is divided by a positive number");
   }
@@ -75,7 +75,7 @@ struct Cyclic {
   void check() const {
     if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
     if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
-    if (step_size_down < 0) refuse("Cyclic", "step_size_down", step_size_down, "the way down takes 1 or more moves, or 0 for as many as up");
+    if (step_size_down < 0) refuse("Cyclic", "step_size_down", step_size_down, "the way down takes 1 or more moves, or 0: as many as up");
     if (!is_factor(gamma)) refuse("Cyclic", "gamma", gamma, "a factor is finite and not negative");
   }
 

@@ -40,7 +40,8 @@ class ReduceOnPlateau {
   /// Throws fulgurite.schedule.constants for options that make no sense.
   explicit ReduceOnPlateau(M metric, PlateauOptions options = {}) : metric_(metric), options_(options) {
     constexpr char const* name = "ReduceOnPlateau";
-    if (!(options.factor >= 0 && options.factor < 1)) refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
+    if (!(options.factor >= 0 && options.factor < 1))
+      refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
     if (options.patience < 0) refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
     if (!is_factor(options.threshold)) refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
     if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");

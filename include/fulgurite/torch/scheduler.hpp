@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's own schedulers in the place of a schedule. Their state cannot be read: a checkpoint keeps what moved them, and moves them again.
+// LibTorch's own schedulers in the place of a schedule. Their state cannot be read: a checkpoint keeps what moved them.
 
 #include <memory>
 #include <type_traits>
@@ -106,9 +106,9 @@ class TorchPlateau {
   bool strict_;
 };
 
-/// The same for torch::optim::ReduceLROnPlateauScheduler, which watches a metric: `torch_plateau(Net::val_loss, [](auto& optimizer) {
-/// return torch::optim::ReduceLROnPlateauScheduler(optimizer); })`. A checkpoint holds every value that it has seen; schedule::ReduceOnPlateau
-/// needs three numbers, and counts in double.
+/// The same for torch::optim::ReduceLROnPlateauScheduler, which watches a metric: `torch_plateau(Net::val_loss,
+/// [](auto& optimizer) { return torch::optim::ReduceLROnPlateauScheduler(optimizer); })`. A checkpoint holds every value that
+/// it has seen; schedule::ReduceOnPlateau needs three numbers, and counts in double.
 template <class M, class Factory>
 TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = true) {
   return {metric, std::move(factory), strict};
