@@ -170,8 +170,28 @@ TEST_CASE("a loaded scheduler sets the saved rates, bit for bit, also those that
   CHECK(other.rates == std::vector<double>{1.0 * std::pow(0.7, 1.0), 0.123});
   resumed.step();
   CHECK(other.rates[0] == 1.0 * std::pow(0.7, 2.0));  // from the saved initial rate
-  Groups three{{1, 1, 1}};
-  Scheduler<Groups, schedule::Exponential> misfit({0.7}, {});
-  misfit.attach(three);
+}
+
+TEST_CASE("groups that were added to the optimizer after the schedule are no business of it; fewer than it moves are an Error") {
+  using Halving = Scheduler<Groups, schedule::Exponential>;
+  Groups one{{1}}, fewer{};
+  Halving scheduler({0.5}, {}), after({0.5}, {}), misfit({0.5}, {});
+  scheduler.attach(one);
+  one.rates.push_back(0.25);
+  scheduler.step();
+  CHECK(one.rates == std::vector<double>{0.5, 0.25});
+
+  Groups again{{1}};
+  after.attach(again);
+  load_state_text(after, state_text(scheduler));  // the second group is not there yet
+  CHECK(again.rates == std::vector<double>{0.5});
+  again.rates.push_back(0.7);
+  load_state_text(after, state_text(scheduler));  // now it is
+  CHECK(again.rates == std::vector<double>{0.5, 0.25});
+  after.step();
+  CHECK(again.rates == std::vector<double>{0.25, 0.25});
+
+  fewer.rates.clear();
+  misfit.attach(fewer);
   CHECK(toy::refusal([&] { load_state_text(misfit, state_text(scheduler)); }) == "fulgurite.schedule.groups");
 }

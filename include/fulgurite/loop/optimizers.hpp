@@ -1,6 +1,7 @@
 #pragma once
 // What configure_optimizers may return, and what the loops make of it: a tuple of optimizers, a tuple of schedulers.
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -137,7 +138,10 @@ class Scheduler {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
     auto now = rates();
     archive("moves", moves_)("ticks", ticks_)("retired", retired_)("initial", initial_)("rates", now);
-    if constexpr (loading) set_rates(initial_);
+    if constexpr (loading) {
+      check_groups();
+      set_rates(initial_);
+    }
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
     if constexpr (loading) set_rates(now);
   }
@@ -160,13 +164,15 @@ class Scheduler {
     for (std::size_t g = 0; optimizer_ && g != optimizer_->groups(); ++g) all.push_back(optimizer_->lr(g));
     return all;
   }
+  /// Groups that were added to the optimizer later have no rate here, or are not there yet.
   void set_rates(std::vector<double> const& to) {
-    if (!optimizer_) return;
-    if (to.size() != optimizer_->groups())
-      throw Error("fulgurite.schedule.groups", "the checkpoint has the learning rates of " + std::to_string(to.size()) +
+    for (std::size_t g = 0; optimizer_ && g != std::min(to.size(), optimizer_->groups()); ++g) optimizer_->set_lr(g, to[g]);
+  }
+  void check_groups() const {
+    if (optimizer_ && initial_.size() > optimizer_->groups())
+      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(initial_.size()) +
                                                    " parameter groups, the optimizer has " + std::to_string(optimizer_->groups()) +
                                                    ": resume with the same configure_optimizers");
-    for (std::size_t g = 0; g != to.size(); ++g) optimizer_->set_lr(g, to[g]);
   }
 
   S schedule_;
