@@ -95,7 +95,9 @@ TEST_CASE("C154 hook sequences of fit, manual fit, validate, test and predict") 
   SECTION("fit, automatic, K = 2, clipping, a schedule per epoch") {
     toy::Everywhere data;
     trainer({.max_epochs = 1}).fit(model, data);
-    CHECK(observed("C154", "fit", trace) == worked_sequence());
+    CHECK(trace == worked_sequence());
+    std::erase_if(trace, [](std::string const& word) { return word.starts_with("on_sanity_check"); });  // Lightning's models do not hear it
+    observed("C154", "fit", trace);
     CHECK(std::abs(model.p.value() - 0.5) < 1e-6);  // the mean gradient -1, its norm limited to 0.5
   }
 

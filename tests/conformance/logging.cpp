@@ -88,19 +88,19 @@ Words results_of(std::vector<MetricValue> const& values) {
 /// A metric of the defaults in each of these places.
 struct LogsAnywhere {
   static constexpr Metric<"batch_start"> batch_start{};
-  static constexpr Metric<"step"> step{};
+  static constexpr Metric<"in_step"> in_step{};
   static constexpr Metric<"before_backward"> before_backward{};
   static constexpr Metric<"train_start"> train_start{};
   static constexpr Metric<"epoch_start"> epoch_start{};
   static constexpr Metric<"validation_start"> validation_start{};
   static constexpr Metric<"validation_batch_end"> validation_batch_end{};
-  using Metrics = MetricList<batch_start, step, before_backward, train_start, epoch_start, validation_start, validation_batch_end>;
+  using Metrics = MetricList<batch_start, in_step, before_backward, train_start, epoch_start, validation_start, validation_batch_end>;
   Tensor p = Tensor::parameter(0.0);
   void on_train_start(auto& ctx) { ctx.log(train_start, 1.0); }
   void on_train_epoch_start(auto& ctx) { ctx.log(epoch_start, 1.0); }
   void on_train_batch_start(auto& ctx) { ctx.log(batch_start, 1.0); }
   Tensor training_step(double, auto& ctx) {
-    ctx.log(step, 1.0);
+    ctx.log(in_step, 1.0);
     return -p;
   }
   void on_before_backward(auto& ctx) { ctx.log(before_backward, 1.0); }
@@ -184,7 +184,7 @@ TEST_CASE("C80 where a metric is logged decides: per step in a step's hooks, per
       return std::ranges::any_of(row.cells, [&](auto const& cell) { return cell.first == metric; });
     });
   };
-  for (char const* per_step : {"batch_start", "step", "before_backward"}) CHECK(observed("C80", per_step, rows_with(per_step)) == 3);
+  for (char const* per_step : {"batch_start", "in_step", "before_backward"}) CHECK(observed("C80", per_step, rows_with(per_step)) == 3);
   for (char const* per_epoch : {"train_start", "epoch_start", "validation_start", "validation_batch_end"})
     CHECK(observed("C80", per_epoch, rows_with(per_epoch)) == 1);
 }
