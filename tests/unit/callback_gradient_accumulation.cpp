@@ -3,6 +3,7 @@
 #include <models.hpp>
 
 #include "callback_run.hpp"
+#include "callback_stderr.hpp"
 
 using namespace fulgurite;
 
@@ -19,12 +20,29 @@ TEST_CASE("W18 accumulation schedule: refused beside accumulate_grad_batches, be
   CHECK(model.stepped.empty());
 }
 
-TEST_CASE("accumulation schedule: a second fit starts from its own windows") {
+TEST_CASE("accumulation schedule: the window that a fit leaves is not taken for an option of the next") {
   toy::Slope model;
   auto trainer = toy::train<toy::Slope>({.max_epochs = 1}, {}, GradientAccumulationScheduler{{{0, 4}}});
   trainer.fit(model, toy::batches(4));
-  trainer.fit(model, toy::batches(4));  // the window that the first one left is not taken for an option
-  CHECK(model.stepped.size() == 2);
+  trainer.fit(model, toy::batches(4));
+  CHECK(model.stepped.size() == 1);  // all epochs were done
+}
+
+namespace {
+struct Own : toy::Slope {
+  void optimizer_zero_grad(toy::Sgd& optimizer) { optimizer.zero_grad(); }
+};
+}  // namespace
+
+TEST_CASE("accumulation schedule: a model that clears or steps by itself is told of") {
+  auto const warning = [](auto model) {
+    return said([&] {
+      auto trainer = toy::train<decltype(model)>({.max_epochs = 1}, {}, GradientAccumulationScheduler{{{0, 4}}});
+      trainer.fit(model, toy::batches(4));
+    });
+  };
+  CHECK(warning(toy::Slope{}).empty());
+  CHECK(warning(Own{}).starts_with("GradientAccumulationScheduler: the model has an optimizer_step or optimizer_zero_grad of its own"));
 }
 
 static_assert(GradientAccumulationScheduler::needs_automatic);
