@@ -46,6 +46,19 @@ std::vector<data::Batch> batches(int n, std::uint64_t seed) {
   return all;
 }
 
+/// One layer under two names.
+struct Tied : torch::nn::Module {
+  torch::nn::Linear one = register_module("one", torch::nn::Linear(4, 4));
+  torch::nn::Linear same = register_module("same", one);
+  std::vector<torch::Tensor> seen = {};
+  torch::Tensor training_step(auto const& batch) {
+    seen.push_back(one->weight.detach().clone());
+    return same->forward(one->forward(batch.data)).square().mean();
+  }
+  void validation_step(auto const&) {}
+  auto configure_optimizers() { return torch::optim::SGD(one->parameters(), 0.1); }
+};
+
 /// The loop one would write; `after(model)` at the end of each step.
 template <class F>
 void by_hand(Normed& model, std::vector<data::Batch> const& train, int epochs, F&& after) {
@@ -140,6 +153,19 @@ TEST_CASE("the running mean without buffers; with an averaging function on tenso
   auto const larger = [](torch::Tensor const& average, torch::Tensor const& weight, long) { return torch::max(average, weight); };
   trainer_of(1, WeightAveraging{larger}).fit(other, train, batches(1, 2));
   require_same(other.parameters(), largest);
+}
+
+TEST_CASE("weights that are registered twice are averaged once, and given back after a validation") {
+  auto const train = batches(3, 1);
+  auto const tied = [&](auto... callbacks) {
+    torch::manual_seed(3);
+    Tied model;
+    make_trainer<Tied>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0, .log_every_n_steps = 0}, SingleDevice{cpu}, Float32{}, Automatic{},
+                       callbacks...)
+        .fit(model, train, batches(1, 2));
+    return model.seen;
+  };
+  require_same(tied(WeightAveraging{}), tied());
 }
 
 TEST_CASE("a file holds the average, and training goes on from it with the weights that were in training, bit for bit") {

@@ -68,6 +68,7 @@ class StochasticWeightAveraging {
                            hook::on_train_end, hook::on_exception>;
   static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
   static constexpr bool one_optimizer = true;
+  static constexpr bool replaces_weights = true;
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fulgurite/callback/averaged_weights.hpp>
@@ -37,6 +38,7 @@ class WeightAveraging {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_start,
                            hook::on_validation_end, hook::on_train_end, hook::on_exception>;
+  static constexpr bool replaces_weights = true;  ///< two that do would undo each other's work
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights";
 

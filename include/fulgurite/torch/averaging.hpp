@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,18 +29,23 @@
 
 namespace fulgurite::libtorch {
 
+/// Each defined tensor once: a module that is registered under two names shares its parameters with itself.
+inline std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
+  std::unordered_set<c10::TensorImpl const*> seen;
+  std::erase_if(all, [&](at::Tensor const& tensor) { return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second; });
+  return all;
+}
+
 /// All parameters in order: handles, so what is written to them is written to the model.
 template <class Model>
-std::vector<at::Tensor> weights(Model& model) {
-  if constexpr (std::derived_from<Model, torch::nn::Module>) return model.parameters();
+std::vector<at::Tensor> weights([[maybe_unused]] Model& model) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) return distinct(model.parameters());
   else return {};
 }
 template <class Model>
-std::vector<at::Tensor> buffers(Model& model) {
-  std::vector<at::Tensor> all;
-  if constexpr (std::derived_from<Model, torch::nn::Module>) all = model.buffers();
-  std::erase_if(all, [](at::Tensor const& buffer) { return !buffer.defined(); });  // a batch norm that tracks nothing has such
-  return all;
+std::vector<at::Tensor> buffers([[maybe_unused]] Model& model) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) return distinct(model.buffers());
+  else return {};
 }
 
 /// Whether a mean of such tensors is one: not of whole numbers.
