@@ -5,9 +5,12 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/core/flow.hpp>
+#include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/known.hpp>
+#include <fulgurite/core/mode.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
 
 #include <fulgurite/hook/call.hpp>
 #include <fulgurite/hook/faults.hpp>
@@ -43,28 +46,37 @@
 #include <fulgurite/loop/judge.hpp>
 #include <fulgurite/loop/judge_call.hpp>
 #include <fulgurite/loop/limits.hpp>
+#include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/manual.hpp>
+#include <fulgurite/loop/manual_watch.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/no_optimizer.hpp>
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/precision_step.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/progress.hpp>
+#include <fulgurite/loop/recurrent.hpp>
 #include <fulgurite/loop/refusals.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
+#include <fulgurite/schedule/cycle.hpp>
 #include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/schedule/plateau.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/schedule/warmup.hpp>
 
 #include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/dataset.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/glyphs.hpp>
@@ -72,6 +84,7 @@
 #include <fulgurite/data/idx.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/mnist_files.hpp>
+#include <fulgurite/data/named.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
 #include <fulgurite/data/sampler.hpp>
@@ -81,6 +94,9 @@
 #include <fulgurite/data/team.hpp>
 #include <fulgurite/data/vocabulary.hpp>
 
+#include <fulgurite/report/constant_text.hpp>
+#include <fulgurite/report/describe.hpp>
+#include <fulgurite/report/host_stats.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/outcome_line.hpp>
@@ -89,6 +105,7 @@
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
+#include <fulgurite/report/yaml.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
@@ -101,21 +118,37 @@
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/checkpoint/safetensors_reader.hpp>
 #include <fulgurite/checkpoint/safetensors_writer.hpp>
+#include <fulgurite/checkpoint/saved_value.hpp>
 #include <fulgurite/checkpoint/state_loader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
 #include <fulgurite/checkpoint/weight_view.hpp>
 
+#include <fulgurite/callback/averaged_weights.hpp>
+#include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/callback/base_finetuning.hpp>
 #include <fulgurite/callback/checkpoint_folder.hpp>
+#include <fulgurite/callback/device_stats_monitor.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/file_name.hpp>
+#include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
+#include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/callback/lambda_callback.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/callback/model_pruning.hpp>
 #include <fulgurite/callback/model_summary.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/prediction_writer.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/throughput_monitor.hpp>
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/top_k.hpp>
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
 
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/logger/csv_table.hpp>
@@ -128,27 +161,36 @@
 
 #include <fulgurite/torch/aggregate.hpp>
 #include <fulgurite/torch/autocast.hpp>
+#include <fulgurite/torch/averaging.hpp>
 #include <fulgurite/torch/backend.hpp>
 #include <fulgurite/torch/batch.hpp>
 #include <fulgurite/torch/block_loader.hpp>
 #include <fulgurite/torch/buffers.hpp>
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
+#include <fulgurite/torch/device_stats.hpp>
 #include <fulgurite/torch/digits.hpp>
 #include <fulgurite/torch/dtype.hpp>
+#include <fulgurite/torch/finetuning.hpp>
+#include <fulgurite/torch/gradient_norm.hpp>
 #include <fulgurite/torch/mnist.hpp>
 #include <fulgurite/torch/modes.hpp>
 #include <fulgurite/torch/move.hpp>
 #include <fulgurite/torch/optimizer.hpp>
+#include <fulgurite/torch/optimizer_options.hpp>
+#include <fulgurite/torch/parameters.hpp>
+#include <fulgurite/torch/pruning.hpp>
 #include <fulgurite/torch/relocate.hpp>
 #include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/scaler.hpp>
+#include <fulgurite/torch/scheduler.hpp>
 #include <fulgurite/torch/single_device.hpp>
 #include <fulgurite/torch/stack.hpp>
 #include <fulgurite/torch/summary.hpp>
 #include <fulgurite/torch/tensor_loader.hpp>
 #include <fulgurite/torch/tensor_module.hpp>
 #include <fulgurite/torch/text.hpp>
+#include <fulgurite/torch/time_slices.hpp>
 #include <fulgurite/torch/toggle.hpp>
 #include <fulgurite/torch/torch_loader.hpp>
 #include <fulgurite/torch/type_name.hpp>

@@ -223,7 +223,7 @@ TEST_CASE("C115 SWA on LibTorch: the mean of the last epochs' weights") {
   REQUIRE(model.norm->options.momentum() == 0.1);
 }
 
-TEST_CASE("C115 SWA on LibTorch: statistics of the batch norm are those of the average over the training data", "[.before_statistics_pass]") {
+TEST_CASE("C115 SWA on LibTorch: statistics of the batch norm are those of the average over the training data") {
   auto const train = batches(4, 1);
   auto model = fresh();
   trainer_of(6, StochasticWeightAveraging{{.swa_lrs = 0.1}}).fit(model, train, batches(1, 2));
@@ -392,6 +392,13 @@ TEST_CASE("an added group steps as one that was there from the start: each optim
   each(torch::optim::AdagradOptions(0.1).initial_accumulator_value(0.3));
 
   auto p = torch::ones({1}).requires_grad_();
+  auto sgd = LibTorch::adopt(torch::optim::SGD(std::vector{p}, torch::optim::SGDOptions(0.1).momentum(0.9)));
+  auto const momentum = [&](std::size_t group) -> auto& { return static_cast<torch::optim::SGDOptions&>(sgd->param_groups()[group].options()).momentum(); };
+  momentum(0) = 0.3;
+  sgd.add_group({torch::ones({1}).requires_grad_()}, 0.2);
+  REQUIRE(momentum(1) == 0.3);
+  REQUIRE((sgd.lr(0) == 0.1 && sgd.lr(1) == 0.2));
+
   auto lbfgs = LibTorch::adopt(torch::optim::LBFGS(std::vector{p}));
   try {
     lbfgs.add_group({torch::ones({1}).requires_grad_()}, 0.1);

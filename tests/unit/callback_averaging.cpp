@@ -278,8 +278,7 @@ TEST_CASE("SWA: no annealing is a jump") {
   CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}).rates == Numbers{1, 0.5, 0.5});
 }
 
-TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them",
-          "[.before_statistics_pass]") {
+TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them") {
   Normed model;
   auto trainer = toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}});
   trainer.fit(model, toy::batches(4), toy::batches(1));
@@ -295,8 +294,7 @@ TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the we
   CHECK(model.norm.momentum == 0.1);
 }
 
-TEST_CASE("C115 a stop before max_epochs is an end like any other; one before the start epoch leaves weights and statistics alone",
-          "[.before_statistics_pass]") {
+TEST_CASE("C115 a stop before max_epochs is an end like any other; one before the start epoch leaves weights and statistics alone") {
   Normed model;
   toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}, toy::stop_at(1, 3))
       .fit(model, toy::batches(4), toy::batches(1));
@@ -355,19 +353,7 @@ namespace {
 struct Nothing : toy::P {
   std::vector<toy::Tensor> parameters() const { return {}; }
 };
-struct Two : toy::P {
-  toy::Tensor q = toy::Tensor::parameter(0.0);
-  void training_step(double, auto&) { seen.push_back(0); }
-  auto configure_optimizers() { return optimizers(toy::Sgd{{p}}, toy::Sgd{{q}}); }
-};
 }  // namespace
-
-TEST_CASE("SWA: several optimizers are refused before training") {  // W63
-  Two model;
-  auto trainer = make_trainer<Two>(epochs(1), toy::Device{}, Float32{}, Manual{}, StochasticWeightAveraging{{.swa_lrs = 1.0}});
-  check_refused([&] { trainer.fit(model, toy::batches(1)); }, "fulgurite.callback.swa_one_optimizer");
-  CHECK(model.seen.empty());
-}
 
 TEST_CASE("a model without parameters is refused before training") {
   Nothing model;

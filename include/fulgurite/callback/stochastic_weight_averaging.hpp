@@ -67,7 +67,7 @@ class StochasticWeightAveraging {
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_epoch_end,
                            hook::on_train_end, hook::on_exception>;
   static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
-  static constexpr bool one_optimizer = true;
+  static constexpr bool needs_one_optimizer = true;
   static constexpr bool replaces_weights = true;
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";
@@ -84,12 +84,8 @@ class StochasticWeightAveraging {
   }
 
   void on_fit_start(auto& ctx) {
-    std::size_t count = 0, groups = 0;
-    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
-      ++count;
-      groups = optimizer.groups();
-    });
-    if (count != 1) refuse("swa_one_optimizer", "it sets the learning rate of one optimizer, and configure_optimizers returned " + std::to_string(count));
+    std::size_t groups = 0;
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) { groups = optimizer.groups(); });
     if (auto const given = options_.swa_lrs.values.size(); given != 1 && given != groups)
       refuse("swa_options", "swa_lrs has " + std::to_string(given) + " rates, the optimizer " + std::to_string(groups) + " groups: give one, or one each");
     auto const epochs = ctx.options().max_epochs.value_or(-1);

@@ -85,6 +85,12 @@ consteval bool needs_one_optimizer() {
   if constexpr (requires { T::needs_one_optimizer; }) return T::needs_one_optimizer;
   else return false;
 }
+/// It puts other weights into the model for a while: two of that kind would undo each other's work.
+template <class T>
+consteval bool replaces_weights() {
+  if constexpr (requires { T::replaces_weights; }) return T::replaces_weights;
+  else return false;
+}
 template <class T>
 consteval bool needs_backbone() {
   if constexpr (requires { T::needs_backbone; }) return T::needs_backbone;

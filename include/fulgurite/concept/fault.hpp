@@ -16,7 +16,7 @@ enum class Fault : std::uint8_t {
   hidden_manual, hidden_split, hidden_step, hidden_result,
   // callbacks
   callback_class, callback_final, callback_twice, callback_hooks, callback_inert, callback_state, callback_needs_logger, callback_watches,
-  metric_undeclared, callback_needs_automatic, callback_needs_one_optimizer, callback_needs_backbone,
+  metric_undeclared, callback_needs_automatic, callback_needs_one_optimizer, callback_needs_backbone, callback_one_average,
   // hooks: see Verdict::hook
   hook,
   // a call of fit, validate, test or predict

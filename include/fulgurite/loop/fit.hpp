@@ -71,6 +71,15 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   plan = plan_training(run, source);
 }
 
+/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
+template <class R, class Pack>
+void prepare_statistics(State<R>& run, Pack& pack) {
+  Context<R, phase::Train> ctx(run);
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
+  });
+}
+
 /// The training data once more, through training_step alone: no gradients, no update, no hook, nothing logged. BatchNorm takes its
 /// statistics from it.
 template <class R, class Source>
@@ -81,6 +90,7 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
   auto& model = *run.model;
   if constexpr (R::automatic) {
     [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
+    [[maybe_unused]] auto const generators = Backend::isolated_rng();
     run.hidden.reset();
     each_batch(source.train(), plan.most(), [&](auto&& raw, long b, bool last) {
       run.facts.batch_idx = b;
@@ -152,7 +162,10 @@ void train(State<R>& run, Pack& pack, Source& source) {
     reload_if_due(run, source, plan);
     train_one_epoch(run, pack, source, source.train(), plan);
   }
-  if (std::exchange(run.statistics_requested, false)) statistics_pass(run, source, plan);
+  if (std::exchange(run.statistics_requested, false)) {
+    prepare_statistics(run, pack);
+    statistics_pass(run, source, plan);
+  }
   Context<R, phase::TrainEnd> after(run);
   tell<hook::on_train_end>(run, pack, after);
   deliver_posted(run, pack, last_step(run));

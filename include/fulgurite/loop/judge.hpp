@@ -160,6 +160,7 @@ template <class R, class... Cs>
 consteval Verdict needs() {
   if constexpr (!R::automatic && (needs_automatic<Cs>() || ...)) return {Fault::callback_needs_automatic};
   else if constexpr (loop::Optimizers<R>::count != 1 && (needs_one_optimizer<Cs>() || ...)) return {Fault::callback_needs_one_optimizer};
+  else if constexpr ((std::size_t{replaces_weights<Cs>()} + ... + 0) > 1) return {Fault::callback_one_average};
   else if constexpr ((needs_backbone<Cs>() || ...) && !requires(typename R::Model& model) { model.backbone; })
     return {Fault::callback_needs_backbone};
   else return {};

@@ -122,6 +122,9 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::callback_needs_backbone)
       static_assert(Fine, "[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has "
                           "no such public member: name that part of it `backbone`");
+    if constexpr (V.fault == Fault::callback_one_average)
+      static_assert(Fine, "[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, "
+                          "and would undo each other's work: keep one");
 
     if constexpr (V.fault == Fault::other_model)
       static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
