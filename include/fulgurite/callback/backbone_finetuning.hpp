@@ -42,19 +42,17 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
 
   void freeze_before_training(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    Backend::freeze(backbone(ctx), options_.train_bn);
+    with_backbone(ctx, [&](auto& backbone) { Backend::freeze(backbone, options_.train_bn); });
   }
 
   void on_fit_start(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     ctx.each_optimizer([&](std::size_t at, auto& optimizer) {
       if (at != 0 || !added_groups().empty()) return;
-      for (auto const& frozen : Backend::filter_params(backbone(ctx), false))
-        if (finetuning::has<Backend>(optimizer, frozen))
-          throw Error("fulgurite.callback.backbone_in_optimizer",
-                      "BackboneFinetuning adds the backbone to the optimizer in epoch " + std::to_string(options_.unfreeze_backbone_at_epoch) +
-                          ", but configure_optimizers has given it to it already: give it what trains from the start, as "
-                          "head->parameters() or filter_params(*this)");
+      with_backbone(ctx, [&](auto& backbone) {
+        for (auto const& frozen : Backend::filter_params(backbone, false))
+          if (finetuning::has<Backend>(optimizer, frozen)) refuse_optimizer();
+      });
     });
     Base::on_fit_start(ctx);
   }
@@ -64,7 +62,9 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
     double const head = optimizer.lr(0);
     if (groups().empty()) {
       double const first = options_.backbone_initial_lr.value_or(head * options_.backbone_initial_ratio_lr);
-      unfreeze_and_add_param_group(backbone(ctx), optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
+      with_backbone(ctx, [&](auto& backbone) {
+        unfreeze_and_add_param_group(backbone, optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
+      });
     } else if (auto& group = groups().front(); epoch > group.lr_epoch) {  // an epoch that is gone on with has its rate
       double const next = options_.lambda_func(epoch + 1) * group.lr;
       group.lr = options_.should_align ? std::min(next, head) : next;
@@ -77,11 +77,15 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   }
 
  private:
-  static auto& backbone(auto& ctx) {
-    static_assert(requires { ctx.model().backbone; },
-                  "[fulgurite.callback.needs_backbone] BackboneFinetuning freezes and thaws the model's member `backbone`, and this model has "
-                  "none: name that part backbone, or derive a callback of your own from BaseFinetuning");
-    return ctx.model().backbone;
+  // A model without one is refused by the trainer, in one sentence; that is why nothing is said here.
+  static void with_backbone(auto& ctx, auto&& f) {
+    if constexpr (requires { ctx.model().backbone; }) f(ctx.model().backbone);
+  }
+  [[noreturn]] void refuse_optimizer() const {
+    throw Error("fulgurite.callback.backbone_in_optimizer",
+                "BackboneFinetuning adds the backbone to the optimizer in epoch " + std::to_string(options_.unfreeze_backbone_at_epoch) +
+                    ", but configure_optimizers has given it to it already: give it what trains from the start, as "
+                    "head->parameters() or filter_params(*this)");
   }
 
   BackboneFinetuningOptions options_;
