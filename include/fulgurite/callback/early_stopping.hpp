@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
@@ -40,6 +41,7 @@ class EarlyStopping {
   using Watches = MetricTypes<M>;
   static constexpr Order order = Order::monitor;
   static constexpr bool inert_in_dev_run = true;
+  static constexpr std::string_view writes = "the end of training";
 
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : metric_(metric), options_(options) {
     if (options.patience < 0 || !(options.min_delta >= 0))

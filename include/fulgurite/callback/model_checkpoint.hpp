@@ -44,6 +44,7 @@ class ModelCheckpoint {
                            hook::on_train_end, hook::on_exception>;
   static constexpr Order order = Order::checkpoint;
   static constexpr bool inert_in_dev_run = true;
+  static constexpr std::string_view reads = "the state of the run";
   static constexpr bool watches = !std::same_as<M, NoMonitor>;
   using Watches = std::conditional_t<watches, MetricTypes<M>, MetricTypes<>>;
   using Options = ModelCheckpointOptions;

@@ -37,6 +37,7 @@ class SpikeDetection {
   using Hooks = Implements<hook::on_train_batch_end>;
   using Watches = MetricTypes<M>;
   static constexpr bool inert_in_dev_run = true;
+  static constexpr std::string_view writes = "the end of training";
 
   explicit SpikeDetection(M, SpikeDetectionOptions options = {}) : options_(std::move(options)) {
     auto const refuse = [](std::string const& why) { throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why); };

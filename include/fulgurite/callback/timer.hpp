@@ -33,6 +33,7 @@ class Timer {
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
                            hook::on_validation_start, hook::on_validation_end, hook::on_test_start, hook::on_test_end>;
   static constexpr Order order = Order::timer;
+  static constexpr std::string_view reads = "the clock", writes = "the end of training";
   enum class Stage : std::uint8_t { train, validate, test };
 
   Timer() = default;
