@@ -6,6 +6,7 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/schedule/plateau.hpp>
 #include <fulgurite/torch/backend.hpp>
 #include <fulgurite/torch/scheduler.hpp>
@@ -64,6 +65,14 @@ TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, 
     CHECK(run.rates() == rates(sgd));
   }
   CHECK(run.rates()[0] == 0.1 / 8);
+  Held ours(schedule::Step{2, 0.5});
+  Held late(every_second());
+  for (int move = 0; move != 2; ++move) {
+    ours.scheduler().step();
+    late.scheduler().step();
+  }
+  CHECK(ours.rates()[0] == 0.05);
+  CHECK(late.rates()[0] == 0.1);  // LibTorch's is one move behind Python's
   CHECK(run.scheduler().moves() == 7);
   CHECK(Held(every_second(), {.interval = Interval::step}).scheduler().interval() == Interval::step);
 }

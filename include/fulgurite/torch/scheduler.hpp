@@ -68,7 +68,8 @@ class TorchSchedule {
 
 /// A torch::optim::LRScheduler moves the rates: `return scheduled(torch::optim::SGD(parameters(), 0.1),
 /// torch_schedule([](auto& optimizer) { return torch::optim::StepLR(optimizer, 10, 0.5); }));`
-/// The function receives the torch::optim::Optimizer. A resumed run moves it as often as it had been moved.
+/// The function receives the torch::optim::Optimizer. A resumed run moves it as often as it had been moved. Mind that LibTorch's
+/// StepLR lowers the rate one move later than Python's does; schedule::Step is as Python's.
 template <class Factory>
 TorchSchedule<Factory> torch_schedule(Factory factory) {
   return TorchSchedule<Factory>(std::move(factory));
