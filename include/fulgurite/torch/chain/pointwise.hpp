@@ -1,0 +1,63 @@
+#pragma once
+// Layers that leave the shape as it is and have nothing to learn: activations and dropout. FLOPs: none counted.
+
+#include <fulgurite/torch/chain/step.hpp>
+
+namespace fulgurite {
+
+namespace chain {
+
+struct Pointwise {
+  static constexpr bool keeps_shape = true;
+  static constexpr Extent parameter_count = 0;
+  static constexpr Step step(Shape in) { return {in}; }
+};
+
+/// NaN fails, too.
+template <double Rate>
+struct Dropping : Pointwise {
+  static constexpr Step step(Shape in) {
+    if (!(Rate >= 0.0 && Rate < 1.0)) return refuse(Fault::rate);
+    return {in};
+  }
+};
+
+/// Along a dimension that is counted with the batch's, which is 0; negative ones from the end.
+template <int Dimension>
+struct Along : Pointwise {
+  static constexpr Step step(Shape in) {
+    if (in.known_rank() && (Dimension > in.rank() || Dimension < -in.rank() - 1))
+      return refuse(Fault::rank, in.rank(), Dimension < 0 ? -Dimension - 1 : Dimension);
+    return {in};
+  }
+};
+
+}  // namespace chain
+
+// As those of torch::nn with the same name and default options.
+struct Identity : chain::Pointwise {};
+struct ReLU : chain::Pointwise {};
+struct GELU : chain::Pointwise {};
+struct Tanh : chain::Pointwise {};
+struct Sigmoid : chain::Pointwise {};
+struct SiLU : chain::Pointwise {};
+struct Mish : chain::Pointwise {};
+struct Softplus : chain::Pointwise {};
+template <double Slope = 0.01>
+struct LeakyReLU : chain::Pointwise {};
+template <double Alpha = 1.0>
+struct ELU : chain::Pointwise {};
+
+/// Over the last dimension unless told: `Softmax<1>` is over channels.
+template <int Dimension = -1>
+struct Softmax : chain::Along<Dimension> {};
+template <int Dimension = -1>
+struct LogSoftmax : chain::Along<Dimension> {};
+
+/// `Dropout<0.1>` zeroes a tenth of the numbers in training; Dropout2d zeroes whole channels. The rate is in [0, 1).
+template <double Rate = 0.5>
+struct Dropout : chain::Dropping<Rate> {};
+template <double Rate = 0.5>
+struct Dropout2d : chain::Dropping<Rate> {};
+
+}  // namespace fulgurite
