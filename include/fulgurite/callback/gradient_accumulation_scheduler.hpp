@@ -40,8 +40,8 @@ class GradientAccumulationScheduler {
     using Model = std::remove_cvref_t<decltype(ctx.model())>;
     if constexpr (hook::optimizer_step::named<Model> || hook::optimizer_zero_grad::named<Model>)
       if (ctx.rank() == 0)
-        std::fprintf(stderr, "GradientAccumulationScheduler: the model has an optimizer_step or optimizer_zero_grad of its own, which is called once a "
-                             "window, of whatever length\n");
+        std::fprintf(stderr, "GradientAccumulationScheduler: the model has an optimizer_step or optimizer_zero_grad of its own, which is "
+                             "called once a window, of whatever length\n");
   }
   void on_train_epoch_start(auto& ctx) { ctx.accumulate(window(ctx.current_epoch())); }
 

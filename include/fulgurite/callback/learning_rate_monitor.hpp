@@ -90,7 +90,8 @@ class LearningRateMonitor {
       for (std::size_t g = 0; g != optimizer.groups(); ++g) {
         auto const key = options_.key_prefix + name + suffix(optimizer, g);
         if (!names.insert(key).second)
-          throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name + " are called alike, " + key + ": rename one");
+          throw Error("fulgurite.callback.group_names",
+                      "LearningRateMonitor: two parameter groups of " + name + " are called alike, " + key + ": rename one");
         values.emplace_back(key, optimizer.lr(g));
         rates_[key].push_back(optimizer.lr(g));
         if (options_.log_momentum) values.emplace_back(key + "-momentum", last_momentum_[key + "-momentum"] = momentum(optimizer, g).value_or(0.0));

@@ -31,7 +31,7 @@ class OnExceptionCheckpoint {
   }
 
   void on_exception(auto& ctx) {
-    // Outside fit there is no state to go on from; a weight-less request is an Error there.
+    // Outside fit there is no state to go on from, and no file is written.
     if (ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run()) ctx.request_checkpoint({file_});
   }
   void teardown(auto& ctx) {

@@ -45,8 +45,9 @@ class PredictionWriter {
     auto const indices = next(ctx);
     constexpr bool by_batch = requires { writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx); };
     constexpr bool by_epoch = requires(std::vector<std::vector<Prediction>> const& all) { writer_.write_on_epoch_end(all, indices_, ctx); };
-    static_assert(by_batch || by_epoch, "[fulgurite.callback.prediction_writer] the writer needs write_on_batch_end(prediction, indices, batch, ctx) or "
-                                        "write_on_epoch_end(predictions, indices, ctx)");
+    static_assert(by_batch || by_epoch,
+                  "[fulgurite.callback.prediction_writer] the writer needs write_on_batch_end(prediction, indices, batch, ctx) or "
+                  "write_on_epoch_end(predictions, indices, ctx)");
     if constexpr (by_batch) writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx);
     if constexpr (by_epoch) {
       using All = std::vector<std::vector<Prediction>>;

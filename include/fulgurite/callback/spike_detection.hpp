@@ -40,7 +40,9 @@ class SpikeDetection {
   static constexpr std::string_view writes = "the end of training";
 
   explicit SpikeDetection(M, SpikeDetectionOptions options = {}) : options_(std::move(options)) {
-    auto const refuse = [](std::string const& why) { throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why); };
+    auto const refuse = [](std::string const& why) {
+      throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why);
+    };
     if (options_.window < 1) refuse("a window has at least 1 batch");
     if (options_.warmup < 0) refuse("warmup counts batches from 0");
     for (auto const& tolerance : {options_.atol, options_.rtol})

@@ -102,7 +102,8 @@ class Timer {
     look(Stage::train, ctx);
     if (!limit_ || elapsed() < *limit_) return;
     if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
-      std::fprintf(stderr, "Timer: %s s are used up, of %s: training stops\n", report::exact(elapsed().count()).c_str(), report::exact(limit_->count()).c_str());
+      std::fprintf(stderr, "Timer: %s s are used up, of %s: training stops\n", report::exact(elapsed().count()).c_str(),
+                   report::exact(limit_->count()).c_str());
     ctx.request_stop();
   }
 

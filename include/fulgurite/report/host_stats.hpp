@@ -40,7 +40,8 @@ class HostStats {
       if (field == 3 || field == 4) idle += ticks;
     }
     auto const passed = all - all_, rested = idle - idle_;
-    if (all_ != 0 && passed != 0) stats.emplace_back("cpu_percent", percent(static_cast<double>(passed - std::min(rested, passed)), static_cast<double>(passed)));
+    auto const busy = static_cast<double>(passed - std::min(rested, passed));
+    if (all_ != 0 && passed != 0) stats.emplace_back("cpu_percent", percent(busy, static_cast<double>(passed)));
     all_ = all;
     idle_ = idle;
   }
