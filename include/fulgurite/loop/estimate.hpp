@@ -34,6 +34,17 @@ inline std::optional<long> limited(std::optional<long> size, Limit const& limit,
   return part;
 }
 
+/// Batches of a loader after the limit; a part of several combined loaders is that part of each.
+template <class Loader>
+std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string const& name) {
+  if constexpr (requires { loader.limit_each(1.0); }) {
+    bool const part = limit.kind == Limit::Kind::fraction && !limit.none();
+    loader.limit_each(part ? limit.part : 1.0);
+    if (part) return size_of(loader);
+  }
+  return limited(size_of(loader), limit, name);
+}
+
 /// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches). Asked for in
 /// configure_optimizers, it loads the training data early.
 template <class State>

@@ -195,7 +195,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       check_not_empty(loader);
       prepare_loader(run, loader);
       facts.loader = facts.board = position;
-      auto batches = limited(size_of(loader), limit, Kind::limit);
+      auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
       facts.eval_batches = batches;
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {

@@ -52,8 +52,9 @@ template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = source.train();
   prepare_loader(run, loader);
+  auto const taken = batches_of(loader, run.options.limit_train_batches, "limit_train_batches");
   auto const size = size_of(loader);
-  auto const plan = plan_epoch(run.options, size, run.facts.has_validation);
+  auto const plan = plan_epoch(run.options, size, taken, run.facts.has_validation);
   run.facts.train_batches = plan.most();
   if (size == 0)
     throw Error("fulgurite.data.empty", "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
@@ -138,7 +139,7 @@ void check_validation(State<R>& run, Source& source) {
     if (run.options.num_sanity_val_steps == 0)
       run.val_loaded_in = validates_in(run.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     auto loaders = source.template evaluation<hook::val_dataloader>();
-    each_loader(loaders, [&](auto& loader, std::size_t) { check_not_empty(loader); limited(size_of(loader), run.options.limit_val_batches, Validation::limit); });
+    each_loader(loaders, [&](auto& loader, std::size_t) { check_not_empty(loader); batches_of(loader, run.options.limit_val_batches, Validation::limit); });
   }
 }
 
@@ -204,7 +205,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   Context<R, phase::Fit> ctx(run);
   framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx);
-    run.count_training = [&] { return limited(size_of(source.train()), run.options.limit_train_batches, "limit_train_batches"); };
+    run.count_training = [&] { return batches_of(source.train(), run.options.limit_train_batches, "limit_train_batches"); };
     run.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*run.model, ctx))>>::make(
         configure_optimizers<R>(*run.model, ctx)));
     if constexpr (R::Precision::scales_loss) run.scaler.emplace(run.precision, run.strategy.device());

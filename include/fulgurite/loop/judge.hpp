@@ -91,9 +91,7 @@ struct Parts {
 template <class O, class S>
 struct Parts<Scheduled<O, S>> {
   using Optimizer = O;
-  static constexpr bool scheduled_well = requires(S & schedule, long moves) {
-    { schedule(moves) } -> std::convertible_to<double>;
-  };
+  static constexpr bool scheduled_well = ScheduleLike<S>;
 };
 template <class Backend, class T>
 concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {

@@ -48,7 +48,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       facts.loader = position;
       prepare_loader(run, loader);
-      auto const batches = limited(size_of(loader), run.options.limit_predict_batches, "limit_predict_batches");
+      auto const batches = batches_of(loader, run.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
         facts.batch_idx = b;

@@ -21,10 +21,9 @@ struct EpochPlan {
   std::optional<long> most() const { return batches ? batches : limit; }
 };
 
-/// Computes the plan; a validation interval that can never come is an early Error.
-inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, bool has_validation) {
+/// Computes the plan, of batches after the limit (`taken`) and before (`size`); a validation interval that can never come is an early Error.
+inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation) {
   EpochPlan plan;
-  auto const taken = limited(size, o.limit_train_batches, "limit_train_batches");
   (size ? plan.batches : plan.limit) = taken;
   auto const& v = o.val_check_interval;
   if (!has_validation) return plan;
