@@ -1,4 +1,5 @@
-// Section 11.10: averages of weights. With D8 every epoch from the start epoch on counts, the last one too.
+// Section 11.10: averages of weights (with D8 every epoch from the start epoch on counts, the last one too), finetuning.
+#include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/schedule/decay.hpp>
@@ -20,6 +21,22 @@ struct Watched : toy::P {
 };
 struct Halving : Watched {
   auto configure_optimizers() { return scheduled(toy::Sgd{.params = {p}, .rate = 0.1}, schedule::Step{1, 0.5}); }
+};
+
+/// A head and a backbone; the rates of each epoch's groups, and whether the backbone trains.
+struct TwoParts {
+  toy::Tensor head = toy::Tensor::parameter(0.0), body = toy::Tensor::parameter(0.0);
+  toy::Part backbone{{body}, {}};
+  std::vector<Numbers> rates = {};
+  std::vector<bool> trains = {};
+  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() { return {{"head", head}, {"body", body}}; }
+  toy::Tensor training_step(double) { return -(head + body); }
+  void on_train_batch_start(auto& ctx) {
+    auto& now = rates.emplace_back();
+    for (std::size_t g = 0; g != ctx.optimizer().groups(); ++g) now.push_back(ctx.optimizer().lr(g));
+    trains.push_back(body.requires_grad());
+  }
+  toy::Sgd configure_optimizers() { return {.params = {head}, .rate = 0.1}; }
 };
 
 template <class M, class C>
@@ -71,4 +88,12 @@ TEST_CASE("C116 weights averaged after each step: validation and the trained mod
   CHECK(observed("C116", "validated", ran.model.validated) == Numbers{1.5, 2.5, 3.5, 4.5});
   CHECK(observed("C116", "seen", ran.model.seen) == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(observed("C116", "p", ran.model.p.value()) == 4.5);
+}
+
+TEST_CASE("C118 the backbone joins at epoch 2 with a tenth of the rate, which doubles each epoch") {
+  TwoParts model;
+  toy::train<TwoParts>({.max_epochs = 6}, Automatic{}, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 2}}).fit(model, toy::batches(1));
+  std::vector<Numbers> const expected{{.1}, {.1}, {.1, .01}, {.1, .02}, {.1, .04}, {.1, .08}};
+  CHECK(std::ranges::equal(observed("C118", "lr", model.rates), expected, near));
+  CHECK(observed("C118", "trains", model.trains) == std::vector<bool>{false, false, true, true, true, true});
 }

@@ -78,16 +78,6 @@ struct Other {
 };
 }  // namespace
 
-TEST_CASE("C118: the backbone joins at epoch 2 with a tenth of the rate, which doubles each epoch", "[finetuning]") {
-  TwoParts model;
-  auto const seen = fit(model, 6, {.unfreeze_backbone_at_epoch = 2});
-  check_rates(seen.rates, {{.1}, {.1}, {.1, .01}, {.1, .02}, {.1, .04}, {.1, .08}});
-  CHECK(seen.body == std::vector<bool>{false, false, true, true, true, true});
-  CHECK(seen.norm == std::vector<bool>(6, true));
-  CHECK(model.head.value() == Catch::Approx(12 * .1));
-  CHECK(model.body.value() == Catch::Approx(2 * (.01 + .02 + .04 + .08)));
-}
-
 TEST_CASE("the backbone does not move before its epoch", "[finetuning]") {
   TwoParts model;
   auto const seen = fit(model, 3, {.unfreeze_backbone_at_epoch = 3});

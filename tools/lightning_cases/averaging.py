@@ -1,5 +1,6 @@
-"""Section 11.10: averages of weights."""
+"""Section 11.10: averages of weights, finetuning."""
 
+import lightning.pytorch as pl
 import torch
 from lightning.pytorch import callbacks as plc
 
@@ -62,3 +63,25 @@ def C116():
     model = Seen()
     fit(model, 2, [plc.WeightAveraging()], val=1, max_epochs=4)
     return {'validated': model.validated, 'seen': model.seen, 'p': model.p}
+
+
+@case
+def C118():
+    class TwoParts(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.head, self.backbone = torch.nn.Linear(1, 1), torch.nn.Linear(1, 1)
+            self.rates, self.trains = [], []
+
+        def training_step(self, batch, batch_idx):
+            return self.head(self.backbone(batch)).sum()
+
+        def on_train_batch_start(self, batch, batch_idx):
+            self.rates.append([group['lr'] for group in self.trainer.optimizers[0].param_groups])
+            self.trains.append(self.backbone.weight.requires_grad)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.head.parameters(), lr=0.1)
+    model = TwoParts()
+    fit(model, 1, [plc.BackboneFinetuning(unfreeze_backbone_at_epoch=2)], max_epochs=6)
+    return {'lr': model.rates, 'trains': model.trains}
