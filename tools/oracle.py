@@ -18,7 +18,7 @@ from lightning_cases import canonical, cases, versions
 # id, or "id label" -> why it differs. D numbers are those of the specification's decisions.md.
 WHY = {
     'C8 p': 'D1', 'C9 n5': 'D1', 'C10 n5': 'D1', 'C25 limit 20': 'D11', 'C31': 'D3', 'C32': 'D3', 'C47': 'D2', 'C49': 'D7', 'C54': 'D2',
-    'C62 0': 'D7', 'C62 -1': 'D7', 'C64': 'D18', 'C110': 'D8', 'C114': 'D8',
+    'C62 0': 'D7', 'C62 -1': 'D7', 'C64': 'D18', 'C110': 'D8', 'C114': 'D8', 'C115': 'D8',
     'C40 nothing set': 'W38 of the specification: what ends a run is said',
     'C153': 'C100: who watches a metric hears the end of an epoch after the model, so it stands at the end',
 }

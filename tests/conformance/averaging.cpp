@@ -23,6 +23,21 @@ struct Halving : Watched {
   auto configure_optimizers() { return scheduled(toy::Sgd{.params = {p}, .rate = 0.1}, schedule::Step{1, 0.5}); }
 };
 
+/// A batch norm that sees batch + p.
+struct Normed : toy::P {
+  toy::Norm norm{};
+  long backwards = 0;
+  double seen_at_end = 0;
+  toy::Tensor training_step(double batch) {
+    norm.see(batch + p.value());
+    seen.push_back(p.value());
+    return -p;
+  }
+  void validation_step(double) {}
+  void on_after_backward() { ++backwards; }
+  void on_train_end() { seen_at_end = norm.mean; }
+};
+
 /// A head and a backbone; the rates of each epoch's groups, and whether the backbone trains.
 struct TwoParts {
   toy::Tensor head = toy::Tensor::parameter(0.0), body = toy::Tensor::parameter(0.0);
@@ -81,6 +96,22 @@ TEST_CASE("C114 SWA that takes the newest weights: with D8 those after the last 
   auto const newest = [](auto const&, auto const& weight, long) { return weight; };
   auto const ran = run(1, 6, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 2}, newest});
   CHECK(std::abs(observed("C114", "p", ran.model.p.value()) - (4 + 0.75 + 0.5)) <= 1e-12);
+}
+
+// Lightning: a seventh epoch for the statistics, and the mean of 12, 16, 20.
+TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them") {
+  Normed model;
+  auto trainer = toy::train<Normed>({.max_epochs = 6, .num_sanity_val_steps = 0}, Automatic{}, SWA{{.swa_lrs = 1.0}});
+  trainer.fit(model, toy::batches(4), toy::batches(1));
+  CHECK(observed("C115", "p", model.p.value()) == 20);  // the mean of 16, 20, 24
+  CHECK(observed("C115", "backwards", model.backwards) == 24);
+  CHECK(observed("C115", "max_epochs", trainer.options().max_epochs) == 6);
+  CHECK(observed("C115", "epoch", trainer.progress().epoch) == 6);
+  CHECK(model.seen.size() == 28);  // once more without gradients
+  CHECK(Numbers(model.seen.end() - 4, model.seen.end()) == Numbers{20, 20, 20, 20});
+  CHECK(std::abs(model.norm.mean - (20 + 1.5)) <= 1e-9);
+  CHECK(model.seen_at_end == model.norm.mean);
+  CHECK(model.norm.momentum == 0.1);
 }
 
 TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on from the weights") {

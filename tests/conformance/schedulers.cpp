@@ -3,6 +3,7 @@
 
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/schedule/cycle.hpp>
+#include <fulgurite/schedule/plateau.hpp>
 
 #include "observed.hpp"
 #include "rows.hpp"
@@ -33,6 +34,21 @@ Halving fitted(TrainerOptions options, int n, ScheduleOptions how, int k = 1, do
   toy::train<Halving>(std::move(options), Automatic{.accumulate_grad_batches = k}).fit(model, toy::batches(n), NoValidation{});
   return model;
 }
+
+/// The validation metric does not improve, so each look at it lowers the rate.
+struct Follows : toy::P {
+  static constexpr Metric<"v"> v{};
+  using Metrics = MetricList<loss, v>;
+  int frequency = 1;
+  Numbers rates = {};
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{.params = {p}, .rate = 1.0}, schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 0, .threshold = 1e-4}},
+                     {.frequency = frequency});
+  }
+  void validation_step(double, auto& ctx) { ctx.log(v, 1.0); }
+  void on_train_epoch_start(auto& ctx) { rates.push_back(ctx.optimizer().lr(0)); }
+  void on_train_end(auto& ctx) { rates.push_back(ctx.optimizer().lr(0)); }
+};
 
 struct OverTheEstimate : toy::P {
   Counts moves = {};
@@ -111,6 +127,20 @@ TEST_CASE("C35 P with the rate halved each step: p = 1.875, with K2 1.5") {
 
 TEST_CASE("C36 a schedule per epoch does not move where max_steps cuts the epoch") {
   CHECK(observed("C36", "moves", fitted({.max_steps = 5}, 4, {}).moves.back()) == 1);
+}
+
+TEST_CASE("C38 a plateau follows a metric of every second epoch: with frequency 1 there is none in epoch 0, with 2 it moves in epochs 1, 3") {
+  auto rates = [](int frequency) {
+    Follows model;
+    model.frequency = frequency;
+    toy::train<Follows>({.max_epochs = 5, .check_val_every_n_epoch = 2, .num_sanity_val_steps = 0}, Automatic{})
+        .fit(model, toy::batches(1), toy::batches(1));
+    return model.rates;
+  };
+  std::string which;
+  CHECK(observed("C38", "frequency 1", outcome([&] { rates(1); }, &which)) == "error");
+  CHECK(which == "fulgurite.schedule.metric");
+  CHECK(observed("C38", "frequency 2: lr", rates(2)) == Numbers{1, 1, 1, 1, 0.5, 0.5});
 }
 
 TEST_CASE("C39 OneCycle over the estimate: 8, without being told to move per step; 8 moves, no error") {

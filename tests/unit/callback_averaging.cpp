@@ -278,23 +278,7 @@ TEST_CASE("SWA: no annealing is a jump") {
   CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}).rates == Numbers{1, 0.5, 0.5});
 }
 
-TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them") {
-  Normed model;
-  auto trainer = toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0}});
-  trainer.fit(model, toy::batches(4), toy::batches(1));
-  CHECK(model.p.value() == 20);  // the mean of 16, 20, 24
-  CHECK(model.backwards == 24);
-  CHECK(model.updates == 24);
-  CHECK(trainer.progress().epoch == 6);
-  CHECK(trainer.options().max_epochs == 6);
-  CHECK(model.seen.size() == 28);
-  CHECK(Numbers(model.seen.end() - 4, model.seen.end()) == Numbers{20, 20, 20, 20});
-  CHECK(model.norm.mean == Catch::Approx(20 + 1.5));
-  CHECK(model.seen_at_end == model.norm.mean);
-  CHECK(model.norm.momentum == 0.1);
-}
-
-TEST_CASE("C115 a stop before max_epochs is an end like any other; one before the start epoch leaves weights and statistics alone") {
+TEST_CASE("SWA with a batch norm: a stop before max_epochs is an end like any other; one before the start epoch leaves weights and statistics alone") {
   Normed model;
   toy::train<Normed>(epochs(6), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}, toy::stop_at(1, 3))
       .fit(model, toy::batches(4), toy::batches(1));
@@ -307,7 +291,7 @@ TEST_CASE("C115 a stop before max_epochs is an end like any other; one before th
   CHECK(early.seen.size() == 8);
 }
 
-TEST_CASE("C115 an exception in the pass for statistics restores the momentum") {
+TEST_CASE("SWA with a batch norm: an exception in the pass for statistics restores the momentum") {
   Normed model;
   model.fails_at = 9;
   auto trainer = toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}});

@@ -55,6 +55,26 @@ def C114():
 
 
 @case
+def C115():
+    class Normed(Watched):
+        backwards = 0
+
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(1)
+
+        def training_step(self, batch, batch_idx):
+            self.norm(torch.stack([batch, batch + 1]))
+            return -self.p
+
+        def on_after_backward(self):
+            self.backwards += 1
+    model = Normed()
+    t = fit(model, 4, [plc.StochasticWeightAveraging(swa_lrs=1.0)], val=1, max_epochs=6)
+    return {'p': model.p, 'backwards': model.backwards, 'max_epochs': t.max_epochs, 'epoch': t.current_epoch}
+
+
+@case
 def C116():
     class Seen(Watched):
         def training_step(self, batch, batch_idx):
