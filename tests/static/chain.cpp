@@ -115,10 +115,10 @@ TEST_CASE("what no layer can work with is a fault of its own", "[chain]") {
   STATIC_REQUIRE(fault<Conv2d<8, 6, 3, Conv2dOptions{.groups = 4}>>() == Fault::groups);
   STATIC_REQUIRE(fault<Conv2d<8, 4, 3, Conv2dOptions{.groups = 4}>>() == Fault::none);
   STATIC_REQUIRE(fault<MaxPool2d<2, Pool2dOptions{.padding = 2}>>() == Fault::padding);
-  STATIC_REQUIRE(fault<Dropout<1.0>>() == Fault::rate);
+  STATIC_REQUIRE(fault<Dropout<1>>() == Fault::rate);
   STATIC_REQUIRE(fault<Dropout2d<-0.1>>() == Fault::rate);
   STATIC_REQUIRE(fault<Dropout<std::numeric_limits<double>::quiet_NaN()>>() == Fault::rate);
-  STATIC_REQUIRE(fault<Dropout<0.0>>() == Fault::none);
+  STATIC_REQUIRE(fault<Dropout<0.0>, Dropout<0>>() == Fault::none);
   STATIC_REQUIRE(fault<Linear<8, 8>, Residual<Linear<8, 4>>>() == Fault::residual);
   STATIC_REQUIRE(fault<Input<3, 8, 8>, Residual<Conv2d<3, 3, 3>>>() == Fault::residual);
   STATIC_REQUIRE(fault<Input<3, 8, 8>, Residual<Flatten>>() == Fault::residual);

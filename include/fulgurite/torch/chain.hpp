@@ -79,8 +79,9 @@ struct Modules<List<Layers...>> {
 /// Copies share their layers, as handles do. clone() is a deep copy; of a class derived from Chain it throws
 /// fulgurite.chain.clone, since it would cut that class off: override clone, or hold the chain as a member.
 template <class... Layers>
-class Chain : public torch::nn::Module, public ChainShape<Layers...> {
-  using Facts = ChainShape<Layers...>;
+class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
+  using Facts = chain::Constants<Layers...>;
+  static_assert(sizeof(typename Facts::Said) != 0);
   using Modules = chain::Modules<typename std::conditional_t<Facts::sound, chain::Held<chain::List<>, Layers...>,
                                                              chain::Held<chain::List<>>>::type>;
 

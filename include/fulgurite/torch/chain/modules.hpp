@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -14,7 +13,7 @@
 #include <torch/nn/modules/normalization.h>
 #include <torch/nn/modules/pooling.h>
 
-#include <fulgurite/torch/chain/shapes.hpp>
+#include <fulgurite/torch/chain/layers.hpp>
 
 namespace fulgurite::chain {
 
@@ -45,12 +44,12 @@ inline auto build(Tag<SiLU>) { return make<torch::nn::SiLUImpl>(); }
 inline auto build(Tag<Mish>) { return make<torch::nn::MishImpl>(); }
 inline auto build(Tag<Softplus>) { return make<torch::nn::SoftplusImpl>(); }
 inline auto build(Tag<Flatten>) { return make<torch::nn::FlattenImpl>(); }
-template <double A> auto build(Tag<LeakyReLU<A>>) { return make<torch::nn::LeakyReLUImpl>(torch::nn::LeakyReLUOptions().negative_slope(A)); }
-template <double A> auto build(Tag<ELU<A>>) { return make<torch::nn::ELUImpl>(torch::nn::ELUOptions().alpha(A)); }
+template <auto A> auto build(Tag<LeakyReLU<A>>) { return make<torch::nn::LeakyReLUImpl>(torch::nn::LeakyReLUOptions().negative_slope(A)); }
+template <auto A> auto build(Tag<ELU<A>>) { return make<torch::nn::ELUImpl>(torch::nn::ELUOptions().alpha(A)); }
 template <int D> auto build(Tag<Softmax<D>>) { return make<torch::nn::SoftmaxImpl>(torch::nn::SoftmaxOptions(D)); }
 template <int D> auto build(Tag<LogSoftmax<D>>) { return make<torch::nn::LogSoftmaxImpl>(torch::nn::LogSoftmaxOptions(D)); }
-template <double P> auto build(Tag<Dropout<P>>) { return make<torch::nn::DropoutImpl>(P); }
-template <double P> auto build(Tag<Dropout2d<P>>) { return make<torch::nn::Dropout2dImpl>(P); }
+template <auto P> auto build(Tag<Dropout<P>>) { return make<torch::nn::DropoutImpl>(P); }
+template <auto P> auto build(Tag<Dropout2d<P>>) { return make<torch::nn::Dropout2dImpl>(P); }
 template <Extent I, Extent O, bool B> auto build(Tag<Linear<I, O, B>>) { return make<torch::nn::LinearImpl>(torch::nn::LinearOptions(I, O).bias(B)); }
 template <Extent N, Extent F> auto build(Tag<Embedding<N, F>>) { return make<torch::nn::EmbeddingImpl>(torch::nn::EmbeddingOptions(N, F)); }
 template <Extent... E> auto build(Tag<LayerNorm<E...>>) { return make<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions({E...})); }

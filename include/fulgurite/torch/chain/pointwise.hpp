@@ -13,11 +13,11 @@ struct Pointwise {
   static constexpr Step step(Shape in) { return {in}; }
 };
 
-/// NaN fails, too.
-template <double Rate>
+/// `auto`, since 0 does not convert to a constant of type double. NaN fails, too.
+template <auto Rate>
 struct Dropping : Pointwise {
   static constexpr Step step(Shape in) {
-    if (!(Rate >= 0.0 && Rate < 1.0)) return refuse(Fault::rate);
+    if (!(Rate >= 0 && Rate < 1)) return refuse(Fault::rate);
     return {in};
   }
 };
@@ -43,9 +43,9 @@ struct Sigmoid : chain::Pointwise {};
 struct SiLU : chain::Pointwise {};
 struct Mish : chain::Pointwise {};
 struct Softplus : chain::Pointwise {};
-template <double Slope = 0.01>
+template <auto Slope = 0.01>
 struct LeakyReLU : chain::Pointwise {};
-template <double Alpha = 1.0>
+template <auto Alpha = 1.0>
 struct ELU : chain::Pointwise {};
 
 /// Over the last dimension unless told: `Softmax<1>` is over channels.
@@ -55,9 +55,9 @@ template <int Dimension = -1>
 struct LogSoftmax : chain::Along<Dimension> {};
 
 /// `Dropout<0.1>` zeroes a tenth of the numbers in training; Dropout2d zeroes whole channels. The rate is in [0, 1).
-template <double Rate = 0.5>
+template <auto Rate = 0.5>
 struct Dropout : chain::Dropping<Rate> {};
-template <double Rate = 0.5>
+template <auto Rate = 0.5>
 struct Dropout2d : chain::Dropping<Rate> {};
 
 }  // namespace fulgurite

@@ -74,12 +74,14 @@ struct Verdict {
   using type = Refusal<F, Gives<Given, Before>, Takes<Taken, Wrong>, Wrong>;
 };
 
-/// FLOPs need extents.
-template <Extent Count, class Layers>
+template <Extent Count>
+inline constexpr bool is_known = Count != unknown;
+
+template <Extent Count>
 consteval Extent known_flops() {
-  static_assert(Count != unknown, "[fulgurite.chain.flops] the work of a chain depends on the extents of its input: "
-                                  "begin it with Input<channels, height, width>");
-  return Count == unknown ? 0 : Count;
+  static_assert(is_known<Count>, "[fulgurite.chain.flops] the work of a chain depends on the extents of its input: "
+                                 "begin it with Input<channels, height, width>");
+  return is_known<Count> ? Count : 0;
 }
 
 }  // namespace fulgurite::chain
