@@ -126,9 +126,9 @@ TEST_CASE("C10 outputs of the end hook: the loss over K and detached, the rest a
 // Lightning: ZeroDivisionError in fit.
 TEST_CASE("C12 K = 0 with D7: one Error that names the option and its value; nothing has started") {
   toy::P model;
-  auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 0}, Positions{});
   std::string which, said;
-  CHECK(observed("C12", "K0", outcome([&] { trainer.fit(model, toy::batches(2)); }, &which, &said)) == "error");
+  auto const fit = [&] { toy::train<toy::P>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 0}).fit(model, toy::batches(2)); };
+  CHECK(observed("C12", "K0", outcome(fit, &which, &said)) == "error");
   CHECK(which == "fulgurite.options.accumulate");
   CHECK(said.find("accumulate_grad_batches = 0") != std::string::npos);
   CHECK(trainer.callback<Positions>().batches.empty());

@@ -1,4 +1,6 @@
 // Section 11.12: limits, options that stand for several, loaders asked for again, predictions, modes of evaluation.
+#include <fulgurite/data/combined.hpp>
+
 #include "observed.hpp"
 #include "rows.hpp"
 #include "trace.hpp"
@@ -43,6 +45,15 @@ struct Receives : toy::P {
     order.push_back("val");
   }
   void on_sanity_check_start() { order.push_back("sanity"); }
+};
+
+/// The pairs that stand side by side.
+struct Paired : toy::P {
+  std::vector<std::pair<double, double>> pairs = {};
+  toy::Tensor training_step(std::tuple<double, double> const& batch) {
+    pairs.emplace_back(std::get<0>(batch), std::get<1>(batch));
+    return -p;
+  }
 };
 
 /// When a data module was asked for its loaders.
@@ -176,6 +187,18 @@ TEST_CASE("C132 overfit_batches: the same first batches of training and of valid
   CHECK(observed("C132", "2: val", two.validated) == Numbers{100, 101, 100, 101});
   CHECK(observed("C132", ".1 of 20", tenth.trained.size()) == 2);
   CHECK(observed("C132", ".1 of 30", tenth.validated.size()) == 3);
+}
+
+TEST_CASE("C134 two loaders side by side: a limit of 2 is of both, a half is of each") {
+  auto pairs = [](Limit limit) {
+    Paired model;
+    auto both = data::combined<data::CombineMode::min_size>(toy::batches(4, 1), toy::batches(4, 3));
+    toy::train<Paired>({.max_epochs = 1, .limit_train_batches = limit}, Automatic{}).fit(model, both);
+    return model.pairs;
+  };
+  std::vector<std::pair<double, double>> const expected{{1, 3}, {2, 4}};
+  CHECK(observed("C134", "2", pairs(2)) == expected);
+  CHECK(observed("C134", ".5", pairs(Fraction{0.5})) == expected);
 }
 
 // Lightning: a list alone for one loader, none without a return; here each loader has its list, and a step that returns nothing does not

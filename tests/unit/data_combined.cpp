@@ -97,7 +97,7 @@ TEST_CASE("sized where all are; three loaders; cycling is the default; of one lo
   for (auto& [a] : combined(list(1, 7))) CHECK(a == 7);
 }
 
-TEST_CASE("C134: a limit of 2 is the same for each loader and for all; a part is of each loader, then they are combined") {
+TEST_CASE("a limit of 2 is the same for each loader and for all; a part is of each loader, then they are combined") {
   CHECK(pairs(combined<shortest>(list(3), list(4, 10)), 2) == Pairs{{0, 10}, {1, 11}});
   auto const halves = []<CombineMode Mode>(std::integral_constant<CombineMode, Mode>) {
     auto both = combined<Mode>(list(3), loader(4, 10));

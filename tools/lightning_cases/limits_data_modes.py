@@ -5,6 +5,7 @@ import contextlib
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch import callbacks as plc
+from lightning.pytorch.utilities.combined_loader import CombinedLoader
 
 from .base import P, Rows, Sized, Validated, case, fit, outcome, trainer
 from .checkpoints import Scripted
@@ -66,6 +67,20 @@ def C132():
         return model
     two, tenth = run(2, 2, 10, 10), run(0.1, 1, 20, 30)
     return {'2: train': two.trained, '2: val': two.validated, '.1 of 20': len(tenth.trained), '.1 of 30': len(tenth.validated)}
+
+
+@case
+def C134():
+    class Paired(P):
+        def training_step(self, batch, batch_idx):
+            self.seen.append(tuple(part.item() for part in batch))
+            return -self.p
+
+    def pairs(limit):
+        model = Paired()
+        fit(model, CombinedLoader([Sized(4, 1), Sized(4, 3)], 'min_size'), max_epochs=1, limit_train_batches=limit)
+        return model.seen
+    return {'2': pairs(2), '.5': pairs(0.5)}
 
 
 @case
