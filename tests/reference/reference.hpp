@@ -79,14 +79,14 @@ class Fit {
       Place const at{epoch_, b};
       bool const last = b + 1 == batches();
       bool stepped = false;
-      if (plan_.none_batch(
-              b)) {  // 5.10: neither start hook nor step; a window that it closes is the mean of the batches before it
+      if (plan_.none_batch(b)) {
+        // 5.10: neither start hook nor step; a window that it closes is the mean of the batches before it
         stepped = !window_.empty() && closes(b, last);
         if (stepped) step();
       } else {
         hook("train_batch_start", b);
-        if (plan_.skip(
-                at)) {  // 4.3: -1 moves the schedules per epoch and leaves the epoch; D2: what was computed is stepped first
+        if (plan_.skip(at)) {
+          // 4.3: -1 moves the schedules per epoch and leaves the epoch; D2: what was computed is stepped first
           if (!window_.empty()) flush();
           move_epoch_schedule();
           ran_to_its_end = true;  // 4.3: is_last_batch := true
@@ -94,7 +94,8 @@ class Fit {
         }
         stepped = batch(at, last);
       }
-      ++batches_of_run_;                // the batch that was skipped does not count: 5.1 does not say
+      ++batches_of_run_;  // not of the batch that said skip_epoch: 5.1 and 5.5 leave it open
+
       if (last) move_epoch_schedule();  // 5.4: in the last batch, before on_train_batch_end
       hook("train_batch_end", b);
       if (plan_.stop(Where::train_batch_end, at)) should_stop_ = true;
@@ -132,13 +133,13 @@ class Fit {
     lines_.push_back("training_step " + std::to_string(at.batch));
     last_training_value_ = training_value(at);
     training_values_.push_back(training_value(at));
-    if (plan_
-            .watches_training) {  // D22: of a metric logged per step the mean over the epoch; 9.3: it stays until there is another
+    if (plan_.watches_training) {
+      // D22: of a metric logged per step the mean over the epoch; 9.3: it stays until there is another
       watched_values_.push_back(watched_in_training(at));
       watched_ = mean(watched_values_);
     }
-    if (window_
-            .empty()) {  // 5.2: in the window's first batch, after the step, before backward; 5.3: also where the output is none
+    if (window_.empty()) {
+      // 5.2: in the window's first batch, after the step, before backward; 5.3: also where the output is none
       opened_at_ = at.batch;
       hook("before_zero_grad");
       lines_.push_back("cleared");

@@ -60,7 +60,6 @@ struct Observed : schedule::ReduceOnPlateau<M> {
   explicit Observed(M metric)
       : schedule::ReduceOnPlateau<M>(metric,
                                      {.factor = 0.5, .patience = 0, .threshold = 0, .eps = 0, .strict = false}) {}
-  double operator()(long) const { return 1.0; }  // asked for by loop/judge.hpp, never called
   void observe(double value, auto& optimizer) {
     hear("plateau sees " + text(value));
     schedule::ReduceOnPlateau<M>::observe(value, optimizer);
@@ -257,12 +256,12 @@ std::vector<double> numbers(Lines const& lines, std::string const& event, std::s
 }
 
 /// A plan with the gradients of its steps, and global_step at each validation, by the specification's own cases.
-struct Known {
+struct Case {
   char const* what;
   Plan plan;
   std::vector<double> gradients = {}, validated_at = {};
 };
-std::vector<Known> const hard = {
+std::vector<Case> const hard = {
     {"C47, D2: a stop inside a window",
      {.max_epochs = 5,
       .n = 8,
