@@ -138,7 +138,7 @@ struct Classifier : nn::Module {
   Tensor forward(Tensor x) { return body(x.flatten(1)); }
 };
 struct Copied : nn::Cloneable<Copied> {
-  Mlp body;
+  Mlp body{nullptr};
   nn::Linear head{nullptr};
   Copied() { reset(); }
   void reset() override {
@@ -198,6 +198,11 @@ TEST_CASE("a chain as a member registers itself, and follows the model", "[chain
   CHECK((model.body.is_training() && model.body.layer<2>().is_training()));
   model.to(torch::kDouble);
   CHECK(model.forward(x.to(torch::kDouble)).dtype() == torch::kDouble);
+
+  try {
+    Mlp(nullptr).forward(x);
+    FAIL("a chain without layers computed something");
+  } catch (Error const& error) { CHECK(error.identifier() == "fulgurite.chain.unassigned"); }
 
   nn::Sequential outer(std::make_shared<Mlp>());  // or as a layer of a Sequential, or of a chain
   CHECK(outer->named_parameters().keys()[0] == "0.0.weight");

@@ -87,18 +87,21 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
 
  public:
   Chain() : Chain(Modules::make()) {}
+  /// Without layers yet, as torch::nn's holders: for a member that reset() assigns, `body = decltype(body)(*this, "body")`.
+  /// Using it before throws fulgurite.chain.unassigned.
+  explicit Chain(std::nullptr_t) {}
   /// Registers itself as `name` of the model that it is a member of.
   Chain(torch::nn::Module& parent, std::string name) : Chain() {
     parent.register_module(std::move(name), std::make_shared<Chain>(*this));
   }
 
-  at::Tensor forward(at::Tensor x) { return Modules::forward(layers_, std::move(x)); }
-  at::Tensor operator()(at::Tensor x) { return Modules::forward(layers_, std::move(x)); }
+  at::Tensor forward(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
+  at::Tensor operator()(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
 
   /// LibTorch's module of a layer, by its index: `body.layer<0>().weight`.
   template <std::size_t I>
   auto& layer() const {
-    return *std::get<I>(layers_);
+    return *std::get<I>(layers());
   }
 
   std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = std::nullopt) const override {
@@ -109,7 +112,7 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
         [&](auto const&... each) {
           return decltype(layers_){std::static_pointer_cast<std::remove_cvref_t<decltype(*each)>>(each->clone(device))...};
         },
-        layers_)));
+        layers())));
     *copy->training_ = is_training();
     return copy;
   }
@@ -124,6 +127,13 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
   explicit Chain(typename Modules::type layers) : layers_(std::move(layers)) {
     std::size_t index = 0;
     std::apply([&](auto const&... each) { (register_module(std::to_string(index++), each), ...); }, layers_);
+  }
+  auto const& layers() const {
+    if constexpr (Facts::sound)
+      if (!std::get<0>(layers_))
+        throw Error("fulgurite.chain.unassigned", "this Chain was made of nullptr and has no layers yet: assign it one, "
+                                                  "as in reset(), before it is used");
+    return layers_;
   }
   /// For clone() of a model around this: takes the other's values in place, since copies of this share the layers.
   void clone_(torch::nn::Module& other, std::optional<torch::Device> const& device) override {
