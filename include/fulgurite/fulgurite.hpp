@@ -5,6 +5,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/core/flow.hpp>
+#include <fulgurite/core/folder.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/core/mode.hpp>
@@ -36,6 +37,7 @@
 #include <fulgurite/concept/verdict.hpp>
 
 #include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
@@ -50,6 +52,7 @@
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/manual_watch.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/near_miss_refusals.hpp>
 #include <fulgurite/loop/no_optimizer.hpp>
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -166,6 +169,7 @@
 #include <fulgurite/torch/batch.hpp>
 #include <fulgurite/torch/block_loader.hpp>
 #include <fulgurite/torch/buffers.hpp>
+#include <fulgurite/torch/chain.hpp>
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
 #include <fulgurite/torch/device_stats.hpp>

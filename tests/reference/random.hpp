@@ -19,15 +19,6 @@ inline bool acceptable(Plan const& plan) {
   if (!given(plan.max_epochs) && plan.limit_train_batches == 0) return false;
   if (plan.min_epochs && given(plan.max_epochs) && *plan.min_epochs > *plan.max_epochs) return false;
   if (plan.min_steps && given(plan.max_steps) && *plan.min_steps > *plan.max_steps) return false;
-  // Left out, since the loops are wrong there: a plateau per step does not see, nor count, the step of a window that is ended by
-  // skip_epoch or by a stop that validation asked for (D3).
-  bool const windows =
-      std::ranges::any_of(plan.accumulate_grad_batches, [](auto const& from) { return from.second > 1; });
-  bool const ends_windows =
-      !plan.skips.empty() || std::ranges::count(plan.stops, Where::validation_end, &StopRequest::where) != 0;
-  if (plan.schedule == Schedule::plateau_step && windows && ends_windows) return false;
-  // Likewise: the row of a window that a none batch closes is written before that batch's on_train_batch_end (9.3).
-  if (!plan.none_batches.empty() && windows && plan.log_every_n_steps != 0) return false;
   if (plan.limit_train_batches && plan.limit_train_fraction) return false;
   if (plan.limit_val_batches && plan.limit_val_fraction) return false;
   if (plan.val_check_batches && plan.val_check_fraction) return false;

@@ -23,8 +23,7 @@ std::string refused(TrainerOptions options, std::string* said = nullptr, Automat
   toy::Everything model;
   toy::Everywhere data;
   toy::trace.clear();
-  auto trainer = toy::train<toy::Everything>(std::move(options), how, toy::Witness{});
-  auto identifier = toy::refusal([&] { trainer.fit(model, data); }, said);
+  auto identifier = toy::refusal([&] { toy::train<toy::Everything>(options, how, toy::Witness{}).fit(model, data); }, said);
   CHECK(toy::trace.empty());
   return identifier;
 }

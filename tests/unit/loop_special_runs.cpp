@@ -179,7 +179,8 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
   CHECK(trainer.progress().global_step == 2);
   CHECK(trainer.callback<Ends>().starts == Places{{0, 0}, {0, 2}});
   CHECK(trainer.callback<Ends>().ends == Places{{0, 0}, {0, 1}, {0, 2}});
-  CHECK(trainer.warnings().size() == 1);
+  REQUIRE(trainer.warnings().size() == 1);
+  CHECK(trainer.warnings().front().starts_with("[fulgurite.data.none]"));
 
   auto const stepped = [](std::vector<std::optional<double>> batches) {
     toy::Slope slope;
@@ -190,6 +191,17 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
   CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}) == Gradients{1.0, 3.5});           // closed by none: the batch before it alone
   CHECK(stepped({std::nullopt, 1.0, 2.0, std::nullopt}) == Gradients{2.5});       // a window opens with a batch
   CHECK(stepped({std::nullopt, std::nullopt, 2.0}) == Gradients{3.0});
+}
+
+TEST_CASE("an epoch with fewer steps than log_every_n_steps is told where there is a logger") {
+  auto const told = [](int every, int batches) {
+    toy::P model;
+    auto trainer = toy::train<toy::P>({.max_epochs = 1, .log_every_n_steps = every}, {}, toy::Rows{});
+    trainer.fit(model, toy::batches(batches));
+    return trainer.warnings().size() == 1 && trainer.warnings().front().starts_with("[fulgurite.options.few_rows]");
+  };
+  CHECK(told(4, 3));
+  CHECK_FALSE(told(3, 3));
 }
 
 TEST_CASE("without an optimizer steps count and nothing moves") {

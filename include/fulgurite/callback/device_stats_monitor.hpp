@@ -68,8 +68,7 @@ class DeviceStatsMonitor {
       name = "DeviceStatsMonitor." + place + "/" + name;
       row.push_back({name, value});
     }
-    if constexpr (requires { ctx.log_scalars(row); })
-      if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
+    if (!row.empty()) ctx.log_scalars(std::span<Scalar const>(row));
   }
 
   DeviceStatsMonitorOptions options_;

@@ -37,7 +37,7 @@ class CSVLogger {
   void setup(auto& ctx) {
     if (ctx.rank() != 0 || ctx.dev_run()) return;
     if (!table_) {
-      auto const root = ((save_dir_.empty() ? ctx.options().default_root_dir : save_dir_) / options_.name).lexically_normal();
+      auto const root = ((save_dir_.empty() ? ctx.options().default_root_dir.path() : save_dir_) / options_.name).lexically_normal();
       if (options_.version) {
         folder_ = root / ("version_" + std::to_string(*options_.version));
         logger::make_folders(folder_);

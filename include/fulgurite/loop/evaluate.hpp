@@ -202,6 +202,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         facts.batch_idx = b;
         facts.is_last_batch = last;
         flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
+        if (!facts.sanity_checking) deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
         if constexpr (has_logger<Pack> && any_per_step<Metrics>(Origin::evaluation)) {
           if (facts.stage != Stage::fit) {
             run.eval_boards[position].collect();

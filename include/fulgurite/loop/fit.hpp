@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
@@ -180,16 +181,13 @@ void check_optimization(State<R>& run) {
     int const k = run.optimization.accumulate_grad_batches;
     check_window<R>("accumulate_grad_batches", k);
     check_slices<typename R::Model>(run.optimization.tbptt, k);
-    Clip const clip = run.optimization.clip;
-    if (clip.kind != Clip::Kind::none && !(clip.limit > 0))
-      refuse_option("fulgurite.options.clip", "clip", clip.limit, "a limit is above 0; leave .clip out for no clipping");
     run.window = k;
   }
 }
 
 template <class R, class Pack, class Source>
 void fit(State<R>& run, Pack& pack, Source& source) {
-  check(run.options);
+  check_end(run.options);
   check_optimization(run);
   check_special(run, pack);
   if (run.options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
@@ -213,6 +211,7 @@ void fit(State<R>& run, Pack& pack, Source& source) {
     run.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run.fit_began = run.options.now();
     if (tell<hook::on_fit_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
+    log_hyperparameters(run, pack, source);
     check_time(run);
     {
       [[maybe_unused]] auto const anomaly = R::Backend::anomaly(run.options.detect_anomaly);
@@ -232,7 +231,6 @@ void fit(State<R>& run, Pack& pack, Source& source) {
 /// validate or test: the frame and one evaluation. Results: one list of values for each loader.
 template <class Kind, class R, class Pack, class Source>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit) {
-  check_limit(Kind::limit, limit);
   run.facts = {};
   run.facts.stage = stage;
   Context<R, typename Kind::Phase> ctx(run);

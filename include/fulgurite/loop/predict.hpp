@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/names.hpp>
 
 namespace fulgurite::loop {
 
@@ -63,6 +64,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
           }();
           tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
           all[position].push_back(std::move(outputs));
+          deliver_posted(run, pack, b);
         });
         return true;
       });

@@ -55,8 +55,6 @@ auto time_slices(typename R::Model& model, Batch& batch, long length, Ctx& ctx) 
 /// k and what the model declares belong together; windows of several batches and slices do not.
 template <class M>
 void check_slices(int tbptt, int window) {
-  if (tbptt < 0)
-    throw Error("fulgurite.options.tbptt", "tbptt = " + std::to_string(tbptt) + ": a slice has at least 1 time step; leave it out for none");
   if (Recurrent<M> && tbptt == 0)
     throw Error("fulgurite.options.tbptt", "the model declares Hidden, so its batches are cut along time: say how long a slice is, "
                                            "Automatic{.tbptt = 16}");

@@ -10,25 +10,13 @@
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite::loop {
 
-/// overfit_batches: both limits at once. Loaders that can be put in order are (see `in_order`).
-inline void apply_overfit(TrainerOptions& o) {
-  auto const& few = *o.overfit_batches;
-  check_limit("overfit_batches", few);
-  if (few.none())
-    throw Error("fulgurite.options.overfit", "overfit_batches = 0 would train on nothing: give a count of batches, or leave it out");
-  if (!o.limit_train_batches.all() || !o.limit_val_batches.all())
-    throw Error("fulgurite.options.overfit",
-                "overfit_batches sets limit_train_batches and limit_val_batches, and one of these is given, too: leave one of them out");
-  o.limit_train_batches = o.limit_val_batches = few;
-}
-
 /// fast_dev_run = n: one epoch of n steps, n batches of validation, test and predict, no sanity check.
 inline void apply_dev_run(TrainerOptions& o) {
-  if (o.fast_dev_run < 0) refuse_option("fulgurite.options.range", "fast_dev_run", o.fast_dev_run, "a number of batches, or 0 for off");
   if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
   o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
   o.max_steps = o.fast_dev_run;
@@ -40,27 +28,11 @@ inline void apply_dev_run(TrainerOptions& o) {
   o.check_val_every_n_epoch = 1;
 }
 
-/// barebones: the loop and nothing else. Asking for something else beside it is a contradiction.
-inline void apply_barebones(TrainerOptions& o) {
-  TrainerOptions const plain{};
-  auto const contradicts = [](char const* what) {
-    throw Error("fulgurite.options.barebones", std::string("barebones and ") + what + " exclude each other: leave one of them out");
-  };
-  if (o.fast_dev_run != 0) contradicts("fast_dev_run");
-  if (o.detect_anomaly) contradicts("detect_anomaly");
-  if (o.log_every_n_steps != plain.log_every_n_steps && o.log_every_n_steps != 0) contradicts("log_every_n_steps");
-  if (o.num_sanity_val_steps != plain.num_sanity_val_steps && o.num_sanity_val_steps != 0) contradicts("num_sanity_val_steps");
-  o.log_every_n_steps = 0;
-  o.num_sanity_val_steps = 0;
-}
-
 /// The options that the run goes by; what was given cannot mean something is one Error.
 inline TrainerOptions effective(TrainerOptions given) {
-  if (given.deterministic && given.benchmark.value_or(false))
-    throw Error("fulgurite.options.deterministic", "benchmark = true may take another algorithm in each run, deterministic = true forbids "
-                                                   "that: leave one of them out");
-  if (given.overfit_batches) apply_overfit(given);
-  if (given.barebones) apply_barebones(given);
+  check(given);
+  if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
+  if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
   if (given.fast_dev_run != 0) apply_dev_run(given);
   return given;
 }

@@ -139,7 +139,7 @@ class TrainEpoch {
     facts.batch_size = 0;
     facts.in_batch = true;
     facts.accumulating = R::automatic && seen_ != 0;
-    if (facts.accumulating && closes) flush(b + 1);
+    if (facts.accumulating && closes) flush(b + 1, false);
     if (!facts.accumulating) run_.progress.window_start = b + 1;
     if (last && R::automatic) tick_schedulers(run_, ctx_, Interval::epoch);
     if (tell<hook::on_train_batch_end>(run_, pack_, ctx_) == Flow::stop) run_.stop_requested = true;
@@ -155,7 +155,7 @@ class TrainEpoch {
     progress.at = At::after_batch;
     run_.train_board.fold();
     check_time(run_);
-    if (stepped && !facts.accumulating) {
+    if ((stepped || flushed_) && !facts.accumulating) {
       progress.window_start = b + 1;
       report_step(run_, pack_);
     }
@@ -166,18 +166,21 @@ class TrainEpoch {
     deliver_posted(run_, pack_, progress.logged_steps);
     write_requests(run_, pack_);
     if (validation_due(run_, plan_, b, last)) validate_in_fit(run_, pack_, source_);
-    if (!facts.accumulating && (stepped || flushed_)) {
-      if constexpr (R::automatic) observe_schedulers(run_, ctx_, Interval::step);
-      ++progress.logged_steps;
-    }
-    flushed_ = false;
+    if (!facts.accumulating && (stepped || flushed_)) count_step();
     // Validation may have asked for a stop; its window must not be lost either.
     bool const stops_now = stops(run_);
     if (stops_now && facts.accumulating) {
       flush(b + 1);
-      ++progress.logged_steps;
+      count_step();
     }
     return !(leaving || stops_now);
+  }
+
+  /// A step and its validation are over.
+  [[gnu::always_inline]] void count_step() {
+    if constexpr (R::automatic) observe_schedulers(run_, ctx_, Interval::step);
+    ++run_.progress.logged_steps;
+    flushed_ = false;
   }
 
   /// The step of this batch and the end hooks.
@@ -227,7 +230,7 @@ class TrainEpoch {
   }
 
   /// The window at hand ends before batch `after`: stepped as the mean of what it has.
-  void flush(long after) {
+  void flush(long after, bool report = true) {
     if constexpr (R::automatic) {
       auto& progress = run_.progress;
       long const divisor = plan_.batches ? std::min<long>(length_, *plan_.batches - progress.window_start) : length_;
@@ -238,7 +241,7 @@ class TrainEpoch {
       progress.window_start = after;
       seen_ = 0;
       flushed_ = true;
-      report_step(run_, pack_);
+      if (report) report_step(run_, pack_);
       run_.facts.in_batch = false;
     }
   }
@@ -247,7 +250,7 @@ class TrainEpoch {
   void skip_epoch(long b) {
     if (seen_ != 0) {
       flush(b);
-      ++run_.progress.logged_steps;
+      count_step();
     }
     run_.facts.accumulating = false;
     run_.facts.is_last_batch = true;

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/judge_call.hpp>
+#include <fulgurite/loop/near_miss_refusals.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/refusals.hpp>
 
@@ -90,7 +92,9 @@ class TrainerBody<true, M, S, P, O, Cs...> {
                .strategy = std::move(strategy),
                .precision = std::move(precision),
                .optimization = std::move(optimization)},
-        pack_{Slots<Cs...>(std::move(callbacks)...)} {}
+        pack_{Slots<Cs...>(std::move(callbacks)...)} {
+    if constexpr (O::automatic) loop::check(state_.optimization);
+  }
 
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
   template <class Model, class Data, Verdict verdict = fitting<Model, Alone<Data>, false>()>
@@ -203,7 +207,6 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
     state_.model = &model;
     auto const& limit = state_.options.limit_predict_batches;
-    loop::check_limit("limit_predict_batches", limit);
     state_.facts = {};
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);
