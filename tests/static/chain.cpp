@@ -33,10 +33,13 @@ constexpr Found found() {
   return {step.gives, step.takes, step.giver.depth ? step.giver.index[step.giver.depth - 1] : -1, step.at.index[step.at.depth - 1]};
 }
 
-struct Scale {  // a layer of the user's own
+struct Plan {
   static constexpr bool keeps_shape = true;
   static constexpr chain::Extent parameter_count = 1;
   static constexpr chain::Step step(Shape in) { return {in}; }
+};
+struct Scale : Plan {  // a layer of the user's own
+  struct Module {};
 };
 
 }  // namespace
@@ -108,6 +111,8 @@ TEST_CASE("what no layer can work with is a fault of its own", "[chain]") {
   STATIC_REQUIRE(fault<Input<3>>() == Fault::empty);
   STATIC_REQUIRE(fault<Linear<8, 8>, Chain<>>() == Fault::empty);
   STATIC_REQUIRE(fault<Linear<8, 8>, int>() == Fault::layer);
+  STATIC_REQUIRE(fault<Linear<8, 8>, Scale>() == Fault::none);
+  STATIC_REQUIRE(fault<Linear<8, 8>, Plan>() == Fault::layer);  // nothing would compute it
   STATIC_REQUIRE(fault<Linear<8, 0>>() == Fault::extents);
   STATIC_REQUIRE(fault<Conv2d<1, 1, 3, Conv2dOptions{.stride = 0}>>() == Fault::extents);
   STATIC_REQUIRE(fault<Conv2d<1, 1, 3, Conv2dOptions{.groups = 0}>>() == Fault::extents);

@@ -34,7 +34,7 @@ constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::ar
 
 /// As torch::nn::Conv1d with zeros around. FLOPs: 2 Out (In / groups) Kernel for each place (the bias is not counted).
 template <chain::Extent In, chain::Extent Out, chain::Extent Kernel, Conv1dOptions Options = {}>
-struct Conv1d {
+struct Conv1d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count =
       Out * (In / (Options.groups < 1 ? 1 : Options.groups)) * Kernel + (Options.bias ? Out : 0);
   static constexpr chain::Shape natural{In, chain::unknown};
@@ -47,7 +47,7 @@ struct Conv1d {
 
 /// As torch::nn::Conv2d with zeros around. FLOPs: 2 Out (In / groups) height width (of the kernel) for each place.
 template <chain::Extent In, chain::Extent Out, Size2 Kernel, Conv2dOptions Options = {}>
-struct Conv2d {
+struct Conv2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count =
       Out * (In / (Options.groups < 1 ? 1 : Options.groups)) * Kernel.height * Kernel.width + (Options.bias ? Out : 0);
   static constexpr chain::Shape natural{In, chain::unknown, chain::unknown};

@@ -8,7 +8,7 @@ namespace fulgurite {
 /// The shape of one sample, without the batch: `Input<1, 28, 28>` as the first of a chain's types lets the compiler check each
 /// extent. No layer: it has no index, and costs nothing. Further on, it asserts the shape that is reached. A 0 or less is refused.
 template <chain::Extent... Extents>
-struct Input {
+struct Input : chain::BuiltIn {
   static constexpr bool keeps_shape = false;
   static constexpr chain::Extent parameter_count = 0;
   static constexpr chain::Shape natural = sizeof...(Extents) ? chain::Shape(Extents...) : chain::Shape::scalar();
@@ -25,7 +25,7 @@ struct Input {
 
 /// As torch::nn::Linear: works on the last dimension. FLOPs: 2 In Out for each row (the bias is not counted).
 template <chain::Extent In, chain::Extent Out, bool Bias = true>
-struct Linear {
+struct Linear : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = In * Out + (Bias ? Out : 0);
   static constexpr chain::Shape natural{In};
 
@@ -40,7 +40,7 @@ struct Linear {
 
 /// As torch::nn::Embedding: Count vectors of length Features; takes whole numbers, gives a dimension more. FLOPs: none, it is a look-up.
 template <chain::Extent Count, chain::Extent Features>
-struct Embedding {
+struct Embedding : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = Count * Features;
   static constexpr chain::Shape natural{chain::unknown};  // a sequence of tokens
 
@@ -54,7 +54,7 @@ struct Embedding {
 };
 
 /// As torch::nn::Flatten: one row of features a sample.
-struct Flatten {
+struct Flatten : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;
 
   static constexpr chain::Step step(chain::Shape in) {

@@ -14,7 +14,7 @@ struct BatchNormOptions {
 namespace chain {
 
 template <Extent Features, BatchNormOptions Options>
-struct BatchNorm {
+struct BatchNorm : BuiltIn {
   static constexpr bool keeps_shape = true;
   static constexpr Extent parameter_count = Options.affine ? 2 * Features : 0;
 
@@ -51,7 +51,7 @@ struct BatchNorm2d : chain::BatchNorm<Features, Options> {
 
 /// `LayerNorm<64>`: over the last dimension, or the last ones; with scale and shift.
 template <chain::Extent... Extents>
-struct LayerNorm {
+struct LayerNorm : chain::BuiltIn {
   static constexpr bool keeps_shape = true;
   static constexpr chain::Extent parameter_count = 2 * (chain::Extent{1} * ... * Extents);
   static constexpr chain::Shape natural{Extents...};

@@ -7,7 +7,7 @@ namespace fulgurite {
 
 namespace chain {
 
-struct Pointwise {
+struct Pointwise : BuiltIn {
   static constexpr bool keeps_shape = true;
   static constexpr Extent parameter_count = 0;
   static constexpr Step step(Shape in) { return {in}; }

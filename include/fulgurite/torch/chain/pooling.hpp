@@ -14,7 +14,7 @@ struct Pool2dOptions {
 namespace chain {
 
 template <Size2 Kernel, Pool2dOptions Options>
-struct Pool2d {
+struct Pool2d : BuiltIn {
   static constexpr Size2 stride{Options.stride.height ? Options.stride.height : Kernel.height,
                                 Options.stride.width ? Options.stride.width : Kernel.width};
   static constexpr Extent parameter_count = 0;
@@ -39,7 +39,7 @@ struct AvgPool2d : chain::Pool2d<Kernel, Options> {};
 
 /// Images of any size to Out: `AdaptiveAvgPool2d<1>` is the mean of each channel.
 template <Size2 Out>
-struct AdaptiveAvgPool2d {
+struct AdaptiveAvgPool2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;
   static constexpr chain::Shape natural{chain::unknown, chain::unknown, chain::unknown};
 

@@ -53,11 +53,14 @@ constexpr Step refuse(Fault fault, Extent gives = 0, Extent takes = 0) {
   return {.fault = fault, .gives = gives, .takes = takes};
 }
 
+/// Marks a layer whose module chain/modules.hpp knows.
+struct BuiltIn {};
+
 /// What a layer declares: its count of trainable numbers, and what it makes of a shape. Optional: `keeps_shape` (true for
 /// what works on each number alone), `natural`, the shape it takes where no other layer and no Input tells. A layer of your
 /// own names its LibTorch module, too: `using Module = ScaleImpl;`, made without arguments.
 template <class L>
-concept Layer = requires(Shape shape) {
+concept Layer = (std::derived_from<L, BuiltIn> || requires { typename L::Module; }) && requires(Shape shape) {
   { L::parameter_count } -> std::convertible_to<Extent>;
   { L::step(shape) } -> std::same_as<Step>;
 };
