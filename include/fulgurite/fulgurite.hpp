@@ -5,10 +5,10 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/core/flow.hpp>
-#include <fulgurite/core/folder.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/core/mode.hpp>
+#include <fulgurite/core/root_folder.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>

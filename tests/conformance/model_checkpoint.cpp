@@ -26,14 +26,14 @@ std::string at(int epoch, int step) { return "epoch=" + std::to_string(epoch) + 
 struct Files {
   Words saved, kept;
 };
-Files watched(Numbers script, Options how, probe::Folder const& folder = {}) {
+Files watched(Numbers script, Options how, Folder const& folder = {}) {
   Scripted model{.script = std::move(script)};
   auto const epochs = static_cast<int>(model.script.size());
   fitted(model, quick(epochs), 2, ModelCheckpoint{Scripted::vl, folder.path, how});
   return {stems(saved_files), stems(folder.files())};
 }
 Files unwatched(Options how, TrainerOptions options, int n = 2, int k = 1) {
-  probe::Folder const folder;
+  Folder const folder;
   Scripted model;
   saved_files.clear();
   auto trainer = make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = k},
@@ -130,7 +130,7 @@ TEST_CASE("C95 NaN counts as the worst") {
 }
 
 TEST_CASE("C96 files of an earlier run are not overwritten") {
-  probe::Folder const folder;
+  Folder const folder;
   Options const how{.filename = "x", .save_last = true};
   watched({5, 4}, how, folder);
   CHECK(observed("C96", "second run", watched({5, 4}, how, folder).kept) == Words{"last-v1", "last", "x-v1", "x"});
@@ -144,7 +144,7 @@ TEST_CASE("C97 max_steps 5, n4: the cut epoch's file") {
 
 TEST_CASE("C99 a step that raises at gs 3 leaves a file where that was asked for") {
   auto kept = [](bool asked) {
-    probe::Folder const folder;
+    Folder const folder;
     Scripted model{.fails_at = 3};
     CHECK(outcome([&] { fitted(model, quick(1), 9, ModelCheckpoint{folder.path, {.save_on_exception = asked}}); }) == "error");
     return stems(folder.files());
@@ -154,7 +154,7 @@ TEST_CASE("C99 a step that raises at gs 3 leaves a file where that was asked for
 }
 
 TEST_CASE("C100 at an epoch's end the user's callback, the model, EarlyStopping, then the save, whatever the order they were given in") {
-  probe::Folder const folder;
+  Folder const folder;
   Spoken model;
   auto trainer = make_trainer<Spoken>(quick(1), SavingDevice{}, Float32{}, Automatic{}, ModelCheckpoint{folder.path}, Stops{}, Speaks{});
   toy::trace.clear();

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/folder.hpp>
+#include <fulgurite/core/root_folder.hpp>
 #include <fulgurite/loop/limits.hpp>
 
 namespace fulgurite {
@@ -37,7 +37,7 @@ struct TrainerOptions {
   bool deterministic = false;                     ///< only algorithms that give the same bits each time; others throw
   std::optional<bool> benchmark = std::nullopt;   ///< cuDNN tries its algorithms and takes the fastest
   bool barebones = false;                         ///< nothing is logged, shown, tried or saved: for measuring the loop alone
-  Folder default_root_dir = {};
+  RootFolder default_root_dir = {};
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
 };
 
