@@ -53,7 +53,7 @@ struct Everything {
   Everything() = default;
   Everything(Everything const&) = delete;
   FULGURITE_EVENTS(TOY_M)
-  void prepare_data() { note("prepare_data"); }
+  void prepare_data() const { note("prepare_data"); }
   void configure_model() { note("configure_model"); }
   auto configure_optimizers() {
     note("configure_optimizers");
@@ -103,7 +103,7 @@ struct Everything {
 /// A data module with everything a data module may have.
 struct Everywhere {
   int train = 2, val = 1;
-  void prepare_data() { note("D.prepare_data"); }
+  void prepare_data() const { note("D.prepare_data"); }
   void setup() { note("D.setup"); }
   void teardown() { note("D.teardown"); }
   void on_exception() { note("D.on_exception"); }

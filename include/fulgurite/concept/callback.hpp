@@ -7,6 +7,7 @@
 #include <fulgurite/concept/fault.hpp>
 #include <fulgurite/concept/logger.hpp>
 #include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -74,35 +75,6 @@ consteval bool watches_declared() {
   else return true;
 }
 
-/// What a callback says it needs, beside a logger: an accumulation window, one optimizer, a part of the model.
-template <class T>
-consteval bool needs_automatic() {
-  if constexpr (requires { T::needs_automatic; }) return T::needs_automatic;
-  else return false;
-}
-template <class T>
-consteval bool needs_one_optimizer() {
-  if constexpr (requires { T::needs_one_optimizer; }) return T::needs_one_optimizer;
-  else return false;
-}
-/// It puts other weights into the model for a while: two of that kind would undo each other's work.
-template <class T>
-consteval bool replaces_weights() {
-  if constexpr (requires { T::replaces_weights; }) return T::replaces_weights;
-  else return false;
-}
-template <class T>
-consteval bool needs_backbone() {
-  if constexpr (requires { T::needs_backbone; }) return T::needs_backbone;
-  else return false;
-}
-
-template <class T>
-consteval bool needs_logger() {
-  if constexpr (requires { T::needs_logger; }) return T::needs_logger;
-  else return false;
-}
-
 template <class T>
 consteval HookVerdict model_only() {
 #define FULGURITE_ROW(NAME, ...) \
@@ -135,7 +107,8 @@ consteval Verdict callback() {
 template <class Metrics, class... Cs>
 consteval Verdict callbacks() {
   Verdict found;
-  ((found = found.ok() ? callback<Metrics, (is_logger<Cs>() || ...), Cs, Cs...>() : found), ...);
+  int who = 0;
+  ((++who, found = found.ok() ? callback<Metrics, (is_logger<Cs>() || ...), Cs, Cs...>().by(who) : found), ...);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // What makes a model, and the ladder of what can be wrong with one.
 
+#include <string_view>
 #include <type_traits>
 
 #include <fulgurite/concept/fault.hpp>
@@ -23,6 +24,18 @@ template <auto... Ms>
 inline constexpr bool has_metric_twice<MetricList<Ms...>> =
     ((times<typename decltype(Ms)::metric, typename decltype(Ms)::metric...> > 1) || ...);
 
+/// Reported nowhere, although there would be loggers; a metric for callbacks alone says `.logger = false`.
+template <class Metrics>
+inline constexpr bool has_unreported = false;
+template <auto... Ms>
+inline constexpr bool has_unreported<MetricList<Ms...>> =
+    ((Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...);
+/// A name that would be taken for a loader's suffix.
+template <class Metrics>
+inline constexpr bool has_loader_suffix = false;
+template <auto... Ms>
+inline constexpr bool has_loader_suffix<MetricList<Ms...>> = ((Ms.name().find("/dataloader_idx_") != std::string_view::npos) || ...);
+
 /// From the class itself to its steps; optimizers and hooks are judged against the contexts they receive.
 template <class M>
 consteval Verdict model() {
@@ -30,6 +43,8 @@ consteval Verdict model() {
   else if constexpr (std::is_final_v<M>) return {Fault::model_final};
   else if constexpr (!is_metric_list<typename MetricsOf<M>::type>) return {Fault::metric_list};
   else if constexpr (has_metric_twice<typename MetricsOf<M>::type>) return {Fault::metric_twice};
+  else if constexpr (has_unreported<typename MetricsOf<M>::type>) return {Fault::metric_unreported};
+  else if constexpr (has_loader_suffix<typename MetricsOf<M>::type>) return {Fault::metric_name};
   else if constexpr (constexpr auto near = misspelt<M>(); bool(near)) return {Fault::hook, near};
   else if constexpr (!hook::training_step::named<M>) return {Fault::training_step};
   else if constexpr (!hook::configure_optimizers::named<M>) return {Fault::configure_optimizers};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <fulgurite/concept/fault.hpp>
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/known.hpp>
 #include <fulgurite/policy/precision.hpp>
 
@@ -72,6 +73,15 @@ struct capture_needs_automatic {
   static constexpr bool holds = !S::captures || O::automatic;
 };
 
+/// A strategy may know precisions that it cannot compute in: `template <class P> static constexpr bool supports = ...`.
+struct precision_support {
+  template <class S, class P>
+  static consteval bool holds() {
+    if constexpr (requires { S::template supports<P>; }) return S::template supports<P>;
+    else return true;
+  }
+};
+
 }  // namespace rule
 
 namespace judge {
@@ -79,11 +89,13 @@ namespace judge {
 /// From each policy alone to the rules between them.
 template <class M, class S, class P, class O>
 consteval Verdict policies() {
-  if constexpr (!StrategyLike<S>) return {Fault::strategy};
-  else if constexpr (!PrecisionLike<P>) return {Fault::precision};
-  else if constexpr (!OptimizationLike<O>) return {Fault::optimization};
-  else if constexpr (!rule::fp16_needs_gpu::holds<S, P>) return {Fault::fp16_needs_gpu};
-  else if constexpr (!rule::capture_needs_automatic::holds<S, O>) return {Fault::capture_needs_automatic};
+  if constexpr (!StrategyLike<S>) return Verdict{Fault::strategy}.by(strategy_at_fault);
+  else if constexpr (!PrecisionLike<P>) return Verdict{Fault::precision}.by(precision_at_fault);
+  else if constexpr (!OptimizationLike<O>) return Verdict{Fault::optimization}.by(optimization_at_fault);
+  else if constexpr (needs_gpu<S>() && S::on_gpu == Known::no) return Verdict{Fault::strategy_needs_gpu}.by(strategy_at_fault);
+  else if constexpr (!rule::precision_support::holds<S, P>()) return Verdict{Fault::precision_support}.by(strategy_at_fault);
+  else if constexpr (!rule::fp16_needs_gpu::holds<S, P>) return Verdict{Fault::fp16_needs_gpu}.by(strategy_at_fault);
+  else if constexpr (!rule::capture_needs_automatic::holds<S, O>) return Verdict{Fault::capture_needs_automatic}.by(strategy_at_fault);
   else return {};
 }
 

@@ -88,8 +88,8 @@ struct Parts {
   using Optimizer = T;
   static constexpr bool scheduled_well = true;
 };
-template <class O, class S>
-struct Parts<Scheduled<O, S>> {
+template <class O, class S, bool Configured>
+struct Parts<Scheduled<O, S, Configured>> {
   using Optimizer = O;
   static constexpr bool scheduled_well = ScheduleLike<S>;
 };
@@ -101,9 +101,9 @@ concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
 /// The metric that a schedule follows is one of the model's.
 template <class Metrics, class T>
 inline constexpr bool follows_declared = true;
-template <class Metrics, class O, class S>
+template <class Metrics, class O, class S, bool Configured>
   requires requires { typename S::Watches; }
-inline constexpr bool follows_declared<Metrics, Scheduled<O, S>> = watches_declared<Metrics, S>();
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> = watches_declared<Metrics, S>();
 template <class Metrics, class List>
 inline constexpr bool all_follow_declared = false;
 template <class Metrics, class... Os>
@@ -119,6 +119,16 @@ template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
 inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
+
+/// Interval and frequency were given to a schedule.
+template <class T>
+inline constexpr bool is_configured = false;
+template <class O, class S>
+inline constexpr bool is_configured<Scheduled<O, S, true>> = true;
+template <class List>
+inline constexpr bool any_configured = false;
+template <class... Os>
+inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
 
 template <class R>
 using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
@@ -137,6 +147,7 @@ consteval Verdict optimizers() {
     if constexpr (!all_optimize<typename R::Backend, List>) return {Fault::optimizer_type};
     else if constexpr (!all_scheduled_well<List>) return {Fault::schedule_type};
     else if constexpr (!all_follow_declared<typename R::Metrics, List>) return {Fault::schedule_metric};
+    else if constexpr (!R::automatic && any_configured<List>) return {Fault::schedule_configured};
     else if constexpr (R::automatic && loop::Optimizers<R>::count != 1) return {Fault::one_optimizer};
     else if constexpr (!rule::closure_needs_unscaled::holds<typename R::Precision, loop::Optimizers<R>::needs_closure>)
       return {Fault::closure_needs_unscaled};
@@ -151,17 +162,42 @@ consteval Verdict optimizers() {
   }
 }
 
+constexpr HookVerdict worst(HookVerdict a) { return a.fault == HookFault::none ? HookVerdict{} : a; }
+template <class... Vs>
+constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
+  return a.fault == HookFault::none ? worst(rest...) : a;
+}
 constexpr Verdict about(HookVerdict v) { return v ? Verdict{Fault::hook, v} : Verdict{}; }
 
-/// What callbacks need of the optimization and the model.
+/// What one callback needs of the run that it is put into.
+template <class R, class C>
+consteval Fault need() {
+  using S = typename R::Strategy;
+  if (!R::automatic && needs_automatic<C>()) return Fault::callback_needs_automatic;
+  if (loop::Optimizers<R>::count != 1 && needs_one_optimizer<C>()) return Fault::callback_needs_one_optimizer;
+  if (needs_backbone<C>() && !requires(typename R::Model& model) { model.backbone; }) return Fault::callback_needs_backbone;
+  if (needs_single_process<C>() && S::is_distributed) return Fault::callback_single_process;
+  if (varies_window<C>() && fixed_window<S>()) return Fault::fixed_window;
+  if (replaces_weights<C>() && shards_parameters<S>()) return Fault::sharded_average;
+  return Fault::none;
+}
+
+/// What callbacks need, each for itself and then together.
 template <class R, class... Cs>
 consteval Verdict needs() {
-  if constexpr (!R::automatic && (needs_automatic<Cs>() || ...)) return {Fault::callback_needs_automatic};
-  else if constexpr (loop::Optimizers<R>::count != 1 && (needs_one_optimizer<Cs>() || ...)) return {Fault::callback_needs_one_optimizer};
-  else if constexpr ((std::size_t{replaces_weights<Cs>()} + ... + 0) > 1) return {Fault::callback_one_average};
-  else if constexpr ((needs_backbone<Cs>() || ...) && !requires(typename R::Model& model) { model.backbone; })
-    return {Fault::callback_needs_backbone};
-  else return {};
+  Verdict found;
+  int who = 0;
+  ((++who, found = found.ok() ? Verdict{need<R, Cs>()}.by(who) : found), ...);
+  if (!found.ok()) return found;
+  auto const second = [](auto... is) {
+    int at = 0, count = 0, who_is = 0;
+    ((++at, count += is, who_is = count == 2 && is && who_is == 0 ? at : who_is), ...);
+    return who_is;
+  };
+  if (int const at = second(replaces_weights<Cs>()...)) return Verdict{Fault::callback_one_average}.by(at);
+  if (int const at = second((order_of<Cs>() == Order::progress)...)) return Verdict{Fault::callback_one_bar}.by(at);
+  if (int const at = second((order_of<Cs>() == Order::summary)...)) return Verdict{Fault::callback_one_bar}.by(at);
+  return {};
 }
 
 /// What belongs to truncated back-propagation stands together.
@@ -170,7 +206,17 @@ consteval Verdict recurrence() {
   using M = typename R::Model;
   if constexpr (Recurrent<M> && !R::automatic) return {Fault::hidden_manual};
   else if constexpr (!Recurrent<M> && hook::tbptt_split_batch::named<M>) return {Fault::hidden_split};
+  else if constexpr (needs_configure_model<typename R::Strategy>() && !hook::configure_model::named<M>) return {Fault::configure_model};
   else return {};
+}
+
+/// Hooks without a batch of each callback.
+template <class R, class... Cs>
+consteval Verdict callback_hooks() {
+  Verdict found;
+  int who = 0;
+  ((++who, found = found.ok() ? about(worst(plain_hooks<R, Cs>(), calls_without_ctx<Cs>())).by(who) : found), ...);
+  return found;
 }
 
 /// The whole trainer, everything that does not depend on the batch.
@@ -182,8 +228,8 @@ consteval Verdict trainer() {
     if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
     else
       return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(calls_without_ctx<M>()),
-                   about(plain_hooks<R, Cs>())..., about(calls_without_ctx<Cs>())..., needs<R, Cs...>(),
-                   about(misspelt<S>()), about(plain_hooks<R, S>()));
+                   callback_hooks<R, Cs...>(), needs<R, Cs...>(),
+                   about(worst(misspelt<S>(), plain_hooks<R, S>())).by(strategy_at_fault));
   }
 }
 
@@ -192,12 +238,6 @@ template <class T, bool Automatic, class Hook, class... Args>
 consteval HookVerdict one(HookId id) {
   return {hook::event_fault<Hook, T, Automatic, Args...>(), id};
 }
-constexpr HookVerdict worst(HookVerdict a) { return a.fault == HookFault::none ? HookVerdict{} : a; }
-template <class... Vs>
-constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
-  return a.fault == HookFault::none ? worst(rest...) : a;
-}
-
 template <class R, class T, class Tuple>
 inline constexpr HookVerdict optimizer_hooks{};
 template <class R, class T, class... Os>

@@ -1,10 +1,12 @@
 #pragma once
 // The verdict on one call: do the steps take what the loaders yield, and has every step its loader?
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <iterator>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -12,12 +14,33 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/loop/judge.hpp>
 #include <fulgurite/loop/predict.hpp>
+#include <fulgurite/loop/subject.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 
 namespace fulgurite::judge {
 
 template <class T>
 concept Probeable = std::is_class_v<T> && !std::is_final_v<T>;
+
+/// What the data module and the model both have, and only one of them can give. `using OverridesModel = ...` in the data module says that its
+/// own are meant, as in Lightning.
+template <class Module, class M>
+consteval HookVerdict two_sources() {
+  if constexpr (requires { typename Module::OverridesModel; }) return {};
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!std::is_same_v<hook::NAME, hook::prepare_data> && hook::NAME::named<Module> && hook::NAME::named<M>)  \
+    return {HookFault::two_sources, HookId::NAME};
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+
+/// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
+template <class T>
+inline constexpr bool prepares_const = true;
+template <class T>
+  requires(hook::prepare_data::accepts<T>)
+inline constexpr bool prepares_const<T> = requires(T const& object) { object.prepare_data(); };
 
 /// A data module's own names, where the data module is not the model.
 template <class R, class Module>
@@ -29,7 +52,9 @@ consteval Verdict module() {
   else
     return about(worst(misspelt<Module>(), calls_without_ctx<Module>(),
                        one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
-                       one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown)));
+                       one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown),
+                       two_sources<Module, typename R::Model>()))
+        .by(module_at_fault);
 }
 
 template <class Hook, class T, class Ctx, class B>
@@ -113,6 +138,7 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
         if constexpr (!std::is_void_v<Result>) return {Fault::manual_result};
         else return hooks<loop::NoOutput, typename R::Value>();
       } else if constexpr (!loop::StepOutput<Backend, Result>) return {Fault::step_result};
+      else if constexpr (loop::is_optional<Result> && R::Strategy::is_distributed) return {Fault::skip_distributed};
       else {
         using Loss = std::remove_pointer_t<decltype(loop::loss_of<Backend>(std::declval<Result&>()))>;
         constexpr auto over = training_overrides<R, Loss>();
@@ -125,8 +151,10 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
  private:
   template <class Outputs, class Loss>
   static consteval Verdict hooks() {
-    return first(training_hooks<R, M, Outputs, Loss, B>(), training_hooks<R, Cs, Outputs, Loss, B>()...,
-                 training_hooks<R, typename R::Strategy, Outputs, Loss, B>());
+    Verdict found = training_hooks<R, M, Outputs, Loss, B>();
+    int who = 0;
+    ((++who, found = found.ok() ? training_hooks<R, Cs, Outputs, Loss, B>().by(who) : found), ...);
+    return found.ok() ? training_hooks<R, typename R::Strategy, Outputs, Loss, B>().by(strategy_at_fault) : found;
   }
 
   /// A step that sees slices of the batch and a state that it hands on.
@@ -210,36 +238,97 @@ struct Evaluation<R, Kind, B, Pack<Cs...>> {
       using Outputs = std::conditional_t<std::is_void_v<Result>, loop::NoOutput, std::remove_reference_t<Result>>;
       if constexpr (std::is_void_v<Result> && std::is_same_v<Kind, loop::Prediction>) return {Fault::predict_result};
       else
-        return first(evaluation_hooks<R, Kind, M, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end),
-                     evaluation_hooks<R, Kind, Cs, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end)...,
-                     evaluation_hooks<R, Kind, typename R::Strategy, Outputs, B>(Ids<Kind>::start, Ids<Kind>::end));
+        return hooks<Outputs>();
     }
   }
+
+ private:
+  template <class Outputs>
+  static consteval Verdict hooks() {
+    constexpr auto start = Ids<Kind>::start, end = Ids<Kind>::end;
+    Verdict found = evaluation_hooks<R, Kind, M, Outputs, B>(start, end);
+    int who = 0;
+    ((++who, found = found.ok() ? evaluation_hooks<R, Kind, Cs, Outputs, B>(start, end).by(who) : found), ...);
+    return found.ok() ? evaluation_hooks<R, Kind, typename R::Strategy, Outputs, B>(start, end).by(strategy_at_fault) : found;
+  }
 };
+
+template <class L>
+consteval std::string_view name_of_loader() {
+  if constexpr (requires { L::loader_name; }) return L::loader_name;
+  else return {};
+}
 
 /// One loader of an evaluation against its step.
 template <class R, class Kind, class Pack, class Source, class Loader>
 consteval Verdict evaluation_loader() {
   if constexpr (!LoaderLike<Loader>) return {Fault::no_range};
+  else if constexpr (std::is_same_v<Kind, loop::Prediction> && requires { Loader::combine_mode; }) return {Fault::combined_predict};
   else if constexpr (constexpr auto moved = transfer_from<R, Source, typename Kind::Phase, Loader>(); !moved.ok())
     return moved;
   else return Evaluation<R, Kind, Batch<R, Source, typename Kind::Phase, Loader>, Pack>::verdict();
 }
 
+/// Two of several loaders have the same name.
+template <class Loaders>
+inline constexpr bool named_twice = false;
+template <class... Ls>
+inline constexpr bool named_twice<std::tuple<Ls...>> = [] {
+  std::array<std::string_view, sizeof...(Ls) + 1> names{name_of_loader<std::remove_reference_t<Ls>>()...};
+  for (std::size_t i = 0; i != sizeof...(Ls); ++i)
+    for (std::size_t j = 0; j != i; ++j)
+      if (!names[i].empty() && names[i] == names[j]) return true;
+  return false;
+}();
+template <class Pack>
+inline constexpr int wants_one_loader = 0;
+template <class... Cs>
+inline constexpr int wants_one_loader<Pack<Cs...>> = [] {
+  int who = 0, found = 0;
+  ((++who, found = found == 0 && needs_one_eval_loader<Cs>() ? who : found), ...);
+  return found;
+}();
+
 /// Each loader of an evaluation.
 template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluation() {
   using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+  if constexpr (named_twice<Loaders>) return {Fault::loader_twice};
+  else if constexpr (std::tuple_size_v<Loaders> > 1 && wants_one_loader<Pack> != 0)
+    return Verdict{Fault::callback_one_eval_loader}.by(wants_one_loader<Pack>);
+  else return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return first(
         Verdict{sizeof...(I) == 0 ? Fault::no_range : Fault::none},
-        evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>()...);
+        evaluation_loader<R, Kind, Pack, Source, std::remove_reference_t<std::tuple_element_t<I, Loaders>>>().at(I)...);
   }
   (std::make_index_sequence<std::tuple_size_v<Loaders>>{});
 }
 
+
+
 template <class Source>
 using ModuleOf = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
+
+/// What callbacks need of the loaders, and how data are prepared.
+template <class R, class Pack, class Source>
+struct Sources;
+template <class R, class... Cs, class Source>
+struct Sources<R, Pack<Cs...>, Source> {
+  static consteval Verdict verdict() {
+    constexpr bool given = std::is_same_v<ModuleOf<Source>, NoModule>;
+    Verdict found;
+    int who = 0;
+    ((++who, found = found.ok() && given && needs_data_module<Cs>() ? Verdict{Fault::callback_needs_data_module}.by(who) : found), ...);
+    if (!found.ok()) return found;
+    if (!prepares_const<ModuleOf<Source>>) return Verdict{Fault::prepare_const}.by(module_at_fault);
+    if (!prepares_const<typename R::Model>) return {Fault::prepare_const};
+    return {};
+  }
+};
+template <class R, class Pack, class Source>
+consteval Verdict sources() {
+  return Sources<R, Pack, Source>::verdict();
+}
 
 /// fit: training, and validation where both its halves are there (or NoValidation was said).
 template <class R, class Pack, class Source, bool Waived>
@@ -247,6 +336,7 @@ consteval Verdict fit() {
   constexpr bool step = hook::validation_step::named<typename R::Model>;
   constexpr bool loader = Source::template evaluates<hook::val_dataloader>;
   if constexpr (constexpr auto bad = module<R, ModuleOf<Source>>(); !bad.ok()) return bad;
+  else if constexpr (constexpr auto worse = sources<R, Pack, Source>(); !worse.ok()) return worse;
   else if constexpr (!Source::trains) return {Fault::no_train_loader};
   else if constexpr (step && !loader && !Waived) return {Fault::unused_validation_step};
   else if constexpr (loader && !step) return {Fault::unused_validation_loader};
@@ -261,12 +351,33 @@ consteval Verdict fit() {
 template <class R, class Kind, class Pack, class Source>
 consteval Verdict evaluates() {
   if constexpr (constexpr auto bad = module<R, ModuleOf<Source>>(); !bad.ok()) return bad;
+  else if constexpr (constexpr auto worse = sources<R, Pack, Source>(); !worse.ok()) return worse;
   else if constexpr (!Kind::Step::template named<typename R::Model>)
     return {Fault::missing_step, {HookFault::none, Ids<Kind>::step}};
   else if constexpr (!Source::template evaluates<typename Kind::Loader>)
     return {Fault::no_evaluation_loader, {HookFault::none, Ids<Kind>::step}};
   else return evaluation<R, Kind, Pack, Source>();
 }
+
+/// Whom a refused call is about: a participant, the data module, the model that was given, or a step with the batch it cannot take.
+template <Verdict V, class R, class Given, class Source, class Kind, class... Cs>
+consteval auto culprit() {
+  using M = typename R::Model;
+  if constexpr (V.fault == Fault::other_model || V.fault == Fault::unnamed_model) return std::type_identity<Given>{};
+  else if constexpr (V.who == module_at_fault) return std::type_identity<ModuleOf<Source>>{};
+  else if constexpr (V.fault == Fault::step_batch && V.hook.hook == HookId::training_step) {
+    using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
+    return std::type_identity<refusal::takes<M, Batch<R, Source, phase::Train, Loader>>>{};
+  } else if constexpr (V.fault == Fault::step_batch) {
+    using Loaders = decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>());
+    using Loader = std::remove_reference_t<std::tuple_element_t<V.loader, Loaders>>;
+    return std::type_identity<refusal::takes<M, Batch<R, Source, typename Kind::Phase, Loader>>>{};
+  } else {
+    return typename std::type_identity<refusal::Participant<V.who, M, typename R::Strategy, typename R::Precision, typename R::Optimization, Cs...>>::type{};
+  }
+}
+template <Verdict V, class R, class Given, class Source, class Kind, class... Cs>
+using Culprit = decltype(culprit<V, R, Given, Source, Kind, Cs...>());
 
 /// The model of a call is the trainer's own type, and a variable. `Given` is how it was passed: `M&` is right.
 template <class M, class Given>

@@ -4,6 +4,7 @@
 #pragma GCC system_header  // spares g++ the trace through the macro below
 
 #include <fulgurite/concept/verdict.hpp>
+#include <fulgurite/loop/subject.hpp>
 
 namespace fulgurite::refusal {
 
@@ -13,8 +14,8 @@ struct About;  // see refusals.hpp
 // clang-format off
 #define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                               \
   template <> struct About<HookId::NAME> {                                                                             \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
-      static_assert(Fine, "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT); \
+    template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      static_assert(accepts<Subject, Fine>, "[fulgurite.hook.near_miss] " #NAME " is not a hook and would never be called: use " MEANT); \
     }                                                                                                                  \
   };
 

@@ -28,7 +28,8 @@ struct ScheduleOptions {
 };
 
 /// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate, or sets the rates itself.
-template <class O, class S>
+/// `Configured`: interval or frequency were given, which only automatic optimization goes by.
+template <class O, class S, bool Configured = false>
 struct Scheduled {
   O optimizer;
   S schedule;
@@ -37,8 +38,13 @@ struct Scheduled {
 
 /// `return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});`
 template <class O, class S>
-Scheduled<O, S> scheduled(O optimizer, S schedule, ScheduleOptions options = {}) {
+Scheduled<O, S, true> scheduled(O optimizer, S schedule, ScheduleOptions options) {
   return {std::move(optimizer), std::move(schedule), std::move(options)};
+}
+/// With the schedule's own interval; in manual optimization, where you step it. The name is what LearningRateMonitor calls it.
+template <class O, class S>
+Scheduled<O, S> scheduled(O optimizer, S schedule, std::string name = {}) {
+  return {std::move(optimizer), std::move(schedule), {.name = std::move(name)}};
 }
 
 template <class... Os>
@@ -194,12 +200,12 @@ struct Entry {
   static Optimizer optimizer(T&& from) { return Backend::adopt(std::move(from)); }
   static Scheduler<Optimizer, NoSchedule> scheduler(T&) { return {NoSchedule{}, ScheduleOptions{}}; }
 };
-template <class Backend, class O, class S>
-struct Entry<Backend, Scheduled<O, S>> {
+template <class Backend, class O, class S, bool Configured>
+struct Entry<Backend, Scheduled<O, S, Configured>> {
   using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>;
   using Schedule = S;
-  static Optimizer optimizer(Scheduled<O, S>&& from) { return Backend::adopt(std::move(from.optimizer)); }
-  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S>& from) { return {std::move(from.schedule), std::move(from.options)}; }
+  static Optimizer optimizer(Scheduled<O, S, Configured>&& from) { return Backend::adopt(std::move(from.optimizer)); }
+  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S, Configured>& from) { return {std::move(from.schedule), std::move(from.options)}; }
 };
 
 template <class T>

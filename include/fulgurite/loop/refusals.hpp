@@ -4,6 +4,7 @@
 #pragma GCC system_header  // spares g++ the trace through the macros below
 
 #include <fulgurite/concept/verdict.hpp>
+#include <fulgurite/loop/subject.hpp>
 
 namespace fulgurite::refusal {
 
@@ -15,225 +16,280 @@ struct About;
 // clang-format off
 template <>
 struct About<HookId::none> {
-  template <Verdict V, bool Fine = V.ok()>
+  template <Verdict V, class Subject, bool Fine = V.ok()>
   static constexpr auto say() {
     if constexpr (V.fault == Fault::arguments)
-      static_assert(Fine, "[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a "
                           "precision, an optimization, then callbacks: pass them in this order");
     if constexpr (V.fault == Fault::strategy)
-      static_assert(Fine, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such "
                           "as SingleDevice{cpu}; your own declares Backend, on_gpu, is_distributed, captures");
     if constexpr (V.fault == Fault::precision)
-      static_assert(Fine, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such "
                           "as Float32{}; your own declares parameters, compute, autocasts, scales_loss");
     if constexpr (V.fault == Fault::optimization)
-      static_assert(Fine, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
                           "Automatic{} or Manual{}");
     if constexpr (V.fault == Fault::fp16_needs_gpu)
-      static_assert(Fine, "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use "
                           "Bf16Mixed, or a CUDA device");
     if constexpr (V.fault == Fault::closure_needs_unscaled)
-      static_assert(Fine, "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several "
                           "times a step cannot work with a scaled loss: use Float32 or Bf16Mixed");
     if constexpr (V.fault == Fault::capture_needs_stable_gradients)
-      static_assert(Fine, "[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they "
                           "are: use an optimizer with stable_gradients, such as fulgurite::optim::Adam");
     if constexpr (V.fault == Fault::capture_needs_automatic)
-      static_assert(Fine, "[fulgurite.capture.automatic] only automatic optimization can be captured: use "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.capture.automatic] only automatic optimization can be captured: use "
                           "Automatic{}, or the strategy without Captured");
 
+    if constexpr (V.fault == Fault::strategy_needs_gpu)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy_needs_gpu] this strategy runs on GPUs alone: give "
+                          "it a CUDA device, or use SingleDevice{cpu}");
+    if constexpr (V.fault == Fault::precision_support)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.precision_support] this strategy cannot compute in that "
+                          "precision: use one that it supports, such as Float32{}");
+    if constexpr (V.fault == Fault::fixed_window)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.fixed_window] this strategy keeps one accumulation window for a "
+                          "whole fit, and a callback changes it: use Automatic{.accumulate_grad_batches = k}");
+    if constexpr (V.fault == Fault::sharded_average)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.sharded_average] a callback averages the weights, and with this "
+                          "strategy no process has all of them: leave the callback out, or use another strategy");
+    if constexpr (V.fault == Fault::skip_distributed)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.skip_distributed] training_step may return nothing, which other "
+                          "processes would wait for: return a loss for every batch, or train in one process");
+    if constexpr (V.fault == Fault::opaque_batch)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.opaque_batch] this batch type cannot be looked into, so its tensors "
+                          "would not reach the GPU: give it `Batch to(torch::Device) const`");
+
     if constexpr (V.fault == Fault::model_class)
-      static_assert(Fine, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this "
                           "call: no pointer, reference or const");
     if constexpr (V.fault == Fault::model_final)
-      static_assert(Fine, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from "
                           "the model");
     if constexpr (V.fault == Fault::metric_list)
-      static_assert(Fine, "[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using "
                           "Metrics = MetricList<loss>` after `static constexpr Metric<\"loss\"> loss{}`");
     if constexpr (V.fault == Fault::metric_twice)
-      static_assert(Fine, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each "
                           "metric its own");
+    if constexpr (V.fault == Fault::metric_unreported)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.unreported] a metric is reported neither per step nor per epoch: "
+                          "drop one `Report::no`, or say `.logger = false` if only callbacks read it");
+    if constexpr (V.fault == Fault::metric_name)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.name] \"/dataloader_idx_\" in a metric's name is what tells loaders "
+                          "apart: choose another name");
+    if constexpr (V.fault == Fault::configure_model)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.configure_model] this strategy splits the model where it is made: "
+                          "add `void configure_model(auto& ctx)`");
     if constexpr (V.fault == Fault::training_step)
-      static_assert(Fine, "[fulgurite.model.training_step] the model has no training step: add `auto "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.training_step] the model has no training step: add `auto "
                           "training_step(auto const& batch, auto& ctx)` that returns the loss");
     if constexpr (V.fault == Fault::configure_optimizers)
-      static_assert(Fine, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
                           "configure_optimizers()` that returns one");
     if constexpr (V.fault == Fault::optimizer_type)
-      static_assert(Fine, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, "
                           "scheduled(optimizer, schedule), or optimizers(a, b)");
     if constexpr (V.fault == Fault::schedule_type)
-      static_assert(Fine, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
                           "such as schedule::Cosine{100}, or a function from a count of moves to a factor");
     if constexpr (V.fault == Fault::schedule_metric)
-      static_assert(Fine, "[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
                           "add it to the model's `using Metrics = MetricList<...>`");
+    if constexpr (V.fault == Fault::schedule_configured)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.schedule.manual] Manual steps no schedule, so interval and frequency have "
+                          "no effect: write scheduled(optimizer, schedule) and step it through ctx.lr_schedulers()");
     if constexpr (V.fault == Fault::hidden_manual)
-      static_assert(Fine, "[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` "
                           "has no effect: slice them in training_step and remove it, or use Automatic{.tbptt = k}");
     if constexpr (V.fault == Fault::hidden_split)
-      static_assert(Fine, "[fulgurite.model.hidden_split] tbptt_split_batch is only called for a model that carries a "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden_split] tbptt_split_batch is only called for a model that carries a "
                           "state from slice to slice: add `using Hidden = ...`");
     if constexpr (V.fault == Fault::hidden_step)
-      static_assert(Fine, "[fulgurite.model.hidden] the model declares Hidden, so its step takes one: `auto "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden] the model declares Hidden, so its step takes one: `auto "
                           "training_step(auto const& batch, std::optional<Hidden> const& hidden, auto& ctx)`");
     if constexpr (V.fault == Fault::hidden_result)
-      static_assert(Fine, "[fulgurite.model.hidden_result] the model declares Hidden, so its training_step hands one "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden_result] the model declares Hidden, so its training_step hands one "
                           "on: return a struct with `.loss` and `.hidden`");
     if constexpr (V.fault == Fault::one_optimizer)
-      static_assert(Fine, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: "
                           "return one, or use Manual{}");
 
     if constexpr (V.fault == Fault::callback_class)
-      static_assert(Fine, "[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no "
                           "pointer, number or text");
     if constexpr (V.fault == Fault::callback_final)
-      static_assert(Fine, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from "
                           "the callback");
     if constexpr (V.fault == Fault::callback_twice)
-      static_assert(Fine, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a "
                           "type for the second");
     if constexpr (V.fault == Fault::callback_hooks)
-      static_assert(Fine, "[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks "
                           "= Implements<hook::on_train_start>`");
     if constexpr (V.fault == Fault::callback_inert)
-      static_assert(Fine, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.inert] this callback has no hook, so it would never be called: give "
                           "it one, such as on_train_batch_end");
     if constexpr (V.fault == Fault::callback_state)
-      static_assert(Fine, "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.state] this callback has members that a checkpoint would forget: add "
                           "`void state(auto& archive)`, or `using Stateless = fulgurite::ByChoice`");
     if constexpr (V.fault == Fault::callback_needs_logger)
-      static_assert(Fine, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: "
                           "add CSVLogger{}");
     if constexpr (V.fault == Fault::callback_watches)
-      static_assert(Fine, "[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using "
                           "Watches = MetricTypes<M>`, where M is the type of a metric");
     if constexpr (V.fault == Fault::metric_undeclared)
-      static_assert(Fine, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: "
                           "add it to the model's `using Metrics = MetricList<...>`");
 
     if constexpr (V.fault == Fault::callback_needs_automatic)
-      static_assert(Fine, "[fulgurite.callback.needs_automatic] a callback sets the accumulation window, which Manual "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_automatic] a callback sets the accumulation window, which Manual "
                           "does not have: use Automatic{}, or leave the callback out");
     if constexpr (V.fault == Fault::callback_needs_one_optimizer)
-      static_assert(Fine, "[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
                           "configure_optimizers returns several: return one, or leave the callback out");
     if constexpr (V.fault == Fault::callback_needs_backbone)
-      static_assert(Fine, "[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has "
                           "no such public member: name that part of it `backbone`");
+    if constexpr (V.fault == Fault::callback_one_bar)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_bar] two callbacks draw a progress bar, or a summary, in the same "
+                          "place: keep one of them");
+    if constexpr (V.fault == Fault::callback_single_process)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.single_process] a callback searches by trial, and processes would find "
+                          "different answers: search with SingleDevice first, then train with what was found");
+    if constexpr (V.fault == Fault::callback_needs_data_module)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_data_module] a callback has loaders made again, and this call was "
+                          "given finished ones: pass a data module, or a model with train_dataloader()");
+    if constexpr (V.fault == Fault::callback_one_eval_loader)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_eval_loader] a callback tries evaluation with one loader, and there "
+                          "are several: pass one, or leave the callback out");
     if constexpr (V.fault == Fault::callback_one_average)
-      static_assert(Fine, "[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, "
                           "and would undo each other's work: keep one");
 
     if constexpr (V.fault == Fault::other_model)
-      static_assert(Fine, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
                           "it knows: use make_trainer<ThisModel>(...)");
     if constexpr (V.fault == Fault::unnamed_model)
-      static_assert(Fine, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a "
                           "variable, not a temporary or a const object");
     if constexpr (V.fault == Fault::module_final)
-      static_assert(Fine, "[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the "
                           "data module");
     if constexpr (V.fault == Fault::no_train_loader)
-      static_assert(Fine, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data "
                           "module with train_dataloader()");
+    if constexpr (V.fault == Fault::prepare_const)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.prepare_data] prepare_data runs in one process of several, so nothing may be "
+                          "kept in the object: make it `void prepare_data() const`, and read in setup()");
+    if constexpr (V.fault == Fault::combined_predict)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.combined_predict] predict takes loaders one after the other: pass them as a "
+                          "std::tuple instead of combining them");
+    if constexpr (V.fault == Fault::loader_twice)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.loader_twice] two evaluation loaders have the same name, so their metrics would "
+                          "be one: give each its own");
     if constexpr (V.fault == Fault::module_and_loaders)
-      static_assert(Fine, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, "
                           "or pass loaders only");
     if constexpr (V.fault == Fault::no_range)
-      static_assert(Fine, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a "
                           "loader, or a std::tuple of several");
     if constexpr (V.fault == Fault::unused_validation_step)
-      static_assert(Fine, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was "
                           "given: pass one, or NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::unused_validation_loader)
-      static_assert(Fine, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.unused_loader] there is a validation loader, but the model has no "
                           "validation_step: add one, or pass NoValidation{} as fit's third argument");
     if constexpr (V.fault == Fault::step_result)
-      static_assert(Fine, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.step_result] training_step must return the loss: a tensor, a struct with "
                           "a tensor `.loss`, or an optional of these");
     if constexpr (V.fault == Fault::manual_result)
-      static_assert(Fine, "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: "
                           "return nothing, or use Automatic");
     if constexpr (V.fault == Fault::predict_result)
-      static_assert(Fine, "[fulgurite.model.predict_result] predict_step must return the batch's prediction, not "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.predict_result] predict_step must return the batch's prediction, not "
                           "void: the call collects them");
   }
 };
 
 #define FULGURITE_EVENT(NAME, FORM)                                                                                    \
   template <> struct About<HookId::NAME> {                                                                             \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+    template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
       constexpr auto fault = V.hook.fault;                                                                             \
       constexpr auto may = hook::NAME::answer;                                                                         \
       if constexpr (fault == HookFault::parameters)                                                                    \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
                             "" #NAME FORM);                                                                            \
       if constexpr (fault == HookFault::result && may == Answer::none)                                                 \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void");                                     \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.result] " #NAME " must return void");                                     \
       if constexpr (fault == HookFault::result && may == Answer::may_stop)                                             \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training");            \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end training");            \
       if constexpr (fault == HookFault::result && may == Answer::may_skip_epoch)                                       \
-        static_assert(Fine, "[fulgurite.hook.result] " #NAME " must return void, Stop to end training, or Flow: "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.result] " #NAME " must return void, Stop to end training, or Flow: "      \
                             "Lightning's "                                                                             \
                             "-1 is `return Flow::skip_epoch`");                                                        \
       if constexpr (fault == HookFault::no_effect)                                                                     \
-        static_assert(Fine, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped "           \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can be stopped "           \
                             "there: return "                                                                           \
                             "void");                                                                                   \
       if constexpr (fault == HookFault::skip_epoch)                                                                    \
-        static_assert(Fine, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start "       \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start "       \
                             "can leave an "                                                                            \
                             "epoch: return void, or Stop where training may end");                                     \
       if constexpr (fault == HookFault::never_called)                                                                  \
-        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
                             "training_step, or use Automatic");                                                        \
       if constexpr (fault == HookFault::promise)                                                                       \
-        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
                             "such member: "                                                                            \
                             "correct the name, or the list");                                                          \
     }                                                                                                                  \
   };
 #define FULGURITE_OVERRIDE(NAME, FORM)                                                                                 \
   template <> struct About<HookId::NAME> {                                                                             \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+    template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
       constexpr auto fault = V.hook.fault;                                                                             \
       if constexpr (fault == HookFault::parameters)                                                                    \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
                             "" #NAME FORM);                                                                            \
       if constexpr (fault == HookFault::never_called)                                                                  \
-        static_assert(Fine, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
                             "training_step, or use Automatic");                                                        \
+      if constexpr (fault == HookFault::two_sources)                                                                   \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.two_sources] " #NAME " is in the data module and in the model, "           \
+                            "and one of them would be ignored: remove one, or say `using OverridesModel = void` in the data module"); \
       if constexpr (fault == HookFault::model_only)                                                                    \
-        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
                             "from the "                                                                                \
                             "callback");                                                                               \
       if constexpr (fault == HookFault::promise)                                                                       \
-        static_assert(Fine, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
                             "such member: "                                                                            \
                             "correct the name, or the list");                                                          \
     }                                                                                                                  \
   };
 #define FULGURITE_STEP(NAME)                                                                                           \
   template <> struct About<HookId::NAME> {                                                                             \
-    template <Verdict V, bool Fine = V.ok()> static constexpr auto say() {                                             \
+    template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
       if constexpr (V.hook.fault == HookFault::parameters)                                                             \
-        static_assert(Fine, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
                             "" #NAME                                                                                   \
                             "() or " #NAME "(auto& ctx)");                                                             \
       if constexpr (V.hook.fault == HookFault::model_only)                                                             \
-        static_assert(Fine, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
                             "from the "                                                                                \
                             "callback");                                                                               \
       if constexpr (V.fault == Fault::step_batch)                                                                      \
-        static_assert(Fine, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public "       \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public "       \
                             "function, "                                                                               \
                             #NAME "(auto const& batch, auto& ctx)");                                                   \
       if constexpr (V.fault == Fault::missing_step)                                                                    \
-        static_assert(Fine, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");        \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");        \
       if constexpr (V.fault == Fault::no_evaluation_loader)                                                            \
-        static_assert(Fine, "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data "           \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.loader] there is no loader for " #NAME ": pass one, or a data "           \
                             "module that has "                                                                         \
                             "one");                                                                                    \
     }                                                                                                                  \

@@ -75,6 +75,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class D, class V>
   using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
 
+  /// The type that a refused call is about.
+  template <Verdict verdict, class Model, class Source, class Kind>
+  using Culprit = typename judge::Culprit<verdict, Run, std::remove_cvref_t<Model>, Source, Kind, Cs...>::type;
+
   template <class Model, class Source, bool Waived>
   static consteval Verdict fitting() {
     if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
@@ -99,7 +103,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
   template <class Model, class Data, Verdict verdict = fitting<Model, Alone<Data>, false>()>
   void fit(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data>, loop::Validation>>();
     if constexpr (verdict.ok()) fit_from(model, alone(data));
   }
   /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
@@ -108,7 +112,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
             Verdict verdict = mixed<Data, Val, Source> ? Verdict{Fault::module_and_loaders}
                                                        : fitting<Model, Source, is_waiver<Val>>()>
   void fit(Model&& model, Data&& data, Val&& val) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Source, loop::Validation>>();
     if constexpr (verdict.ok()) {
       if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
       else fit_from(model, Source(data));
@@ -117,14 +121,14 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// The model has the loaders itself.
   template <class Model, Verdict verdict = fitting<Model, Alone<Model>, false>()>
   void fit(Model&& model) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Model>, loop::Validation>>();
     if constexpr (verdict.ok()) fit_from(model, Alone<Model>(model));
   }
 
   /// One pass of validation_step, gradients off; the values of each loader.
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Validation>>();
     if constexpr (verdict.ok())
       return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate,
                                              state_.options.limit_val_batches);
@@ -133,7 +137,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// One pass of test_step, gradients off; the values of each loader.
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Testing>>();
     if constexpr (verdict.ok())
       return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
     else return {};
@@ -141,7 +145,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// What predict_step returned for each batch, for each loader.
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
   auto predict(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict>();
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Prediction>>();
     if constexpr (verdict.ok()) return predict_from(model, alone<true>(data));
     else return std::vector<std::vector<refusal::Nothing>>{};
   }
@@ -232,7 +236,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 template <class M, class S, class P, class O, class... Cs>
 class Trainer : public TrainerBody<judge::trainer<M, S, P, O, Cs...>().ok(), M, S, P, O, Cs...> {
   static constexpr Verdict verdict = judge::trainer<M, S, P, O, Cs...>();
-  using Checked = decltype(refusal::About<verdict.hook.hook>::template say<verdict>());
+  using Subject = typename refusal::Participant<verdict.who, M, S, P, O, Cs...>::type;
+  using Checked = decltype(refusal::About<verdict.hook.hook>::template say<verdict, Subject>());
 
  public:
   using TrainerBody<verdict.ok(), M, S, P, O, Cs...>::TrainerBody;
@@ -257,7 +262,7 @@ inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<
 
 template <class M, class... Args>
 requires(!judge::in_order<Args...>) TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
-  refusal::About<HookId::none>::say<Verdict{judge::in_order<Args...> ? Fault::none : Fault::arguments}>();
+  refusal::About<HookId::none>::say<Verdict{judge::in_order<Args...> ? Fault::none : Fault::arguments}, M>();
   return {};
 }
 
