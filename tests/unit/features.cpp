@@ -122,6 +122,32 @@ struct Clearable : toy::Validated {
   void zero_grad() { ++cleared; }
 };
 
+/// A model with loaders of its own, and a data module with others.
+struct Supplied : toy::P {
+  Numbers batches = {};
+  auto train_dataloader() { return toy::batches(2); }
+  Tensor training_step(double batch) {
+    batches.push_back(batch);
+    return -p;
+  }
+};
+struct Supplier {
+  using OverridesModel = void;
+  auto train_dataloader() { return toy::batches(2, 10); }
+};
+
+/// A strategy on the seventh device.
+struct Seventh : toy::Device {
+  int device() const { return 7; }
+};
+struct MakesTensors : toy::P {
+  int device = 0;
+  Tensor training_step(double, auto& ctx) {
+    device = ctx.device();
+    return -p;
+  }
+};
+
 struct Several {
   static constexpr Metric<"a"> a{.prog_bar = true};
   static constexpr Metric<"b"> b{.reduce = Reduce::max, .prog_bar = true};
@@ -167,6 +193,13 @@ struct Idle {
 
 }  // namespace
 
+TEST_CASE("S21: a data module's loaders come before the model's own, where it says that it overrides them") {
+  Supplied model;
+  Supplier data;
+  toy::train<Supplied>({.max_epochs = 1}, {}).fit(model, data);
+  CHECK(model.batches == Numbers{10, 11});
+}
+
 TEST_CASE("S71, S118: windows by hand end at the epoch's last batch, sized or not: n5 is stepped at 1, 3, 4") {
   auto const steps = [](auto loader) {
     LastBatch model;
@@ -182,6 +215,12 @@ TEST_CASE("S72: what optimizer_zero_grad does not clear is added to") {
   ClearsSeldom model;
   toy::train<ClearsSeldom>({.max_epochs = 1}, {}).fit(model, toy::batches(4));
   CHECK(model.stepped == Numbers{1, 1 + 2, 3, 3 + 4});
+}
+
+TEST_CASE("S75: a step knows its device, to make tensors there") {
+  MakesTensors model;
+  make_trainer<MakesTensors>(TrainerOptions{.max_epochs = 1}, Seventh{}, Float32{}, Automatic{}).fit(model, toy::batches(1));
+  CHECK(model.device == 7);
 }
 
 TEST_CASE("S102: anomalies are looked for while a fit trains, where that is asked for") {
