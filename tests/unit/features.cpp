@@ -6,7 +6,9 @@
 #include <tuple>
 #include <vector>
 
+#include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/data/named.hpp>
 #include <fulgurite/schedule/plateau.hpp>
 
 #include "callback_stderr.hpp"
@@ -185,6 +187,27 @@ struct SavesAlways {
   void on_train_epoch_end(auto& ctx) { ctx.request_checkpoint("epoch"); }
 };
 
+/// Logs its batches; the values of each loader, and of both, when the validation has begun its second loader, and at the epoch's end.
+struct Judged {
+  static constexpr Metric<"v"> v{};
+  using Metrics = MetricList<v>;
+  using Seen = std::vector<std::optional<double>>;
+  Tensor p = Tensor::parameter(0.0);
+  Seen at_noisy = {}, at_end = {};
+  Tensor training_step(double) { return -p; }
+  void validation_step(double batch, auto& ctx) {
+    ctx.log(v, batch);
+    if (ctx.loader() == 1) at_noisy = values(ctx);
+  }
+  void on_train_epoch_end(auto& ctx) { at_end = values(ctx); }
+  static Seen values(auto& ctx) { return {ctx.value(v.of("clean")), ctx.value(v.of("noisy")), ctx.value(v.of("absent")), ctx.value(v)}; }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+/// clean: 1, 2, 3; noisy: 10.
+auto clean_and_noisy() {
+  return std::tuple(data::named<"clean">(toy::batches(3, 1)), data::named<"noisy">(toy::batches(1, 10)));
+}
+
 struct Idle {
   using Stateless = ByChoice;
   static constexpr bool inert_in_dev_run = true;
@@ -270,6 +293,35 @@ TEST_CASE("S145, S153: log_dict logs several metrics at once; one that no logger
   CHECK(trainer.value(Several::a) == 1.0);
   CHECK(trainer.value(Several::b) == 2.0);
   CHECK(trainer.value(Several::c) == 2.0);
+}
+
+TEST_CASE("named loaders: rows, results and what watches one of them go by the name") {
+  Judged model;
+  auto trainer = toy::train<Judged>({.max_epochs = 9, .num_sanity_val_steps = 0}, {}, toy::Rows{},
+                                    EarlyStopping{Judged::v.of("noisy"), {.stopping_threshold = 10.5}});
+  trainer.fit(model, toy::batches(1), clean_and_noisy());
+  CHECK(trainer.callback<toy::Rows>().rows == std::vector<toy::Row>{{0, {{"v/clean", 2}, {"v/noisy", 10}, {"epoch", 0}}}});
+  CHECK(trainer.progress().epoch == 1);
+  CHECK(model.at_noisy == Judged::Seen{2, 10, std::nullopt, 4});
+  CHECK(model.at_end == Judged::Seen{2, 10, std::nullopt, 4});
+  CHECK(trainer.value(Judged::v.of("clean")) == 2.0);
+  auto const results = trainer.validate(model, clean_and_noisy());
+  REQUIRE(results.size() == 2);
+  CHECK(results.back().front().name == "v/noisy");
+  CHECK(results.back().front().value == 10);
+}
+
+TEST_CASE("of several loaders without names one is watched by its position; a name that no loader has is an Error") {
+  auto const stopped = [](std::string_view loader) {
+    Judged model;
+    auto trainer = toy::train<Judged>({.max_epochs = 2, .num_sanity_val_steps = 0}, {},
+                                      EarlyStopping{Judged::v.of(loader), {.stopping_threshold = 3}});
+    trainer.fit(model, toy::batches(1), std::tuple(toy::batches(3, 1), toy::batches(1, 10)));
+    return trainer.progress().epoch == 1;
+  };
+  CHECK(stopped("dataloader_idx_0"));
+  CHECK_FALSE(stopped("dataloader_idx_1"));
+  CHECK(toy::refusal([&] { stopped("clean"); }) == "fulgurite.callback.early_stopping_metric");
 }
 
 TEST_CASE("S151: a model's own backward is run in place of the trainer's, on the loss over the window") {
