@@ -23,6 +23,7 @@ class GradientAccumulationScheduler {
   using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start>;
   using Stateless = ByChoice;
   static constexpr bool needs_automatic = true;
+  static constexpr bool varies_window = true;
   static constexpr std::string_view writes = "accumulate_grad_batches";
 
   explicit GradientAccumulationScheduler(std::map<int, int> scheduling) : scheduling_(std::move(scheduling)) {

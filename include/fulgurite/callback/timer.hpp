@@ -56,6 +56,7 @@ class Timer {
   void on_test_start(auto& ctx) { begin(Stage::test, ctx); }
   void on_test_end(auto& ctx) { end(Stage::test, ctx); }
 
+  bool limits_time() const { return limit_.has_value(); }
   /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its validations.
   Seconds elapsed(Stage stage = Stage::train) const { return Seconds(of(stage).before + of(stage).running); }
   /// When the latest run of a stage began and ended, on the trainer's clock; nullopt before that.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -226,9 +227,11 @@ class Context : public loop::NotHere {
   }
 
   /// Batches per optimizer step from the next window on; best said in `on_train_epoch_start`.
-  void accumulate(int batches) const
+  template <bool Fine = !judge::fixed_window<typename R::Strategy>()>
     requires(std::same_as<Phase, phase::Train> && R::automatic)
-  {
+  void accumulate(int batches) const {
+    static_assert(Fine, "[fulgurite.context.fixed_window] this strategy keeps one accumulation window for "
+                                                                "a whole fit: use Automatic{.accumulate_grad_batches = k}");
     loop::check_window<R>("ctx.accumulate", batches);
     loop::check_slices<typename R::Model>(state_->optimization.tbptt, batches);
     state_->window = batches;
@@ -272,10 +275,20 @@ class Context : public loop::NotHere {
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
   void check_place(std::size_t at) const {
     auto const& cell = board()[at];
-    if (cell.epoch.count == 0 || cell.origin == origin()) [[likely]] return;
+    bool const by_step = origin() == Origin::train_epoch && asks_for_steps(at);
+    if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]] return;
     std::string name;
     Metrics::each([&](std::size_t i, auto const& metric) { name = i == at ? std::string(metric.name()) : name; });
+    if (by_step)
+      throw Error("fulgurite.metric.no_step", name + " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
+                                                     "step: leave on_step out, or log it in training_step");
     throw Error("fulgurite.metric.two_places", name + " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
+  }
+
+  static bool asks_for_steps(std::size_t at) {
+    bool asks = false;
+    Metrics::each([&](std::size_t i, auto const& metric) { asks = i == at ? metric.on_step == Report::yes : asks; });
+    return asks;
   }
 
   Origin origin() const {

@@ -24,6 +24,9 @@ struct Fraction {
 namespace loop {
 template <class T>
 inline constexpr bool is_plain_fraction = std::floating_point<T>;
+/// true would be one batch, and is mostly meant as all of them.
+template <class T>
+inline constexpr bool is_truth = std::same_as<T, bool>;
 }
 
 /// A count or a part of a loader; the default is all of it, 0 disables the loop.
@@ -35,7 +38,10 @@ struct Limit {
 
   constexpr Limit() = default;
   template <std::integral I>
-  constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {}
+  constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {
+    static_assert(!loop::is_truth<I>, "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
+                                      "out for all batches");
+  }
   constexpr Limit(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr Limit(Fraction of) : part(of.part) {}
   template <std::floating_point F>
@@ -59,7 +65,10 @@ struct ValidationInterval {
 
   constexpr ValidationInterval() = default;
   template <std::integral I>
-  constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {}
+  constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {
+    static_assert(!loop::is_truth<I>, "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
+                                      "out for all batches");
+  }
   constexpr ValidationInterval(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr ValidationInterval(Fraction of) : part(of.part) {}
   template <class Rep, class Period>

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/precision_step.hpp>
 #include <fulgurite/loop/tell.hpp>
@@ -17,9 +18,13 @@ template <class R, class Pack>
 class StepContext : public Context<R, phase::Train> {
   using Base = Context<R, phase::Train>;
   using Backend = typename R::Backend;
+  using Handles = loop::HandlesOf<std::remove_cvref_t<decltype(std::declval<loop::State<R>&>().optimizers->optimizers)>>;
 
  public:
-  StepContext(loop::State<R>& state, Pack& pack) : Base(state), pack_(&pack) {}
+  StepContext(loop::State<R>& state, Pack& pack) : Base(state), pack_(&pack), handles_(Handles::of(state.optimizers->optimizers)) {}
+
+  /// `auto& [g, d] = ctx.optimizers();`
+  auto& optimizers() { return handles_; }
 
   /// Accumulates gradients of the loss. Clearing is yours: `optimizer.zero_grad()` before it.
   template <class Loss>
@@ -41,8 +46,9 @@ class StepContext : public Context<R, phase::Train> {
     static_assert(!O::needs_closure,
                   "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: call ctx.step(optimizer, closure)");
     if constexpr (!O::needs_closure) {
-      before(optimizer);
-      loop::guarded(*this->state_, true, [&] { optimizer.step(); });
+      auto& stepped = loop::raw(optimizer);
+      before(stepped);
+      loop::guarded(*this->state_, true, [&] { stepped.step(); });
       unscaled_ = nullptr;
       ++this->state_->progress.global_step;
     }
@@ -51,23 +57,24 @@ class StepContext : public Context<R, phase::Train> {
   /// Limits the gradients of one optimizer, between backward and step; a scaling precision unscales them first.
   template <class O>
   void clip_gradients(O& optimizer, Clip how) {
-    unscale(optimizer);
-    Base::clip_gradients(optimizer, how);
+    unscale(loop::raw(optimizer));
+    Base::clip_gradients(loop::raw(optimizer), how);
   }
 
   /// The same with a closure that clears, runs backward and returns the loss; run once, or as often as the optimizer asks.
   template <class O, class Closure>
   void step(O& optimizer, Closure&& closure) {
+    auto& stepped = loop::raw(optimizer);
     auto whole = [&] {
       auto loss = closure();
-      before(optimizer);
+      before(stepped);
       return loss;
     };
     if constexpr (O::needs_closure) {
-      optimizer.step(whole);
+      stepped.step(whole);
     } else {
       whole();
-      loop::guarded(*this->state_, true, [&] { optimizer.step(); });
+      loop::guarded(*this->state_, true, [&] { stepped.step(); });
     }
     unscaled_ = nullptr;
     ++this->state_->progress.global_step;
@@ -85,8 +92,13 @@ class StepContext : public Context<R, phase::Train> {
   /// While the returned scope lives, parameters that belong to other optimizers alone receive no gradient.
   template <class O>
   [[nodiscard]] auto toggle(O& optimizer) {
-    return Backend::toggled(optimizer, this->state_->optimizers->optimizers);
+    return Backend::toggled(loop::raw(optimizer), this->state_->optimizers->optimizers);
   }
+
+  /// Accumulation by hand: this batch ends a window of `batches`, or the epoch, so that no window is carried over its end.
+  bool closes_window(int batches) const { return (this->batch_idx() + 1) % batches == 0 || this->is_last_batch(); }
+  /// Batches of the window at hand as far as they have come: 1 / window_size of the last one is the weight of each.
+  int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
   /// The tuple of schedulers, one for each optimizer: `auto& [schedule] = ctx.lr_schedulers(); schedule.step();`
   auto& lr_schedulers() { return this->state_->optimizers->schedulers; }
@@ -114,6 +126,7 @@ class StepContext : public Context<R, phase::Train> {
   }
 
   Pack* pack_;
+  typename Handles::type handles_;
   void const* unscaled_ = nullptr;  ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
 };
 

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/checked_options.hpp>
+#include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/judge_call.hpp>
 #include <fulgurite/loop/near_miss_refusals.hpp>
