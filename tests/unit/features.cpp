@@ -98,6 +98,16 @@ struct EverySecond {
   }
 };
 
+/// Steps past the context.
+struct StepsRaw : toy::P {
+  void training_step(double, auto& ctx) {
+    auto& [optimizer] = ctx.optimizers();
+    optimizer.zero_grad();
+    ctx.backward(-p);
+    optimizer.unsafe_raw().step();
+  }
+};
+
 /// Clears in even batches alone.
 struct ClearsSeldom : toy::Slope {
   void optimizer_zero_grad(auto& optimizer, auto& ctx) {
@@ -255,6 +265,14 @@ TEST_CASE("S102: anomalies are looked for while a fit trains, where that is aske
   };
   CHECK(seen(true) == std::vector<bool>{true});
   CHECK(seen(false) == std::vector<bool>{false});
+}
+
+TEST_CASE("S117: the optimizer itself can be stepped; the trainer knows nothing of it") {
+  StepsRaw model;
+  auto trainer = by_hand<StepsRaw>({.max_epochs = 1});
+  trainer.fit(model, toy::batches(2));
+  CHECK(model.p.value() == 2);
+  CHECK(trainer.progress().global_step == 0);
 }
 
 TEST_CASE("S125: schedules by hand move every second batch, or at the last batch of every second epoch") {
