@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include <toy.hpp>
+
 #include <fulgurite/hook/pack.hpp>
 
 using namespace fulgurite;
@@ -67,7 +69,7 @@ struct TakesBatch {
   void on_train_batch_end(auto&, auto&) {}
 };
 template <class Subject, class... Cs>
-constexpr bool built = Pack<Cs...>::template wants_outputs<hook::on_train_batch_end, Subject, int, double, Ctx>();
+constexpr bool built = Pack<Cs...>::template wants_outputs<hook::on_train_batch_end, Subject, toy::Device, int, double, Ctx>();
 }  // namespace
 
 TEST_CASE("outputs are built only where somebody takes them", "[order]") {

@@ -217,6 +217,27 @@ TEST_CASE("without an optimizer steps count and nothing moves") {
   CHECK(trainer.callback<toy::Positions>().clears.size() == 2);
 }
 
+namespace {
+/// Notes which loaders it was given to prepare.
+struct Prepares : toy::Device {
+  std::vector<std::size_t>* sizes;
+  void process_dataloader(auto& loader) { sizes->push_back(loader.size()); }
+};
+}  // namespace
+
+TEST_CASE("a strategy prepares loaders as they are asked for, unless use_distributed_sampler is off") {
+  auto const prepared = [](bool use) {
+    std::vector<std::size_t> sizes;
+    Notes model;
+    auto trainer = make_trainer<Notes>(TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .use_distributed_sampler = use}, Prepares{{}, &sizes},
+                                       Float32{}, Automatic{});
+    trainer.fit(model, toy::batches(3), toy::batches(2));
+    return sizes;
+  };
+  CHECK(prepared(true) == std::vector<std::size_t>{3, 2});
+  CHECK(prepared(false).empty());
+}
+
 TEST_CASE("the strategy hears an event after callbacks and model, and surrounds backward") {
   order.clear();
   Net model;

@@ -69,13 +69,17 @@ class EarlyStopping {
   }
 
  private:
+  std::string watched() const {
+    if constexpr (requires { metric_.loader; }) return std::string(M::name()) + "' of the loader '" + std::string(metric_.loader);
+    else return std::string(M::name());
+  }
   bool check(auto& ctx) {
     if (!watch::in_fit(ctx)) return false;
     std::optional<double> const value = ctx.value(metric_);
     if (!value) {
       if (!options_.strict) return false;
       throw Error("fulgurite.callback.early_stopping_metric",
-                  "EarlyStopping watches '" + std::string(M::name()) + "', which nobody has logged by the end of epoch " +
+                  "EarlyStopping watches '" + watched() + "', which nobody has logged by the end of epoch " +
                       std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
     }
     bool const stop = judge(*value, ctx);

@@ -192,6 +192,13 @@ class Context : public loop::NotHere {
     if (state_->optimizers) state_->optimizers->each_scheduler(f);
   }
 
+  /// Manual optimization: the tuple of schedulers, one for each optimizer, to be stepped by you.
+  auto& lr_schedulers() const
+    requires(std::same_as<Phase, phase::Train> && !R::automatic)
+  {
+    return state_->optimizers->schedulers;
+  }
+
   /// Limits the gradients of one optimizer; what `configure_gradient_clipping` calls.
   template <class O>
     requires(std::same_as<Phase, phase::Train>)

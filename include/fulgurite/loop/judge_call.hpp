@@ -82,6 +82,13 @@ struct Moves {
   }
 };
 
+/// A strategy may know batches that it cannot move: `template <class Batch> static constexpr bool moves = ...`.
+template <class S, class B>
+consteval bool moves() {
+  if constexpr (requires { S::template moves<B>; }) return S::template moves<B>;
+  else return true;
+}
+
 /// The three transfer hooks, each against what the one before it leaves.
 template <class R, class Module, class Ctx, class Raw>
 consteval Verdict transfer() {
@@ -94,9 +101,11 @@ consteval Verdict transfer() {
   if constexpr (bool(before)) return about(before);
   else {
     using First = Staged<R, Module, Before, Ctx, Raw>;
+    constexpr bool moves_it = Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First>;
     constexpr auto move = worst(transfer_fault<Move, Module, Ctx, First>(HookId::transfer_batch_to_device),
                                 transfer_fault<Move, M, Ctx, First>(HookId::transfer_batch_to_device));
     if constexpr (bool(move)) return about(move);
+    else if constexpr (!moves_it && !moves<typename R::Strategy, First>()) return {Fault::opaque_batch};
     else {
       using Second = Staged<R, Module, Move, Ctx, First, Moves<typename R::Strategy>>;
       return about(worst(transfer_fault<After, Module, Ctx, Second>(HookId::on_after_batch_transfer),

@@ -100,9 +100,6 @@ class StepContext : public Context<R, phase::Train> {
   /// Batches of the window at hand as far as they have come: 1 / window_size of the last one is the weight of each.
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
-  /// The tuple of schedulers, one for each optimizer: `auto& [schedule] = ctx.lr_schedulers(); schedule.step();`
-  auto& lr_schedulers() { return this->state_->optimizers->schedulers; }
-
  private:
   template <class O>
   void unscale(O& optimizer) {

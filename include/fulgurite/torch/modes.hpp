@@ -89,12 +89,13 @@ class AnomalyScope {
 class AlgorithmScope {
  public:
   AlgorithmScope(bool deterministic, std::optional<bool> benchmark)
-      : deterministic_(at::globalContext().deterministicAlgorithms()), benchmark_(at::globalContext().benchmarkCuDNN()) {
+      : deterministic_(at::globalContext().deterministicAlgorithms()), warn_only_(at::globalContext().deterministicAlgorithmsWarnOnly()),
+        benchmark_(at::globalContext().benchmarkCuDNN()) {
     if (deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
     if (benchmark || deterministic) at::globalContext().setBenchmarkCuDNN(benchmark.value_or(false));
   }
   ~AlgorithmScope() {
-    at::globalContext().setDeterministicAlgorithms(deterministic_, at::globalContext().deterministicAlgorithmsWarnOnly());
+    at::globalContext().setDeterministicAlgorithms(deterministic_, warn_only_);
     at::globalContext().setBenchmarkCuDNN(benchmark_);
   }
   AlgorithmScope(AlgorithmScope const&) = delete;
@@ -102,6 +103,7 @@ class AlgorithmScope {
 
  private:
   bool deterministic_;
+  bool warn_only_;
   bool benchmark_;
 };
 

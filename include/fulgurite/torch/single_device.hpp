@@ -51,6 +51,10 @@ class SingleDevice {
   /// What rules about GPUs ask where only the machine can tell.
   bool is_on_gpu() const { return device_.is_cuda(); }
 
+  /// A class that cannot be looked into keeps its tensors where they are: wrong where they are to move.
+  template <class B>
+  static constexpr bool moves = on_gpu != Known::yes || !libtorch::is_opaque<B>;
+
   /// On the CPU the batch itself: no copy, no reference count. For a GPU a copy of its handles with the tensors moved.
   template <class B>
   decltype(auto) move(B&& batch) {

@@ -139,6 +139,12 @@ consteval bool holds() {
 template <class T>
 inline constexpr bool holds_tensors = walk::holds<std::remove_cvref_t<T>, 6>();
 
+/// A class whose parts nobody can find: private members, base classes, more fields than can be counted. It may hold tensors.
+template <class T, class B = std::remove_cvref_t<T>>
+inline constexpr bool is_opaque = std::is_class_v<B> && !std::is_empty_v<B> && !TensorLike<B> && !PackedSequenceLike<B> && !MovesItself<B> &&
+                                  !walk::is_optional<B> && !walk::is_example<B> && !walk::Container<B> && !walk::TupleLike<B> && !walk::HanaStruct<B> &&
+                                  aggregate::fields<B> == 0;
+
 /// f(tensor) for each defined tensor, in order of declaration or iteration.
 template <class T, class F>
 void each_tensor(T const& object, F&& f) {
