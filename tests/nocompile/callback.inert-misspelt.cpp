@@ -11,7 +11,7 @@ struct Watcher {
   void on_train_start() {}
 #else
   void on_train_bach_end() {}
-  void on_trian_start() {}
+  void on_tarin_start() {}
 #endif
 };
 

@@ -11,16 +11,24 @@ namespace fulgurite {
 
 namespace judge {
 
+/// The first member function that is almost a hook. A public data member of such a name cannot be meant as one, and a
+/// class that has the meant loader as well keeps its loaders under such names.
 template <class T>
 consteval HookVerdict misspelt() {
-#define FULGURITE_ROW(NAME, ...) \
-  if (near_miss::NAME::named<T>) return {HookFault::near_miss, HookId::NAME};
-  FULGURITE_NEAR_MISSES(FULGURITE_ROW)
+  using Probe = near_miss::Probe<T>;
+  if constexpr (!near_miss::Clean<Probe>) {  // name by name only where there is one
+#define FULGURITE_NAMES_FUNCTION(NAME) \
+  (!requires { &Probe::NAME; } && !requires { requires std::is_member_object_pointer_v<decltype(&T::NAME)>; })
+#define FULGURITE_ROW(NAME) \
+  if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
+    FULGURITE_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
 #define FULGURITE_ROW(NAME, MEANT) \
-  if (near_miss::NAME::named<T> && !MEANT::named<T>) return {HookFault::near_miss, HookId::NAME};
-  FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+  if (FULGURITE_NAMES_FUNCTION(NAME) && !hook::MEANT::named<T>) return {HookFault::near_miss, HookId::NAME};
+    FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
+#undef FULGURITE_NAMES_FUNCTION
+  }
   return {};
 }
 

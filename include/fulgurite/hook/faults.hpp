@@ -15,7 +15,7 @@
 namespace fulgurite {
 
 /// Every name of the tables, so that a refusal can say which.
-enum class HookId : std::uint8_t {
+enum class HookId : std::uint16_t {
   none,
 #define FULGURITE_ROW(NAME, ...) NAME,
   FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)

@@ -32,11 +32,6 @@ struct Row {
 #define FULGURITE_HOOK(NAME, ...)                                                             \
   struct NAME : Row<__VA_ARGS__> {                                                            \
     static constexpr std::string_view name() { return #NAME; }                                \
-    struct Decoy {                                                                            \
-      void NAME();                                                                            \
-    };                                                                                        \
-    template <class T>                                                                        \
-    struct Probe : T, Decoy {};                                                               \
     template <class T>                                                                        \
     static constexpr bool named = !requires { &Probe<T>::NAME; };                             \
     template <class T, class... A>                                                            \
@@ -95,11 +90,11 @@ struct Row {
   ROW(configure_gradient_clipping,   Takes::two,     Answer::none,  Where::train, false)               \
   ROW(lr_scheduler_step,             Takes::one,     Answer::none,  Where::train, false)               \
   ROW(tbptt_split_batch,             Takes::two,     Answer::value, Where::train, false)               \
-  ROW(on_validation_model_zero_grad, Takes::nothing, Answer::none,  Where::validate)                   \
+  ROW(on_validation_model_zero_grad, Takes::nothing, Answer::none,  Where::validate_end)               \
   ROW(on_validation_model_eval,      Takes::nothing, Answer::none,  Where::validate)                   \
-  ROW(on_validation_model_train,     Takes::nothing, Answer::none,  Where::validate)                   \
+  ROW(on_validation_model_train,     Takes::nothing, Answer::none,  Where::validate_end)               \
   ROW(on_test_model_eval,            Takes::nothing, Answer::none,  Where::test)                       \
-  ROW(on_test_model_train,           Takes::nothing, Answer::none,  Where::test)                       \
+  ROW(on_test_model_train,           Takes::nothing, Answer::none,  Where::test_end)                   \
   ROW(on_predict_model_eval,         Takes::nothing, Answer::none,  Where::predict)
 
 // The data module's, or the model's where the data module has none.
@@ -126,6 +121,19 @@ struct Row {
   ROW(predict_step,                  Takes::one,     Answer::value, Where::predict)                    \
   ROW(configure_optimizers,          Takes::nothing, Answer::value, Where::fit)
 // clang-format on
+
+/// All names in one decoy, so that each class is probed by one type and not by one a name.
+struct Decoy {
+#define FULGURITE_ROW(NAME, ...) void NAME();
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  FULGURITE_OVERRIDES(FULGURITE_ROW)
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+  FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+  FULGURITE_STEPS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+template <class T>
+struct Probe : T, Decoy {};
 
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);
 FULGURITE_EVENTS(FULGURITE_ROW)

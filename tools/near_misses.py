@@ -1,0 +1,187 @@
+"""Writes the table of names that look like hooks and are not: `near_misses.py write` after a change here or in hook/hooks.hpp.
+
+A name can only be probed one by one, so the table holds what people are known to write: Lightning's renamed and removed hooks (LIGHTNING),
+and for every hook its usual slips (slips). It holds no name that a class may have for its own purposes: a false alarm is worse than a miss.
+tests/layout/near_misses.py shows that the headers are as written here."""
+
+import pathlib
+import re
+import sys
+
+INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
+
+# What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but says what to use.
+ARCHIVE = 'state(archive), which saves and loads'
+LIGHTNING = {
+    'training_step_end': 'on_train_batch_end', 'validation_step_end': 'on_validation_batch_end',
+    'test_step_end': 'on_test_batch_end', 'predict_step_end': 'on_predict_batch_end',
+    'on_train_step_end': 'on_train_batch_end', 'on_validation_step_end': 'on_validation_batch_end',
+    'on_training_step_end': 'on_train_batch_end', 'on_test_step_end': 'on_test_batch_end', 'on_predict_step_end': 'on_predict_batch_end',
+    'training_epoch_end': 'on_train_epoch_end', 'training_end': 'on_train_batch_end',
+    'validation_end': 'on_validation_epoch_end', 'test_end': 'on_test_epoch_end',
+    'on_epoch_start': 'on_train_epoch_start', 'on_epoch_end': 'on_train_epoch_end', 'on_epoch_begin': 'on_train_epoch_start',
+    'on_batch_start': 'on_train_batch_start', 'on_batch_end': 'on_train_batch_end', 'on_batch_begin': 'on_train_batch_start',
+    'on_init_start': 'setup', 'on_init_end': 'setup', 'on_load_start': 'on_fit_start',
+    'on_pretrain_routine_start': 'on_fit_start', 'on_pretrain_routine_end': 'on_fit_start',
+    'on_before_accelerator_backend_setup': 'setup', 'on_post_move_to_device': 'on_fit_start',
+    'on_configure_sharded_model': 'configure_model', 'configure_sharded_model': 'configure_model',
+    'on_after_optimizer_step': 'on_train_batch_end', 'on_before_optimizer_zero_grad': 'on_before_zero_grad',
+    'clip_gradients': 'configure_gradient_clipping', 'on_keyboard_interrupt': 'on_exception',
+    'on_save_checkpoint': ARCHIVE, 'on_load_checkpoint': ARCHIVE, 'on_hpc_save': ARCHIVE, 'on_hpc_load': ARCHIVE,
+    'configure_callbacks': "make_trainer's callbacks", 'configure_apex': "make_trainer's precision",
+    'configure_ddp': "make_trainer's strategy", 'init_ddp_connection': "make_trainer's strategy",
+    'configure_sync_batchnorm': "make_trainer's strategy",
+    'get_progress_bar_dict': 'ctx.log and a metric with .prog_bar = true', 'get_tqdm_dict': 'ctx.log and a metric with .prog_bar = true',
+    'on_tng_metrics': 'ctx.log', 'log_grad_norm': 'the callback GradientNorm',
+    'log_hyperparameters': 'log_hyperparams', 'log_hparams': 'log_hyperparams',
+    'train_step': 'training_step', 'val_step': 'validation_step', 'validate_step': 'validation_step', 'eval_step': 'validation_step',
+    'prediction_step': 'predict_step', 'on_train_end_batch': 'on_train_batch_end', 'on_train_start_batch': 'on_train_batch_start',
+    'training_dataloader': 'train_dataloader', 'validation_dataloader': 'val_dataloader', 'tng_dataloader': 'train_dataloader',
+    'on_reset_train_dataloader': 'train_dataloader', 'on_reset_val_dataloader': 'val_dataloader',
+    'on_reset_test_dataloader': 'test_dataloader', 'on_reset_predict_dataloader': 'predict_dataloader',
+    'train_loader': 'train_dataloader', 'val_loader': 'val_dataloader', 'validation_loader': 'val_dataloader',
+    'valid_loader': 'val_dataloader', 'test_loader': 'test_dataloader', 'predict_loader': 'predict_dataloader',
+    'train_dataloaders': 'train_dataloader', 'val_dataloaders': 'val_dataloader', 'validation_dataloaders': 'val_dataloader',
+    'test_dataloaders': 'test_dataloader', 'predict_dataloaders': 'predict_dataloader',
+}
+
+# A word of a hook -> what is written in its place. One word a name: two slips at once are rare.
+OTHER_WORDS = {
+    'train': ['training'], 'training': ['train'], 'validation': ['val', 'valid', 'validate'], 'val': ['validation', 'valid'],
+    'predict': ['prediction'], 'test': ['testing'],
+    'start': ['begin', 'started'], 'end': ['finish', 'finished', 'ended'], 'epoch': ['epochs'], 'batch': ['batches'],
+    'grad': ['grads', 'gradient', 'gradients'], 'gradient': ['grad', 'gradients'],
+    'optimizer': ['optimiser'], 'optimizers': ['optimisers', 'optimizer'], 'finalize': ['finalise'],
+}
+TYPOS = {
+    'train': ['trian'], 'training': ['trainig', 'traning'], 'validation': ['vaildation', 'validaton'], 'predict': ['perdict'],
+    'test': ['tets'], 'batch': ['bacth'], 'epoch': ['epcoh', 'epoc'], 'start': ['strat'], 'end': ['edn'], 'before': ['befor'],
+    'optimizer': ['optmizer', 'optimzer'], 'optimizers': ['optmizers', 'optimzers'], 'gradient': ['gradiant'], 'backward': ['bakward'],
+    'configure': ['configre', 'confgure'], 'exception': ['excpetion'], 'sanity': ['santiy'], 'prepare': ['perpare'],
+    'transfer': ['tranfer'],
+}
+
+
+def hooks() -> dict[str, str]:
+    """Every hook of hook/hooks.hpp -> its table."""
+    tables = re.finditer(r'#define FULGURITE_(\w+)\(ROW\)((?:.*\\\n)*.*\n)', (INCLUDE / 'hook' / 'hooks.hpp').read_text())
+    return {name: table[1] for table in tables for name in re.findall(r'ROW\((\w+),', table[2])}
+
+
+def slips(hook: str):
+    """What people write who mean this hook: another or a misspelt word, plural, other order, with or without `on_`, in camel case, joined."""
+    words = hook.split('_')
+    is_event = words[0] == 'on'
+    for at, word in enumerate(words):
+        for other in OTHER_WORDS.get(word, []) + TYPOS.get(word, []):
+            yield '_'.join(words[:at] + [other] + words[at + 1:])
+    if not is_event:
+        yield 'on_' + hook
+    else:
+        yield hook + 's'
+        if len(words) > 3 or words[1] in ('before', 'after'):  # train_start may be a position of one's own
+            yield '_'.join(words[1:])
+        if words[-2] in ('batch', 'epoch') and words[-1] in ('start', 'end'):
+            *front, what, when = words
+            yield '_'.join(front + [when, what])
+            yield '_'.join(front[:-1] + [what, front[-1], when])
+    if len(words) > 1:
+        camel = words[0] + ''.join(word.capitalize() for word in words[1:])
+        yield camel
+        if is_event:  # without On, it may be a type of one's own
+            yield camel[0].upper() + camel[1:]
+    for at in range(len(words) - 1):
+        yield '_'.join(words[:at] + [words[at] + words[at + 1]] + words[at + 2:])
+
+
+def table() -> dict[str, str]:
+    """Every near miss -> what is meant: Lightning's first, then by hook."""
+    real = hooks()
+    found = dict(LIGHTNING)
+    for hook in real:
+        for name in slips(hook):
+            if name not in real:
+                found.setdefault(name, hook)
+    return found
+
+
+def grouped(names: dict[str, str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name, meant in names.items():
+        groups.setdefault(meant, []).append(name)
+    return groups
+
+
+def is_loader(name: str, meant: str) -> bool:
+    """A class may keep its loaders under such a name."""
+    return meant.endswith('_dataloader') and not name.startswith('on')
+
+
+def macro(head: str, rows: list[str]) -> str:
+    """A table in lines of at most 120."""
+    lines, line = [], ''
+    for row in rows:
+        if line and len(line) + len(row) > 114:
+            lines.append(line)
+            line = ''
+        line += ' ' + row
+    return ' \\\n'.join([f'#define {head}(ROW)'] + [' ' + line for line in lines + [line]]) + '\n'
+
+
+def names_header() -> str:
+    groups = grouped(table())
+    plain = [f'ROW({name})' for meant, names in groups.items() for name in names if not is_loader(name, meant)]
+    loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
+    return f'''#pragma once
+// Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
+// loop/near_miss_refusals.hpp and loop/misspelt_*.hpp.
+
+// clang-format off
+{macro('FULGURITE_NEAR_MISSES', plain)}
+// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under such names.
+{macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}// clang-format on
+'''
+
+
+# The sentences stand in several headers, none above 400 lines.
+EVALUATION = ('on_validation', 'on_test', 'on_predict')
+
+
+RENAMED = 'near_miss_refusals.hpp'
+MISSPELT = {'misspelt_events.hpp': 'a misspelt event of a fit',
+            'misspelt_evaluation.hpp': 'a misspelt event of validation, test or prediction',
+            'misspelt_functions.hpp': 'a misspelt step, override, or function of a data module or logger'}
+
+
+def part(name: str, meant: str, tables: dict[str, str]) -> str:
+    """The header that has the sentence."""
+    if name in LIGHTNING:
+        return RENAMED
+    if tables[meant] != 'EVENTS':
+        return 'misspelt_functions.hpp'
+    return 'misspelt_evaluation.hpp' if meant.startswith(EVALUATION) else 'misspelt_events.hpp'
+
+
+def sentences_header(file: str) -> str:
+    tables = hooks()
+    rows = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
+    lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(rows).items() for name in names]
+    about = MISSPELT.get(file, "hooks that Lightning renamed or removed, and of other names that its users expect")
+    others = [f'#include <fulgurite/loop/{name}>' for name in sorted(MISSPELT)] if file == RENAMED else []
+    return '\n'.join(['#pragma once', f'// Written by tools/near_misses.py: what is meant by {about}.', '',
+                      '#pragma GCC system_header  // spares g++ the trace through the macro', '', *others,
+                      '#include <fulgurite/loop/near_miss_sentence.hpp>', '', 'namespace fulgurite::refusal {', '',
+                      '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
+
+
+def files() -> dict[pathlib.Path, str]:
+    return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
+            **{INCLUDE / 'loop' / file: sentences_header(file) for file in [RENAMED, *MISSPELT]}}
+
+
+if __name__ == '__main__':
+    if sys.argv[1:] != ['write']:
+        sys.exit(__doc__)
+    for path, text in files().items():
+        path.write_text(text)
+    print(f'{len(table())} names')
