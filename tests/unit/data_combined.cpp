@@ -62,7 +62,7 @@ auto stream(int n, int from = 0) {
 auto shuffled(int n, std::uint64_t seed) { return Loader{list(n), {.shuffle = true, .seed = seed}}; }
 
 template <class L>
-concept orderable = requires(L& loader) { loader.in_order(); };
+concept orderable = requires(L& loader) { loader.in_order(true); };
 template <class L>
 concept limited_in_parts = requires(L& loader) { loader.limit_each(0.5); };
 
@@ -216,7 +216,7 @@ TEST_CASE("a loader without batches cannot begin again") {
 
 TEST_CASE("in_order takes the shuffling from those that shuffle") {
   auto both = combined(shuffled(4, 1), list(4));
-  both.in_order();
+  both.in_order(true);
   CHECK(pairs(both) == Pairs{{0, 0}, {1, 1}, {2, 2}, {3, 3}});
   auto plain = combined(list(1), list(1));
   static_assert(orderable<decltype(both)> && !orderable<decltype(plain)>);
@@ -273,7 +273,7 @@ TEST_CASE("a borrowed loader keeps its name and stays where it is") {
   noisy.resume_at(2);
   CHECK(data_test::batches(noisy).size() == 2);
   CHECK(data_test::saved(noisy) == data_test::saved(own));
-  noisy.in_order();
+  noisy.in_order(true);
   CHECK(data_test::batches(noisy) == data_test::Epochs{{0}, {1}, {2}, {3}});
   auto both = combined(list(2), list(4));
   auto named_both = named<"both">(std::ref(both));

@@ -63,6 +63,15 @@ TEST_CASE("C163: 15 time steps in slices of 2 are 8 steps, the last of length 1;
   CHECK(trainer.value(Unrolled::loss) == (2 + 4 + 6 + 8 + 10 + 12 + 14 + 15) * 15.0 / (8 * 15 + 2 * 3) + (2 + 3) * 3.0 / (8 * 15 + 2 * 3));
 }
 
+TEST_CASE("max_steps ends a batch between two slices, and no step is taken beyond it") {
+  Unrolled model;
+  std::vector<Steps> const data{Steps(15, 1.0)};
+  auto trainer = toy::train<Unrolled>({.max_steps = 3}, {.tbptt = 2});
+  trainer.fit(model, data);
+  CHECK(trainer.progress().global_step == 3);
+  CHECK(model.slices.size() == 3);
+}
+
 TEST_CASE("a model cuts its batches itself where it has tbptt_split_batch") {
   OwnCut model;
   std::vector<Steps> const data{Steps(5, 1.0)};

@@ -61,7 +61,7 @@ struct Shuffled {
     return all.begin();
   }
   auto end() { return all.end(); }
-  void in_order() { ordered = true; }
+  void in_order(bool on) { ordered = on; }
 };
 
 struct Ends {

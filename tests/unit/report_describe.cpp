@@ -42,6 +42,9 @@ TEST_CASE("the description is a constant: who hears what, in which order, and wh
   static_assert(has(text, "monitor     EarlyStopping             reads vl"));
   static_assert(has(text, "test                            the model has no test_step\n"));
   static_assert(!has(text, "on_test_start"));
+  static_assert(has(text, "lr_scheduler_step"));
+  static_assert(has(text, "  schedules\n"));
+  static_assert(!has(description<Trainer<toy::P, toy::Device, Float32, Automatic>>, "schedule"));
   static_assert(has(text, "state of EarlyStopping\n"));
   static_assert(has(text, "not saved, by choice\n  Rows\n"));
   INFO(text);

@@ -50,6 +50,7 @@ struct Unlogged : Watched {
 
 /// Steps it by hand.
 struct ByHand : Watched {
+  auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0}}); }
   void training_step(double batch, auto& ctx) {
     auto& [scheduler] = ctx.lr_schedulers();
     rates.push_back(scheduler.optimizer().lr(0));

@@ -34,7 +34,7 @@ using BatchIn = std::conditional_t<Mode == CombineMode::max_size, std::optional<
 
 /// Can be told not to shuffle.
 template <class L>
-concept PutInOrder = requires(L& loader) { loader.in_order(); };
+concept PutInOrder = requires(L& loader, bool on) { loader.in_order(on); };
 
 /// One of the combined loaders, and how far it is. `L` is a reference where it was given by std::ref.
 template <class L>
@@ -137,12 +137,12 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     });
   }
 
-  /// From the next epoch on without shuffling, where they can.
-  void in_order()
+  /// On: from the next epoch without shuffling, where they can.
+  void in_order(bool on)
     requires(PutInOrder<std::remove_reference_t<Ls>> || ...)
   {
-    each([](auto& one) {
-      if constexpr (PutInOrder<typename std::remove_reference_t<decltype(one)>::Loader>) one.loader().in_order();
+    each([on](auto& one) {
+      if constexpr (PutInOrder<typename std::remove_reference_t<decltype(one)>::Loader>) one.loader().in_order(on);
     });
   }
 

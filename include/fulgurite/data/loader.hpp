@@ -75,11 +75,11 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
     return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
   }
 
-  /// From the next epoch on samples come as they lie in the dataset: what overfit_batches asks for.
-  void in_order()
+  /// On: from the next epoch samples come as they lie in the dataset: what overfit_batches asks for.
+  void in_order(bool on)
     requires std::same_as<S, OptionalShuffle>
   {
-    sampler_.shuffle = false;
+    sampler_.in_order = on;
   }
 
   void state(auto& archive) {

@@ -37,10 +37,10 @@ class Borrowed {
   {
     get().resume_at(batch);
   }
-  void in_order() const
-    requires requires(L& loader) { loader.in_order(); }
+  void in_order(bool on) const
+    requires requires(L& loader) { loader.in_order(on); }
   {
-    get().in_order();
+    get().in_order(on);
   }
   void limit_each(double part) const
     requires requires(L& loader) { loader.limit_each(part); }

@@ -81,11 +81,12 @@ struct OptionalShuffle {
   std::size_t count = 0;
   bool shuffle = false;
   std::uint64_t seed = 0;
+  bool in_order = false;  ///< no shuffle for now
 
   std::size_t size() const { return count; }
 
   std::vector<std::size_t> indices(long epoch) const {
-    if (shuffle) return Shuffle{count, seed}.indices(epoch);
+    if (shuffle && !in_order) return Shuffle{count, seed}.indices(epoch);
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), std::size_t{0});
     return order;

@@ -40,6 +40,11 @@ class SteppingOptimizer {
 
 namespace loop {
 
+/// Somebody sees what the closure returns: an optimizer that evaluates it, or the model's own optimizer_step.
+template <class R>
+inline constexpr bool closure_is_shown =
+    Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
+
 /// Gradients of one batch, through the strategy's seam. Everything in here is what a capture records.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
@@ -67,6 +72,8 @@ template <class R, class Pack, class Ctx, class Batch>
     return result;
   });
   run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
+  if constexpr (closure_is_shown<R>)
+    if (auto* loss = loss_of<Backend>(output)) run.last_loss = Backend::detached(*loss, 1.0);
   return output;
 }
 
@@ -86,6 +93,13 @@ template <class R, class Pack, class Ctx>
 /// The scheduler's schedule follows a metric: it is told values instead of being counted on.
 template <class S>
 concept Observing = requires { requires S::observes; };
+
+template <class Tuple>
+inline constexpr bool any_observing = false;
+template <class... Ss>
+inline constexpr bool any_observing<std::tuple<Ss...>> = (Observing<Ss> || ...);
+template <class R>
+inline constexpr bool observes_any = any_observing<decltype(Optimizers<R>::schedulers)>;
 
 /// A schedule moves after `optimizer` steps; an overriding model moves it itself.
 template <class R, class Ctx>
@@ -122,11 +136,6 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
     }
   });
 }
-
-/// Somebody sees what the closure returns: an optimizer that evaluates it, or the model's own optimizer_step.
-template <class R>
-inline constexpr bool closure_is_shown =
-    Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
 
 /// The update of a window, with a closure that makes its (last) gradients and returns the loss. `repeatable`: evaluating the closure
 /// again makes the same gradients again, since the window has no other batch.
@@ -167,10 +176,9 @@ template <class R, class Pack, class Ctx, class Batch>
   update(run, ctx, key.first, [&] {
     if (result) run.train_board.discard_step();
     result.emplace(gradients(run, pack, ctx, batch, key));
-    auto* loss = loss_of<Backend>(*result);
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.optimizers->optimizers).parameters(), rescale);
     before_update(run, pack, ctx);
-    if constexpr (closure_is_shown<R>) return loss ? Backend::detached(*loss, 1.0) : typename Backend::Value{};
+    if constexpr (closure_is_shown<R>) return loss_of<Backend>(*result) ? run.last_loss : typename Backend::Value{};
     else return typename Backend::Value{};
   });
   return std::move(*result);
@@ -182,7 +190,7 @@ void flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
   update(run, ctx, false, [&] {
     run.strategy.flush(std::get<0>(run.optimizers->optimizers), rescale);
     before_update(run, pack, ctx);
-    return typename R::Backend::Value{};
+    return run.last_loss;
   });
 }
 

@@ -53,6 +53,8 @@ struct LogOptions {
   long batch_size = 0;  ///< 0: inferred from the batch
 };
 
+/// Where a step or a hook stands in its run, and what it may ask for there: counters, the model, logging, stops, checkpoints. One pointer;
+/// never kept beyond the call. `Phase` decides which members exist.
 template <class R, class Phase>
 class Context : public loop::NotHere {
  public:
@@ -112,7 +114,8 @@ class Context : public loop::NotHere {
     static_assert(replayable, "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
                               "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {
-      if (state_->options.barebones) [[unlikely]] return;
+      if (state_->options.barebones) [[unlikely]]
+        return state_->warn("fulgurite.options.barebones_log", "barebones keeps no metric: what is logged is lost, and can be left out");
       check_place(at);
       // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is folded. A
       // captured step needs the tensor itself, to post it again.
@@ -252,7 +255,7 @@ class Context : public loop::NotHere {
   }
 
   /// Before on_train_end the training data are passed once through training_step, with nothing but buffers changing: what BatchNorm
-  /// needs after its weights were replaced. See BatchStatistics in fit.hpp.
+  /// needs after its weights were replaced.
   void request_statistics_pass() const
     requires(Phase::trains)
   {
@@ -307,6 +310,7 @@ class Context : public loop::NotHere {
   double weight(LogOptions how) const {
     if (how.batch_size > 0) return static_cast<double>(how.batch_size);
     if (!state_->facts.in_batch) return 1.0;
+    if (state_->facts.left_out) return 1.0;
     if (state_->facts.batch_size == 0) [[unlikely]]
       throw Error("fulgurite.metric.batch_size", "the batch holds no tensor to take its size from: log " + std::string(M::name()) +
                                                      " with {.batch_size = ...}, or give the batch a batch_size() member");

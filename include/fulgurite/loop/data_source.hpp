@@ -32,9 +32,15 @@ class Kept {
     }
     return *kept_;
   }
-  void drop() { kept_ = {}; }
+  void drop() {
+    kept_ = {};
+    fresh_ = true;
+  }
+  /// True once for each time that a loader was asked for.
+  bool is_fresh() { return std::exchange(fresh_, false); }
 
  private:
+  bool fresh_ = true;
   std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*, std::optional<std::remove_reference_t<Returned>>>
       kept_{};
 };
@@ -51,9 +57,9 @@ auto as_tuple(L& loaders) {
   else return std::tuple<L&>(loaders);
 }
 
-/// overfit_batches wants the same first batches in every epoch: a loader that shuffles can be told by `in_order()`.
+/// overfit_batches wants the same first batches in every epoch: a loader that shuffles has `in_order(bool)` to be told.
 template <class L>
-concept Orderable = requires(L& loader) { loader.in_order(); };
+concept Orderable = requires(L& loader, bool on) { loader.in_order(on); };
 
 /// Loaders handed to the trainer.
 template <class Train, class Eval>
@@ -64,8 +70,14 @@ struct GivenLoaders {
   Train& given_train;
   Eval& given_eval;
   NoModule none{};
+  bool train_is_fresh = true, eval_is_fresh = true;
 
   auto& module() { return none; }
+  bool is_train_fresh() { return std::exchange(train_is_fresh, false); }
+  template <class Hook>
+  bool is_fresh() {
+    return std::exchange(eval_is_fresh, false);
+  }
   auto& train() { return given_train; }
   template <class Hook>
   auto evaluation() {
@@ -84,6 +96,11 @@ struct ModuleLoaders {
 
   explicit ModuleLoaders(Module& data) : from(data) {}
   Module& module() { return from; }
+  bool is_train_fresh() { return train_.is_fresh(); }
+  template <class Hook>
+  bool is_fresh() {
+    return slot<Hook>()->is_fresh();
+  }
   /// The next call asks for the loader anew (reload_dataloaders_every_n_epochs).
   void reload_training() { train_.drop(); }
   void reload_validation() { val_.drop(); }

@@ -8,6 +8,7 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/limits.hpp>
+#include <fulgurite/loop/recurrent.hpp>
 
 namespace fulgurite::loop {
 
@@ -51,7 +52,7 @@ template <class State>
 std::optional<long> estimated_steps(State const& state) {
   auto const& o = state.options;
   std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
-  if (!o.max_epochs || *o.max_epochs < 0) return most;
+  if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>) return most;  // slices are known batch by batch
   auto batches = state.facts.train_batches;
   if (!batches && state.count_training) batches = state.count_training();
   if (!batches) return most;

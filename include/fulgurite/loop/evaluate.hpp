@@ -109,7 +109,8 @@ void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
     [[maybe_unused]] auto const modes = R::Backend::evaluating(model);
     body();
   }
-  if constexpr (Listens<typename Kind::model_train, Model, Ctx>) invoke<typename Kind::model_train>(model, ctx);
+  Context<R, typename Kind::EndPhase> after(run);
+  if constexpr (Listens<typename Kind::model_train, Model, Context<R, typename Kind::EndPhase>>) invoke<typename Kind::model_train>(model, after);
 }
 
 template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
@@ -137,6 +138,13 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
     run.eval_boards[run.facts.loader].fold();
     return flow;
   });
+}
+
+/// Values of an earlier run are no values of the one that begins.
+template <class R>
+void forget_results(State<R>& run) {
+  run.results = {};
+  for (auto& results : run.loader_results) results = {};
 }
 
 /// Merges the loaders' figures into the run's results: what watching a metric means (the weighted mean over loaders).
@@ -175,6 +183,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   run.eval_boards.resize(outside_loaders + 1);
   for (auto& board : run.eval_boards) board.restart();
   std::vector<std::vector<MetricValue>> results(n);
+  bool const fresh = source.template is_fresh<typename Kind::Loader>();
   auto const names = loader_names(loaders);
   if (run.loader_names != names) run.loader_results.assign(n, {});
   run.loader_names = names;
@@ -193,7 +202,9 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       check_not_empty(loader);
-      prepare_loader(run, loader);
+      if (fresh) prepare_loader(run, loader);
+      if constexpr (requires { loader.set_epoch(long{}); })
+        if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
       facts.loader = facts.board = position;
       auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;

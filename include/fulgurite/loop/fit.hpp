@@ -53,7 +53,7 @@ void report_epoch(State<R>& run, Pack& pack) {
 template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = source.train();
-  prepare_loader(run, loader);
+  if (source.is_train_fresh()) prepare_loader(run, loader);
   auto const taken = batches_of(loader, run.options.limit_train_batches, "limit_train_batches");
   auto const size = size_of(loader);
   auto const plan = plan_epoch(run.options, size, taken, run.facts.has_validation);
@@ -83,7 +83,7 @@ void prepare_statistics(State<R>& run, Pack& pack) {
   });
 }
 
-/// The training data once more, through training_step alone: no gradients, no update, no hook, nothing logged. BatchNorm takes its
+/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the transfer, nothing logged. BatchNorm takes its
 /// statistics from it.
 template <class R, class Source>
 void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
@@ -94,7 +94,6 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
   if constexpr (R::automatic) {
     [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
     [[maybe_unused]] auto const generators = Backend::isolated_rng();
-    run.hidden.reset();
     each_batch(source.train(), plan.most(), [&](auto&& raw, long b, bool last) {
       run.facts.batch_idx = b;
       run.facts.is_last_batch = last;
@@ -102,7 +101,16 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
       return with_batch(run, source, ctx, present(raw), [&](auto& batch) {
         run.facts.batch_size = Backend::batch_size(batch);
         [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
-        call_training_step(model, batch, run.hidden, ctx);
+        if constexpr (Recurrent<typename R::Model>) {
+          run.hidden.reset();
+          for (auto& slice : time_slices<R>(model, batch, run.optimization.tbptt, ctx)) {
+            auto const output = call_training_step(model, slice, run.hidden, ctx);
+            if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>) run.hidden.emplace(Backend::detached_state(output.hidden));
+            else if (output) run.hidden.emplace(Backend::detached_state(output->hidden));
+          }
+        } else {
+          call_training_step(model, batch, run.hidden, ctx);
+        }
         run.train_board.restart();
         return true;
       });
@@ -154,8 +162,8 @@ void train(State<R>& run, Pack& pack, Source& source) {
   run.train_loaded_in = run.progress.epoch;
   auto plan = plan_training(run, source);
   check_validation(run, source);
-  if (has_logger<Pack> && plan.batches && run.options.log_every_n_steps > *plan.batches / run.window && run.options.fast_dev_run == 0)
-    run.warn("fulgurite.options.few_rows", "the steps of an epoch (" + std::to_string(*plan.batches / run.window) + ") are fewer than "
+  if (has_logger<Pack> && plan.batches && run.options.log_every_n_steps > (*plan.batches + run.window - 1) / run.window && run.options.fast_dev_run == 0)
+    run.warn("fulgurite.options.few_rows", "the steps of an epoch (" + std::to_string((*plan.batches + run.window - 1) / run.window) + ") are fewer than "
                                            "log_every_n_steps = " + std::to_string(run.options.log_every_n_steps) +
                                                ": lower it to see the values of steps");
   run.train_board.restart();
@@ -228,6 +236,8 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   check_optimization(run);
   check_timers(run, pack);
   check_special(run, pack);
+  if (run.options.barebones && observes_any<R>)
+    throw Error("fulgurite.options.barebones", "barebones keeps no metric, and a schedule follows one: leave one of them out");
   if (run.options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
     throw Error("fulgurite.options.reload", "reload_dataloaders_every_n_epochs = " + std::to_string(run.options.reload_dataloaders_every_n_epochs) +
                                                 " asks for new loaders, and fit was given some: pass a data module, which can make them again");
@@ -236,6 +246,8 @@ void fit(State<R>& run, Pack& pack, Source& source) {
   run.facts.has_validation = Source::template evaluates<hook::val_dataloader> && !run.options.limit_val_batches.none();
   run.stop_requested = run.statistics_requested = false;
   run.manual_watch = {};
+  run.optimizers.reset();
+  forget_results(run);
   run.requests.clear();
   run.posted.clear();
   Context<R, phase::Fit> ctx(run);
@@ -253,7 +265,6 @@ void fit(State<R>& run, Pack& pack, Source& source) {
     check_time(run);
     {
       [[maybe_unused]] auto const anomaly = R::Backend::anomaly(run.options.detect_anomaly);
-      [[maybe_unused]] auto const algorithms = R::Backend::algorithms(run.options.deterministic, run.options.benchmark);
       train(run, pack, source);
     }
     run.count_training = nullptr;
@@ -269,8 +280,10 @@ void fit(State<R>& run, Pack& pack, Source& source) {
 /// validate or test: the frame and one evaluation. Results: one list of values for each loader.
 template <class Kind, class R, class Pack, class Source>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit) {
+  check_special(run, pack);
   run.facts = {};
   run.facts.stage = stage;
+  forget_results(run);
   Context<R, typename Kind::Phase> ctx(run);
   return framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx);

@@ -71,12 +71,16 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
       cleanup();
     } catch (std::exception const& second) {
       std::fprintf(stderr, "fulgurite: after an exception, this failed too: %s\n", second.what());
+    } catch (...) {
+      std::fprintf(stderr, "fulgurite: after an exception, something else was thrown, which is no std::exception\n");
     }
   };
   Context<R, phase::Fit> ctx(run);
-  still([&] { tell<hook::on_exception>(run, pack, error, ctx); });
+  pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
+  still([&] { tell_module<hook::on_exception>(*run.model, error, ctx); });
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
+  still([&] { tell_module<hook::on_exception>(run.strategy, error, ctx); });
   still([&] {
     if (run.optimizers) write_now(run, pack);
   });
@@ -85,12 +89,14 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finalize_loggers(pack, Status::failed); });
   still([&] { run.strategy.teardown(*run.model); });
   run.facts = {};
+  run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
 }
 
 /// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told, then it goes on its
 /// way. No end or teardown hook runs then.
 template <class R, class Pack, class Source, class Body>
 decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  [[maybe_unused]] auto const algorithms = R::Backend::algorithms(run.options.deterministic, run.options.benchmark);
   try {
     return body();
   } catch (std::exception const& error) {

@@ -2,6 +2,7 @@
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
 #include <concepts>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -12,6 +13,42 @@
 #include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite {
+
+struct ToggleOptions {
+  bool sync_grad = true;  ///< of a distributed strategy, which has `no_sync(bool)`
+};
+
+namespace loop {
+/// Makes a value in place that can neither be copied nor moved.
+template <class F>
+struct InPlace {
+  F make;
+  operator decltype(std::declval<F&>()())() { return make(); }
+};
+template <class F>
+InPlace(F) -> InPlace<F>;
+
+struct NothingToUndo {};
+}  // namespace loop
+
+/// The scope that ctx.toggle returns.
+template <class Gradients, class Exchange>
+class Toggled {
+ public:
+  template <class G, class E>
+  Toggled(G&& gradients, E&& exchange) : gradients_(std::in_place, loop::InPlace{gradients}), exchange_(std::in_place, loop::InPlace{exchange}) {}
+  Toggled(Toggled const&) = delete;
+  Toggled& operator=(Toggled const&) = delete;
+  /// Parameters receive gradients again as they did before; the end of the scope does the same.
+  void untoggle() {
+    exchange_.reset();
+    gradients_.reset();
+  }
+
+ private:
+  std::optional<Gradients> gradients_;
+  std::optional<Exchange> exchange_;
+};
 
 /// What a manual `training_step(batch, ctx)` receives on top of a context. Each call goes through hooks, precision and strategy.
 template <class R, class Pack>
@@ -89,10 +126,17 @@ class StepContext : public Context<R, phase::Train> {
     step(optimizer);
   }
 
-  /// While the returned scope lives, parameters that belong to other optimizers alone receive no gradient.
+  /// While the returned scope lives, or until its `untoggle()`, parameters that belong to other optimizers alone receive no gradient;
+  /// with `{.sync_grad = false}` processes do not exchange gradients either, as while accumulating.
   template <class O>
-  [[nodiscard]] auto toggle(O& optimizer) {
-    return Backend::toggled(loop::raw(optimizer), this->state_->optimizers->optimizers);
+  [[nodiscard]] auto toggle(O& optimizer, ToggleOptions options = {}) {
+    auto& state = *this->state_;
+    auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.optimizers->optimizers); };
+    auto exchange = [&] {
+      if constexpr (requires { state.strategy.no_sync(true); }) return state.strategy.no_sync(!options.sync_grad);
+      else return loop::NothingToUndo{};
+    };
+    return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);
   }
 
   /// Accumulation by hand: this batch ends a window of `batches`, or the epoch, so that no window is carried over its end.

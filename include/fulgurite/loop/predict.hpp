@@ -14,6 +14,7 @@ namespace fulgurite::loop {
 
 struct Prediction {
   using Phase = phase::Predict;
+  using EndPhase = phase::Predict;
   using Step = hook::predict_step;
   using Loader = hook::predict_dataloader;
   using start = hook::on_predict_start;
@@ -41,6 +42,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   auto& model = *run.model;
   auto& facts = run.facts;
   Facts const outside = facts;
+  bool const fresh = source.template is_fresh<hook::predict_dataloader>();
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
     [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.options.inference_mode);
@@ -48,7 +50,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     tell<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       facts.loader = position;
-      prepare_loader(run, loader);
+      if (fresh) prepare_loader(run, loader);
       auto const batches = batches_of(loader, run.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {

@@ -58,6 +58,9 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::skip_distributed)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.skip_distributed] training_step may return nothing, which other "
                           "processes would wait for: return a loss for every batch, or train in one process");
+    if constexpr (V.fault == Fault::skip_closure)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.optimizer.skip_closure] training_step may return nothing, and an optimizer that "
+                          "evaluates the loss several times needs one each time: return a loss for every batch");
     if constexpr (V.fault == Fault::opaque_batch)
       static_assert(accepts<Subject, Fine>, "[fulgurite.data.opaque_batch] this batch type cannot be looked into, so its tensors "
                           "would not reach the GPU: give it `Batch to(torch::Device) const`");
@@ -146,8 +149,8 @@ struct About<HookId::none> {
                           "add it to the model's `using Metrics = MetricList<...>`");
 
     if constexpr (V.fault == Fault::callback_needs_automatic)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_automatic] a callback sets the accumulation window, which Manual "
-                          "does not have: use Automatic{}, or leave the callback out");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_automatic] a callback drives what Manual leaves to "
+                          "training_step (the window, the schedule): use Automatic{}, or leave the callback out");
     if constexpr (V.fault == Fault::callback_needs_one_optimizer)
       static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
                           "configure_optimizers returns several: return one, or leave the callback out");

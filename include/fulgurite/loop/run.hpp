@@ -82,6 +82,7 @@ struct Facts {
   bool is_last_batch = false;
   bool accumulating = false;  ///< the batch at hand does not end its window
   bool in_batch = false;
+  bool left_out = false;  ///< the batch at hand is none: its loader left it out
   bool has_gradients = false;  ///< some batch of the window at hand ran backward
   bool sanity_checking = false;
   bool validating = false;
@@ -151,6 +152,7 @@ struct State {
   std::vector<std::string> loader_names{};                          ///< of the evaluation loaders: their own, or their positions
   std::vector<std::array<Figures, metrics>> loader_results{};  ///< the same as `results` of each of them
   std::optional<typename HiddenOf<typename R::Model>::type> hidden = std::nullopt;  ///< carried from one slice of time to the next
+  typename R::Value last_loss{};  ///< of the last batch, where a model's own optimizer_step may ask for it
   int window = 1;               ///< accumulate_grad_batches of this epoch
   std::conditional_t<R::automatic, ManualWatch<0>, ManualWatch<Optimizers<R>::count>> manual_watch{};
   int train_loaded_in = 0;      ///< epoch in which the training loader was asked for

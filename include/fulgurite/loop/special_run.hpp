@@ -41,6 +41,16 @@ inline TrainerOptions effective(TrainerOptions given) {
 template <class C>
 inline constexpr bool is_output = hook::log_metrics::named<C> || order_of<C>() == Order::progress || order_of<C>() == Order::summary ||
                                   order_of<C>() == Order::checkpoint;
+/// Reads metrics, of which barebones keeps none.
+template <class Watches>
+inline constexpr bool watches_some = false;
+template <class M, class... Ms>
+inline constexpr bool watches_some<MetricTypes<M, Ms...>> = true;
+template <class C>
+consteval bool is_watcher() {
+  if constexpr (requires { typename C::Watches; }) return watches_some<typename C::Watches>;
+  else return false;
+}
 /// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
 template <class C>
 consteval bool is_inert_in_dev_run() {
@@ -54,7 +64,7 @@ void check_special(State<R>& run, Pack<Cs...> const&) {
   auto const& o = run.options;
   if (o.barebones) {
     std::string_view output;
-    ((is_output<Cs> ? void(output = type_name<Cs>()) : void()), ...);
+    ((is_output<Cs> || is_watcher<Cs>() ? void(output = type_name<Cs>()) : void()), ...);
     if (!output.empty())
       throw Error("fulgurite.options.barebones", "barebones runs the loop alone, and there is a " + std::string(output) + ": leave it out");
   }

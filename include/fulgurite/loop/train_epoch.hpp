@@ -44,29 +44,42 @@ void report_step(State<R>& run, Pack& pack) {
   }
 }
 
+/// Requests of a window that is not over stay aside while a validation makes its own; they are there again afterwards, whatever happens.
+class Waiting {
+ public:
+  explicit Waiting(std::vector<CheckpointRequest>& requests) : requests_(requests), waiting_(std::exchange(requests, {})) {}
+  ~Waiting() { requests_.insert(requests_.begin(), waiting_.begin(), waiting_.end()); }
+  Waiting(Waiting const&) = delete;
+  Waiting& operator=(Waiting const&) = delete;
+
+ private:
+  std::vector<CheckpointRequest>& requests_;
+  std::vector<CheckpointRequest> waiting_;
+};
+
 /// Validation inside fit, with what surrounds it.
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    Context<R, phase::Validate> ctx(run);
-    if (!run.facts.accumulating && Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::Validate>>)
+    Context<R, phase::ValidateEnd> ctx(run);
+    if (!run.facts.accumulating && Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
       Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.model, ctx);
     int const every = run.options.reload_dataloaders_every_n_epochs;
     if (every != 0 && run.progress.epoch - run.val_loaded_in >= every) {
       if constexpr (requires { source.reload_validation(); }) source.reload_validation();
       run.val_loaded_in = run.progress.epoch;
     }
-    auto waiting = std::exchange(run.requests, {});
+    Waiting const others(run.requests);
     evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches, std::nullopt);
     if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
     run.progress.at = At::after_validation;
     deliver_posted(run, pack, run.progress.logged_steps);
     // What validation has scored are the weights of the last step: inside a window, too, they are written as they are now.
     if (!run.requests.empty()) write_now(run, pack);
-    run.requests = std::move(waiting);
   }
 }
 
+/// The batches of one epoch, each with its hooks, its step or its place in a window, and the validation that follows.
 template <class R, class Pack, class Source>
 class TrainEpoch {
   using Backend = typename R::Backend;
@@ -137,12 +150,13 @@ class TrainEpoch {
     begin(b, last);
     bool const closes = b - run_.progress.window_start + 1 == length_ || last;
     facts.batch_size = 0;
-    facts.in_batch = true;
+    facts.in_batch = facts.left_out = true;
     facts.accumulating = R::automatic && seen_ != 0;
     if (facts.accumulating && closes) flush(b + 1, false);
     if (!facts.accumulating) run_.progress.window_start = b + 1;
     if (last && R::automatic) tick_schedulers(run_, ctx_, Interval::epoch);
     if (tell<hook::on_train_batch_end>(run_, pack_, ctx_) == Flow::stop) run_.stop_requested = true;
+    facts.left_out = false;
     return finish(b, last, false);
   }
 
@@ -222,6 +236,7 @@ class TrainEpoch {
         } else {
           run_.hidden.emplace(Backend::detached_state(result->hidden));
         }
+        if (steps_exhausted(run_)) break;
       }
       if (!result)
         throw Error("fulgurite.data.no_slice", "batch " + std::to_string(run_.facts.batch_idx) + " has no time step, so it has no slice: leave it out");

@@ -213,6 +213,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
     state_.model = &model;
     auto const& limit = state_.options.limit_predict_batches;
+    loop::check_special(state_, pack_);
     state_.facts = {};
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);

@@ -22,8 +22,11 @@ template <class Hook, class Module, class Model, class Ctx, class Batch, class O
 /// A loader as the options want it, each time it was asked for.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader) {
-  if constexpr (Orderable<Loader>)
-    if (run.options.overfit_batches) loader.in_order();
+  bool const ordered = run.options.overfit_batches.has_value();
+  if constexpr (Orderable<Loader>) loader.in_order(ordered);
+  else if (ordered && !requires { typename Loader::allocator_type; })
+    run.warn("fulgurite.options.overfit_order", "overfit_batches wants the same first batches in every epoch, and a loader cannot be told to keep its "
+                                                "order: give it `void in_order(bool)`, or see that it does not shuffle");
   if constexpr (requires { run.strategy.process_dataloader(loader); })
     if (run.options.use_distributed_sampler) run.strategy.process_dataloader(loader);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -29,6 +30,9 @@ class Describer {
   using R = Run<M, S, P, O>;
   using Callbacks = Pack<Cs...>;
   static constexpr bool automatic = O::automatic;
+  static constexpr bool scheduled = []<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
+    return (Ss::exists || ...);
+  }(std::type_identity<decltype(loop::Optimizers<R>::schedulers)>{});
 
  public:
   static consteval auto build() {
@@ -174,7 +178,7 @@ class Describer {
     event<hook::on_before_optimizer_step>("      ");
     action<hook::configure_gradient_clipping>("      ", "as optimization says");
     action<hook::optimizer_step>("      ", "optimizer.step(), at the last batch of a window");
-    action<hook::lr_scheduler_step>("      ", "scheduler.step()");
+    if constexpr (scheduled) action<hook::lr_scheduler_step>("      ", "scheduler.step()");
     event<hook::on_train_batch_end>("      ");
   }
   constexpr void transfer(std::string_view indent) {
@@ -223,7 +227,7 @@ class Describer {
     if (Stateful<M, ArchiveProbe>) out << "  state of " << type_name<M>() << "\n";
     if (Stateful<S, ArchiveProbe>) out << "  state of " << type_name<S>() << "\n";
     if (P::scales_loss) out << "  scale of the loss\n";
-    out << "  schedules\n";
+    if (scheduled) out << "  schedules\n";
     each_callback([&]<class C>() {
       if (Stateful<C, ArchiveProbe>) out << "  state of " << type_name<C>() << "\n";
     });

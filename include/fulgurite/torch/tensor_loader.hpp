@@ -72,11 +72,11 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
     return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
   }
 
-  /// From the next epoch on samples come as they lie in the tensors: what overfit_batches asks for.
-  void in_order()
+  /// On: from the next epoch samples come as they lie in the tensors: what overfit_batches asks for.
+  void in_order(bool on)
     requires std::same_as<S, OptionalShuffle>
   {
-    sampler_.shuffle = false;
+    sampler_.in_order = on;
   }
 
   void state(auto& archive) {
