@@ -65,7 +65,9 @@ struct Norm {
   double mean = 0;
   std::optional<double> momentum = 0.1;
   long seen = 0;
+  bool training = true;  ///< false: frozen, it keeps the mean that it has
   void see(double x) {
+    if (!training) return;
     ++seen;
     mean += momentum.value_or(1.0 / static_cast<double>(seen)) * (x - mean);
   }
@@ -251,13 +253,15 @@ struct Backend {
     to.set(value);
   }
   template <class Model>
-  static bool has_batch_norm(Model&) {
-    return requires(Model& model) { model.norm.momentum; };
+  static bool has_batch_norm(Model& model) {
+    if constexpr (requires { model.norm.momentum; }) return model.norm.training;
+    else return false;
   }
   /// Statistics start anew and are the mean of all that is seen; momenta return when the scope ends.
   template <class Model>
   static auto reset_batch_norm(Model& model) {
     if constexpr (requires { model.norm.momentum; }) {
+      if (!model.norm.training) return Restored<std::optional<double>>(model.norm.momentum);
       model.norm.mean = 0;
       model.norm.seen = 0;
       return Restored<std::optional<double>>(model.norm.momentum, std::nullopt);

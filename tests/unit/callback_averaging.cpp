@@ -1,4 +1,5 @@
 // Averages of weights: what enters them, when validation, files and the trained model see them.
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
@@ -8,6 +9,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "models.hpp"
+#include "rows.hpp"
 
 using namespace fulgurite;
 using Numbers = std::vector<double>;
@@ -132,6 +134,17 @@ struct Normed : toy::P {
 /// The same after each step, from 1.
 struct Falling : Watched {
   auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::Step{1, 0.5}, {.interval = Interval::step}); }
+};
+
+/// A step for each number of a batch.
+struct Sliced {
+  using Hidden = toy::Tensor;
+  struct Output {
+    toy::Tensor loss, hidden;
+  };
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  Output training_step(Numbers const&, std::optional<Hidden> const&) { return {-p, toy::Tensor(0.0)}; }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
 };
 
 struct Pair : toy::P {
@@ -274,6 +287,14 @@ TEST_CASE("SWA: a schedule that moves each step stands still, too") {
   CHECK(model.all_rates == Numbers{1, 0.5, 0.25, 0.25, 0.125, 0.125});
 }
 
+TEST_CASE("SWA: LearningRateMonitor tells the rates that it has set, wherever it is listed") {
+  Watched model;
+  auto trainer = toy::train<Watched>(epochs(3), {}, LearningRateMonitor{{.logging_interval = Interval::epoch}},
+                                     StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}, toy::Rows{});
+  trainer.fit(model, toy::batches(1), toy::batches(1));
+  CHECK(trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD") == Numbers{1, 0.5, 0.5});
+}
+
 TEST_CASE("SWA: no annealing is a jump") {
   CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}}).rates == Numbers{1, 0.5, 0.5});
 }
@@ -344,4 +365,45 @@ TEST_CASE("a model without parameters is refused before training") {
   check_refused([&] { toy::train<Nothing>(epochs(1), Automatic{}, WeightAveraging{}).fit(model, toy::batches(1)); },
                 "fulgurite.callback.nothing_to_average");
   CHECK(model.seen.empty());
+}
+
+static_assert(StochasticWeightAveraging<>::needs_automatic);
+
+TEST_CASE("SWA with a frozen batch norm: its statistics stay, and no pass is made for it") {
+  Normed model;
+  model.norm = {.mean = 3, .training = false};
+  toy::train<Normed>(epochs(2), Automatic{}, StochasticWeightAveraging{{.swa_lrs = 1.0, .swa_epoch_start = 1}}).fit(model, toy::batches(4), toy::batches(1));
+  CHECK(model.norm.mean == 3);
+  CHECK(model.norm.momentum == 0.1);
+  CHECK(model.seen.size() == 8);
+  {
+    auto const scope = toy::Backend::reset_batch_norm(model);
+    CHECK(model.norm.momentum == 0.1);
+  }
+  CHECK(model.norm.mean == 3);
+}
+
+TEST_CASE("several steps in one batch: one update where an n-th was among them, each step is asked about") {
+  Sliced model;
+  std::vector<long> asked;
+  auto const each_fourth = [&](std::optional<long> step, std::optional<int>) {
+    if (step) asked.push_back(*step);
+    return step && *step % 4 == 0;
+  };
+  auto trainer = toy::train<Sliced>(epochs(1), {.tbptt = 1}, EMAWeightAveraging{{.decay = 0.5, .update_every_n_steps = 4}});
+  trainer.fit(model, std::vector<Numbers>(4, Numbers(3)));  // steps 0 1 2, 3 4 5, 6 7 8, 9 10 11
+  CHECK(trainer.progress().global_step == 12);
+  CHECK(trainer.callback<EMAWeightAveraging>().n_averaged() == 3);
+  CHECK(model.p.value() == 0.5 * (0.5 * 3 + 0.5 * 6) + 0.5 * 9);
+  Sliced other;
+  toy::train<Sliced>(epochs(1), {.tbptt = 1}, WeightAveraging{RunningMean{}, each_fourth}).fit(other, std::vector<Numbers>(2, Numbers(3)));
+  CHECK(asked == std::vector<long>{0, 1, 2, 3, 4, 5});
+  CHECK(other.p.value() == (3 + 6) / 2.0);
+}
+
+TEST_CASE("a fast_dev_run validates the average, as a run does") {
+  Watched model;
+  toy::train<Watched>({.fast_dev_run = 2}, Automatic{}, WeightAveraging{}).fit(model, toy::batches(2), toy::batches(1));
+  CHECK(model.validated == Numbers{1.5});
+  CHECK(model.p.value() == 1.5);
 }

@@ -113,3 +113,41 @@ TEST_CASE("checkpoint: the one that gives way next; the kept ones as YAML") {
   ModelCheckpoint const fresh{Scripted::vl, folder.path};
   CHECK_FALSE(fresh.kth_value());
 }
+
+namespace {
+/// Two steps in each batch.
+struct Twice {
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  void training_step(double, auto& ctx) {
+    auto& [sgd] = ctx.optimizers();
+    ctx.minimize(sgd, -p);
+    ctx.minimize(sgd, -p);
+  }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+}  // namespace
+
+TEST_CASE("checkpoint: by steps, several of which may lie in one batch: a file where an n-th was among them") {
+  Folder const folder;
+  Twice model;
+  saved_files.clear();
+  make_trainer<Twice>(quick(1), SavingDevice{}, Float32{}, Manual{}, ModelCheckpoint{folder.path, {.save_top_k = -1, .every_n_train_steps = 3}})
+      .fit(model, toy::batches(5));
+  CHECK(saved_files == std::vector<std::string>{"epoch=0-step=4.safetensors", "epoch=0-step=6.safetensors", "epoch=0-step=10.safetensors"});
+}
+
+TEST_CASE("checkpoint: what a failed fit was waiting for is forgotten by the next; a resumed one still waits") {
+  Folder const folder;
+  ModelCheckpoint const by_step{Scripted::vl, folder.path, {.save_top_k = -1, .every_n_train_steps = 3}};
+  using Callback = ModelCheckpoint<Metric<"vl">>;
+  Scripted model{.fails_at = 3};
+  auto trainer = ScriptedTrainer<Callback>(quick(1), SavingDevice{}, Float32{}, Automatic{}, by_step);
+  saved_files.clear();
+  CHECK_THROWS_AS(trainer.fit(model, toy::batches(4), toy::batches(1)), Error);
+  auto waiting = by_step;
+  load_state_text(waiting, state_text(trainer.callback<Callback>()));
+  trainer.fit(model, toy::batches(2), toy::batches(1));
+  CHECK(saved_files.empty());
+  fitted(model, quick(1), 2, waiting);
+  CHECK(saved_files == std::vector<std::string>{"epoch=0-step=2.safetensors"});
+}

@@ -32,6 +32,12 @@ Told told(DeviceStatsMonitorOptions how, int every, int accumulate = 1) {
   }
   return all;
 }
+/// Ends an epoch inside its first window.
+struct SkipSecond {
+  using Stateless = ByChoice;
+  int epoch = 0;
+  Flow on_train_batch_start(auto& ctx) const { return ctx.current_epoch() == epoch && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed; }
+};
 }  // namespace
 
 static_assert(DeviceStatsMonitor::needs_logger);
@@ -81,4 +87,27 @@ TEST_CASE("device stats: what /proc tells is in range") {
   }
   CHECK(names.contains("cpu_process_bytes"));
   CHECK(names.contains("cpu_swap_percent"));
+}
+
+TEST_CASE("device stats: a window that ends early, with its epoch or because a batch is none, is followed by one whose start is told") {
+  toy::Restored<std::vector<std::pair<std::string, double>>> const device(toy::world.device_stats, {{"held", 7}});
+  auto const starts = [](auto&& fit) {
+    auto options = quick(2);
+    options.log_every_n_steps = 1;
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                          DeviceStatsMonitor{{.filter_keys = std::set<std::string>{"held"}}}, SkipSecond{}, toy::Rows{});
+    fit(trainer);
+    std::vector<long> at;
+    for (auto const& row : trainer.template callback<toy::Rows>().rows)
+      for (auto const& cell : row.cells)
+        if (cell.first.starts_with("DeviceStatsMonitor.on_train_batch_start")) at.push_back(row.x);
+    return at;
+  };
+  Scripted skipping, lacking;
+  CHECK(starts([&](auto& trainer) { trainer.fit(skipping, toy::batches(6), NoValidation{}); }) == std::vector<long>{0, 1, 2});
+  std::vector<std::optional<double>> const data{1.0, 1.0, std::nullopt, 1.0};
+  CHECK(starts([&](auto& trainer) {
+          trainer.template callback<SkipSecond>().epoch = -1;
+          trainer.fit(lacking, data, NoValidation{});
+        }) == std::vector<long>{0, 1, 2, 3});
 }

@@ -28,6 +28,11 @@ Ended run(std::vector<double> script, EarlyStoppingOptions how, TrainerOptions o
 static_assert(std::is_same_v<decltype(EarlyStopping{Scripted::vl, {.patience = 3}}), EarlyStopping<Metric<"vl">>>);
 static_assert(std::is_same_v<decltype(EarlyStopping{Scripted::vl.last()}), EarlyStopping<Last<Metric<"vl">>>>);
 
+// A loader's name is a literal: a string that ends before the callback would leave it a view of nothing.
+template <class Name>
+concept NamesALoader = requires(Name const& name) { Scripted::vl.of(name); };
+static_assert(NamesALoader<char[6]> && !NamesALoader<std::string> && !NamesALoader<std::string_view>);
+
 TEST_CASE("early stopping: the reason, the epoch, the sentence") {
   auto const patient = run({6, 5, 4, 4}, {.patience = 1});
   CHECK(patient.reason == StopReason::patience);

@@ -1,5 +1,6 @@
 // BackboneFinetuning and its base: what is frozen when, which groups an optimizer has, with which rates, also after a reload.
 #include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -17,6 +18,7 @@ struct TwoParts {
   toy::Part backbone{{body}, {norm}};
   bool all_at_once = false;
 
+  std::vector<toy::Tensor> parameters() const { return {head, norm, body}; }
   std::vector<std::pair<std::string, toy::Tensor>> named_parameters() { return {{"head", head}, {"norm", norm}, {"body", body}}; }
   toy::Tensor training_step(double) { return -(head + norm + body); }
   toy::Sgd configure_optimizers() {
@@ -230,4 +232,18 @@ TEST_CASE("a schedule goes on with the groups it was made for; the group added l
                                        BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0, .should_align = false}}, Watch{});
   trainer.fit(model, toy::batches(1));
   check_rates(trainer.callback<Watch>().rates, {{.1, .01}, {.05, .02}, {.05, .04}});
+}
+
+TEST_CASE("beside SWA, whichever is listed first, the rates are SWA's alone from its epoch on", "[finetuning]") {
+  BackboneFinetuning const thaw{{.unfreeze_backbone_at_epoch = 0, .should_align = false}};
+  StochasticWeightAveraging const swa{{.swa_lrs = 0.5, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}};
+  auto const rates = [](auto... callbacks) {
+    TwoParts model;
+    auto trainer = trainer_of(5, callbacks...);
+    trainer.fit(model, toy::batches(1));
+    return trainer.template callback<Watch>().rates;
+  };
+  Rates const expected{{.1, .01}, {.1, .02}, {.1, .04}, {.3, .27}, {.5, .5}};
+  check_rates(rates(thaw, swa), expected);
+  check_rates(rates(swa, thaw), expected);
 }

@@ -1,5 +1,6 @@
 // GradientNorm: which numbers it sends, at which steps, before clipping.
 #include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/callback/lambda_callback.hpp>
 
 #include <limits>
 
@@ -46,6 +47,14 @@ std::vector<toy::Row> rows(GradientNormOptions options, int batches, int every, 
   return norms_of(trainer.template callback<toy::Rows>().rows);
 }
 using Rows = std::vector<toy::Row>;
+
+struct FailsOnce {
+  using Stateless = ByChoice;
+  bool failed = false;
+  void on_train_batch_end() {
+    if (!std::exchange(failed, true)) throw Error("fulgurite.test.step", "a step failed");
+  }
+};
 double const infinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
@@ -97,4 +106,21 @@ TEST_CASE("W82: a norm type of 0 or less is refused when it is given; in a const
   static_assert((GradientNorm{{.norm_type = 0.5}}, true));
   for (double const type : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
     CHECK(toy::refusal([&] { GradientNorm{{.norm_type = type}}; }) == "fulgurite.callback.gradient_norm_type");
+}
+
+TEST_CASE("a fit after one that failed has all its rows", "[gradient_norm]") {
+  Pair model;
+  auto trainer = toy::train<Pair>({.max_epochs = 1, .num_sanity_val_steps = 0, .log_every_n_steps = 1}, {}, GradientNorm{}, FailsOnce{}, toy::Rows{});
+  CHECK_THROWS_AS(trainer.fit(model, toy::batches(2)), Error);
+  trainer.callback<toy::Rows>().rows.clear();
+  trainer.fit(model, toy::batches(2));
+  CHECK(norms_of(trainer.callback<toy::Rows>().rows).size() == 2);
+}
+
+TEST_CASE("norms are of what is stepped: callbacks that change gradients come first, wherever they are listed", "[gradient_norm]") {
+  Pair model;
+  auto trainer = toy::train<Pair>({.max_epochs = 1, .num_sanity_val_steps = 0, .log_every_n_steps = 1}, {}, GradientNorm{},
+                                  LambdaCallback{on<hook::on_before_optimizer_step>([](auto&, auto& ctx) { ctx.model().a.set_grad(0); })}, toy::Rows{});
+  trainer.fit(model, toy::batches(1));
+  CHECK(norms_of(trainer.template callback<toy::Rows>().rows).front().cells.back().second == 4);
 }

@@ -75,3 +75,12 @@ TEST_CASE("prediction writer: one that has both is called at both") {
   both.insert(both.end(), by_epoch.begin(), by_epoch.end());
   CHECK(written(Both{&seen}, seen) == both);
 }
+
+TEST_CASE("prediction writer: batches that are none have no samples; positions begin anew in each loader") {
+  using Some = std::vector<std::optional<std::vector<double>>>;
+  Words seen;
+  Summing model;
+  std::tuple<Some, Some> loaders{{std::nullopt, {{1, 1}}, {{2}}}, {std::nullopt, {{5, 5}}}};
+  make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{}, PredictionWriter{ByBatch{&seen}}).predict(model, loaders);
+  CHECK(seen == Words{"2 of 0,1, size 2 at 0.1", "2 of 2, size 1 at 0.2", "10 of 0,1, size 2 at 1.1"});
+}

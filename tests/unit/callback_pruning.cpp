@@ -1,5 +1,7 @@
 // ModelPruning: how many weights are masked when, that they stay zero, what a lottery ticket gets back.
 #include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
 
 #include <cmath>
 
@@ -241,4 +243,70 @@ TEST_CASE("amounts that are no share, and names that are none, are refused", "[p
   CHECK(refused({.amount = [](int) { return 2.0; }}) == "fulgurite.callback.pruning_amount");
   CHECK(refused({.parameters = {"l1.weight", "l9.weight"}}) == "fulgurite.callback.pruning_parameters");
   CHECK(refused({.parameter_names = {"scale"}}) == "fulgurite.callback.pruning_parameters");
+}
+
+namespace {
+/// One weight that each step adds 1 to; what validations, files and the pass for statistics see of it.
+struct Averaged : toy::P {
+  toy::Norm norm{};
+  std::vector<double> validated = {};
+  toy::Tensor training_step(double) {
+    norm.see(p.value());
+    seen.push_back(p.value());
+    return -p;
+  }
+  void validation_step(double) { validated.push_back(p.value()); }
+};
+std::vector<double> filed;
+struct FilingBackend : toy::Backend {
+  template <class Model, class State>
+  static void save(std::filesystem::path const&, Model& model, State&&) {
+    filed.push_back(model.p.value());
+  }
+};
+struct FilingDevice : toy::Device {
+  using Backend = FilingBackend;
+};
+struct SavesEachEpoch {
+  using Stateless = ByChoice;
+  void on_train_epoch_end(auto& ctx) { ctx.request_checkpoint("file"); }
+};
+Averaged pruned_beside(auto... callbacks) {
+  Averaged model;
+  filed.clear();
+  make_trainer<Averaged>(TrainerOptions{.max_epochs = 3, .num_sanity_val_steps = 0}, FilingDevice{}, Float32{}, Automatic{}, std::move(callbacks)..., SavesEachEpoch{})
+      .fit(model, toy::batches(2), toy::batches(1));
+  return model;
+}
+}  // namespace
+
+TEST_CASE("beside an average, whichever is listed first, masked weights are zero in validations, in files and in the end", "[pruning]") {
+  ModelPruningOptions options{.amount = [](int epoch) { return epoch == 1 ? 1.0 : 0.0; }, .parameters = {"p"}, .use_lottery_ticket_hypothesis = false};
+  auto const check = [](Averaged const& model, double first, double second) {
+    CHECK(model.validated == std::vector<double>{first, second, 0});
+    CHECK(filed == std::vector<double>{first, 0, 0});
+    CHECK(model.p.value() == 0);
+  };
+  check(pruned_beside(ModelPruning{options}, WeightAveraging{}), 1.5, 2.5);
+  check(pruned_beside(WeightAveraging{}, ModelPruning{options}), 1.5, 2.5);
+  StochasticWeightAveraging const swa{{.swa_lrs = 1.0, .swa_epoch_start = 1, .annealing_epochs = 0}};
+  for (bool const first : {true, false}) {
+    CAPTURE(first);
+    auto const model = first ? pruned_beside(ModelPruning{options}, swa) : pruned_beside(swa, ModelPruning{options});
+    check(model, 2, 4);
+    CHECK(model.norm.mean == 0);  // statistics are of what the model is in the end
+  }
+}
+
+TEST_CASE("beside an average, masked weights are zero after a fit that nobody looked into", "[pruning]") {
+  toy::P model;
+  toy::train<toy::P>({.max_epochs = 2}, {}, ModelPruning{{.amount = 1.0, .parameters = {"p"}, .use_lottery_ticket_hypothesis = false}}, WeightAveraging{})
+      .fit(model, toy::batches(2));
+  CHECK(model.p.value() == 0);
+}
+
+TEST_CASE("at the end of validations of an average it is the weights in training that are pruned and rewound", "[pruning]") {
+  ModelPruningOptions const options{.amount = 1e-9, .parameters = {"p"}, .prune_on_train_epoch_end = false};
+  auto const model = pruned_beside(ModelPruning{options}, WeightAveraging{});
+  CHECK(model.seen == std::vector<double>{0, 1, 0, 1, 0, 1});
 }

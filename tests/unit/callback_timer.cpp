@@ -68,3 +68,17 @@ TEST_CASE("timer: a resumed one goes on where it was, a spent one stops at once"
   load_state_text(spent, text);
   CHECK(steps(std::move(spent)) == 0);
 }
+
+TEST_CASE("timer: what follows a failed run is not spent in it") {
+  Scripted model{.seconds_per_batch = 1, .fails_at = 1};
+  auto trainer = ScriptedTrainer<Timer>(quick(1), SavingDevice{}, Float32{}, Automatic{}, Timer{seconds(100)});
+  CHECK_THROWS_AS(trainer.fit(model, toy::batches(4), toy::batches(1)), Error);
+  auto const& timer = trainer.callback<Timer>();
+  CHECK(timer.elapsed() == seconds(2));
+  CHECK(timer.end_time().has_value());
+  fake_seconds += 1000;
+  trainer.fit(model, toy::batches(4), toy::batches(1));
+  CHECK(trainer.progress().global_step == 1 + 4);
+  CHECK(timer.elapsed() == seconds(2 + 5));
+  CHECK(timer.elapsed(Timer::Stage::validate) == seconds(1));
+}

@@ -330,7 +330,7 @@ TEST_CASE("named loaders: rows, results and what watches one of them go by the n
 }
 
 TEST_CASE("of several loaders without names one is watched by its position; a name that no loader has is an Error") {
-  auto const stopped = [](std::string_view loader) {
+  auto const stopped = [](auto const& loader) {
     Judged model;
     auto trainer = toy::train<Judged>({.max_epochs = 2, .num_sanity_val_steps = 0}, {},
                                       EarlyStopping{Judged::v.of(loader), {.stopping_threshold = 3}});

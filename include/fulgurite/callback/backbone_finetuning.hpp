@@ -11,6 +11,7 @@
 
 namespace fulgurite {
 
+/// When the backbone begins to train, and how its learning rate grows towards the head's.
 struct BackboneFinetuningOptions {
   int unfreeze_backbone_at_epoch = 10;
   std::function<double(int)> lambda_func = [](int) { return 2.0; };  ///< of the epoch + 1: the factor of the backbone's rate
@@ -23,7 +24,7 @@ struct BackboneFinetuningOptions {
 
 /// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`, for a model with a member `backbone`. Give the (first) optimizer what
 /// trains from the start, `head->parameters()` or `filter_params(*this)`: the backbone becomes its next group. That group is not
-/// moved by the optimizer's schedule, it follows `lambda_func`.
+/// moved by the optimizer's schedule, it follows `lambda_func`; beside StochasticWeightAveraging, until that one starts to set the rates.
 class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   using Base = BaseFinetuning<BackboneFinetuning>;
 

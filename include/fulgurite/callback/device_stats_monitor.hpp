@@ -17,6 +17,7 @@
 
 namespace fulgurite {
 
+/// Whose statistics are sent, and which of them.
 struct DeviceStatsMonitorOptions {
   /// The machine's own: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not given: where the device has none to tell,
   /// as the CPU.
@@ -28,7 +29,7 @@ struct DeviceStatsMonitorOptions {
 /// validation, test. A row where a row of metrics is due too (log_every_n_steps), at the first and the last batch of a step.
 class DeviceStatsMonitor {
  public:
-  using Hooks = Implements<hook::on_train_batch_start, hook::on_train_batch_end, hook::on_validation_batch_start, hook::on_validation_batch_end,
+  using Hooks = Implements<hook::on_train_epoch_start, hook::on_train_batch_start, hook::on_train_batch_end, hook::on_validation_batch_start, hook::on_validation_batch_end,
                            hook::on_test_batch_start, hook::on_test_batch_end>;
   using Stateless = ByChoice;
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
@@ -36,12 +37,14 @@ class DeviceStatsMonitor {
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
 
+  // A window that was cut short, by a stop or an error, ended with its epoch.
+  void on_train_epoch_start() { in_window_ = false; }
   void on_train_batch_start(auto& ctx) {
-    bool const opens = !std::exchange(in_window_, ctx.accumulating());
-    if (opens && due(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
+    if (!in_window_ && due(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
   }
   void on_train_batch_end(auto& ctx) {
-    if (!ctx.accumulating() && due(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
+    in_window_ = ctx.accumulating();
+    if (!in_window_ && due(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
   }
   void on_validation_batch_start(auto& ctx) { evaluated("on_validation_batch_start", ctx); }
   void on_validation_batch_end(auto& ctx) { evaluated("on_validation_batch_end", ctx); }

@@ -17,6 +17,7 @@
 
 namespace fulgurite {
 
+/// What counts as better, how long nothing better is waited for, and what ends a fit at once.
 struct EarlyStoppingOptions {
   double min_delta = 0;  ///< a change counts as better only when it is larger than this
   int patience = 3;      ///< checks without improvement until the stop; 0 acts as 1

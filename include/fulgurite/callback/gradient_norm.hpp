@@ -18,6 +18,7 @@
 
 namespace fulgurite {
 
+/// Which norm.
 struct GradientNormOptions {
   double norm_type = 2.0;  ///< p of the p-norm, above 0; infinity: the largest magnitude
 };
@@ -27,8 +28,9 @@ struct GradientNormOptions {
 /// `grad_2.0_norm_total-1`). Reads the device once a logged step.
 class GradientNorm {
  public:
-  using Hooks = Implements<hook::on_before_optimizer_step>;
+  using Hooks = Implements<hook::on_train_start, hook::on_before_optimizer_step>;
   using Stateless = ByChoice;
+  static constexpr Order order = Order::monitor;  ///< after those who change gradients
   static constexpr bool needs_logger = true;
   static constexpr std::string_view reads = "gradients";
 
@@ -36,6 +38,7 @@ class GradientNorm {
     check(options.norm_type);
   }
 
+  void on_train_start() { last_.clear(); }
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
     long const every = ctx.options().log_every_n_steps;
     long const step = ctx.logged_steps();

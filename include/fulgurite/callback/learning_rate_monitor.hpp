@@ -21,6 +21,7 @@
 
 namespace fulgurite {
 
+/// When rates are logged, what of an optimizer besides, and under which names.
 struct LearningRateMonitorOptions {
   /// At each logged step, or at each epoch's start. Not given: as the schedule moves; an optimizer without schedule at both.
   std::optional<Interval> logging_interval = std::nullopt;
@@ -35,6 +36,7 @@ class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
   using Stateless = ByChoice;
+  static constexpr Order order = Order::monitor;  ///< after all who set rates
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 

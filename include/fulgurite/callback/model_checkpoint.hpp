@@ -98,13 +98,17 @@ class ModelCheckpoint {
 
   void on_train_start(auto& ctx) {
     time_checked_ = ctx.seconds_now();
+    looked_ = ctx.global_step();
     validated_ = false;
+    if (!std::exchange(resumed_, false)) deferred_ = false;  // what a fit that failed was waiting for
     if (!best_path_.empty()) publish(ctx);
   }
 
   void on_train_batch_end(auto& ctx) {
+    // A batch may hold several steps: what counts is whether one of them was an n-th.
+    long const before = std::exchange(looked_, ctx.global_step());
     if (skips(ctx)) return;
-    bool const by_step = rhythm_.steps >= 1 && ctx.global_step() % rhythm_.steps == 0;
+    bool const by_step = rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
     bool by_time = false;
     if (rhythm_.seconds) {
       double const now = ctx.seconds_now();
@@ -160,6 +164,7 @@ class ModelCheckpoint {
     archive("last_written_step", last_written_)("deferred", deferred_);
     archive.child("best_k_models", top_);
     if (archive.loading) {
+      resumed_ = true;
       loaded_dir_ = dir_;
       if (!asked_.empty()) dir_ = asked_;
       adopt_folder();
@@ -307,7 +312,9 @@ class ModelCheckpoint {
   long last_saved_ = 0;
   long last_written_ = 0;
   double time_checked_ = 0;
+  long looked_ = 0;  ///< steps that on_train_batch_end has looked at
   bool deferred_ = false;
+  bool resumed_ = false;
   bool validated_ = false;
   bool warned_ = false;
 };

@@ -20,6 +20,7 @@ struct SaveLast {
   constexpr SaveLast(Kind what) : kind(what) {}
 };
 
+/// When files are written, how they are called, and which of them stay.
 struct ModelCheckpointOptions {
   std::string filename = "{epoch}-{step}";  ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
   Mode mode = Mode::min;                    ///< for an accuracy: Mode::max

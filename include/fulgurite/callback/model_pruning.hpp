@@ -43,6 +43,7 @@ class PruningAmount {
   bool constant_ = false;
 };
 
+/// How much is pruned and when, of which parameters, and what is left of it after the fit.
 struct ModelPruningOptions {
   PruningAmount amount = 0.5;
   std::vector<std::string> parameters = {};                           ///< full names, as "in.weight"; empty: see parameter_names
@@ -55,11 +56,13 @@ struct ModelPruningOptions {
 };
 
 /// `ModelPruning{{.amount = 0.3}}`: unstructured pruning by magnitude, as torch.nn.utils.prune.l1_unstructured repeated each epoch:
-/// each time that share of what is left. Masked weights are zero from then on, in files too; their gradients are zero before clipping.
+/// each time that share of what is left. Masked weights are zero from then on, in files too, and in an average that another callback puts
+/// into the model; their gradients are zero before clipping. An average is not begun anew by a lottery ticket's return to initial values.
 class ModelPruning {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_before_optimizer_step, hook::on_train_batch_end, hook::on_train_epoch_end,
-                           hook::on_validation_start, hook::on_validation_epoch_end, hook::teardown>;
+                           hook::on_validation_start, hook::on_validation_end, hook::on_train_end, hook::teardown>;
+  static constexpr Order order = Order::timer;  ///< after those who put other weights into the model
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
   explicit ModelPruning(ModelPruningOptions options = {}) : options_(std::move(options)) {
@@ -87,9 +90,16 @@ class ModelPruning {
     masks_->apply_to_weights();
     if (options_.prune_on_train_epoch_end) prune(ctx);
   }
-  void on_validation_epoch_end(auto& ctx) {
+  // Not at its epoch's end: what was validated may be an average, and it is the weights in training that are pruned.
+  void on_validation_end(auto& ctx) {
     if (ctx.stage() == Stage::fit && !ctx.sanity_checking() && !options_.prune_on_train_epoch_end) prune(ctx);
   }
+  void on_train_end(auto&) { masks_->apply_to_weights(); }
+  /// Called by the trainer: an average is in the model for a file, or for the statistics of its batch norms.
+  void before_save(auto&) {
+    if (masks_) masks_->apply_to_weights();
+  }
+  void before_statistics_pass(auto&) { masks_->apply_to_weights(); }
   void teardown(auto& ctx) {
     if (ctx.stage() == Stage::fit && options_.make_pruning_permanent) masks_.reset();
   }

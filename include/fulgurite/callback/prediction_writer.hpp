@@ -34,6 +34,7 @@ class PredictionWriter {
 
   void on_predict_epoch_start() {
     indices_.clear();
+    loader_ = 0;
     delivered_ = 0;
     finish_ = nullptr;
     predictions_ = nullptr;
@@ -75,7 +76,7 @@ class PredictionWriter {
 
  private:
   BatchIndices next(auto& ctx) {
-    if (ctx.batch_idx() == 0) delivered_ = 0;
+    if (std::exchange(loader_, ctx.loader()) != ctx.loader()) delivered_ = 0;
     BatchIndices indices(static_cast<std::size_t>(ctx.batch_size()));
     for (auto& index : indices) index = delivered_++;
     return indices;
@@ -83,7 +84,8 @@ class PredictionWriter {
 
   Writer writer_;
   std::vector<std::vector<BatchIndices>> indices_{};
-  long delivered_ = 0;
+  std::size_t loader_ = 0;  ///< at hand
+  long delivered_ = 0;      ///< samples of it
   std::shared_ptr<void> predictions_{};
   std::function<void(void*)> finish_{};
 };

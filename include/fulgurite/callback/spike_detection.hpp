@@ -18,6 +18,7 @@
 
 namespace fulgurite {
 
+/// How far from the running mean is too far, and where the batches at fault are listed.
 struct SpikeDetectionOptions {
   Mode mode = Mode::min;
   int window = 10;                            ///< batches in the running mean

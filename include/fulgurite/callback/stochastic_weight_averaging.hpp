@@ -50,6 +50,7 @@ struct EpochStart {
 /// How the learning rate comes down (or up) to its last value.
 enum class Annealing : std::uint8_t { cos, linear };
 
+/// When averaging starts, and where the learning rate goes from there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {
   GroupRates swa_lrs;                           ///< above 0
   EpochStart swa_epoch_start = Fraction{0.8};   ///< the first epoch of which the weights are averaged
@@ -58,16 +59,17 @@ struct StochasticWeightAveragingOptions {
 };
 
 /// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. Averages the parameters at the end of every epoch from the start epoch on, the
-/// last one included; from that epoch on it alone moves the learning rate, other schedules stand still. At the end the model has
-/// the average; where it has batch norms, their statistics are taken anew from one pass over the training data. A second argument
-/// is another averaging function (see AveragingFunction). One optimizer; what cannot be is one Error before training.
+/// last one included; from that epoch on it alone moves the learning rate: other schedules stand still, and so do the rates of a
+/// BackboneFinetuning, whose groups it anneals, too. At the end the model has the average; where it has batch norms in training mode,
+/// their statistics are taken anew from one pass over the training data. A second argument is another averaging function (see
+/// AveragingFunction). One optimizer, automatic optimization; what cannot be is one Error before training.
 template <class Average = RunningMean>
 class StochasticWeightAveraging {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_epoch_end,
                            hook::on_train_end, hook::on_exception>;
-  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
   static constexpr bool needs_one_optimizer = true;
+  static constexpr bool needs_automatic = true;  ///< the pass for statistics runs training_step, which in Manual would update weights
   static constexpr bool replaces_weights = true;
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";

@@ -20,6 +20,7 @@
 
 namespace fulgurite {
 
+/// Over how many batches rates are taken, and what the device could do.
 struct ThroughputMonitorOptions {
   int window_size = 100;  ///< batches of the rolling window, at least 2; rates are reported once it is full
   std::string separator = "/";

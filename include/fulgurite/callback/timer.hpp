@@ -20,6 +20,7 @@
 
 namespace fulgurite {
 
+/// When the clock is looked at, and whether the end is told.
 struct TimerOptions {
   Interval interval = Interval::step;  ///< look at the clock after each optimizer step, or after each epoch
   bool verbose = true;                 ///< say on stderr that the time is up
@@ -31,9 +32,10 @@ class Timer {
  public:
   using Seconds = std::chrono::duration<double>;
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
-                           hook::on_validation_start, hook::on_validation_end, hook::on_test_start, hook::on_test_end>;
+                           hook::on_validation_start, hook::on_validation_end, hook::on_test_start, hook::on_test_end, hook::on_exception>;
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
+  /// What is measured apart; training includes the validations inside of it.
   enum class Stage : std::uint8_t { train, validate, test };
 
   Timer() = default;
@@ -55,6 +57,11 @@ class Timer {
   void on_validation_end(auto& ctx) { end(Stage::validate, ctx); }
   void on_test_start(auto& ctx) { begin(Stage::test, ctx); }
   void on_test_end(auto& ctx) { end(Stage::test, ctx); }
+  // What follows a failed run is not spent in it.
+  void on_exception(auto& ctx) {
+    for (auto const stage : {Stage::train, Stage::validate, Stage::test})
+      if (of(stage).began && !of(stage).ended) end(stage, ctx);
+  }
 
   bool limits_time() const { return limit_.has_value(); }
   /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its validations.

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include <fulgurite/callback/averaged_weights.hpp>
-#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {
 
@@ -19,11 +19,13 @@ struct WeightAveragingOptions {
   bool use_buffers = true;  ///< buffers (running statistics) are averaged, too; false: they stay the model's own
 };
 
-/// After which steps and epochs weights are averaged: it is asked with the index of one of them, from 0.
+/// After which steps and epochs weights are averaged: it is asked with the index of each of them, from 0. Of several steps in one
+/// batch (slices of a recurrent model's, steps by hand) each is asked about, and what the last one left enters the average once.
 struct EachStep {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long> step, std::optional<int>) const { return step.has_value(); }
 };
+/// At the end of each epoch, whatever its steps.
 struct EachEpoch {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long>, std::optional<int> epoch) const { return epoch.has_value(); }
@@ -57,7 +59,7 @@ class WeightAveraging {
   }
 
   void on_validation_start(auto& ctx) {
-    if (!watch::in_fit(ctx)) return;
+    if (ctx.stage() != Stage::fit || ctx.sanity_checking()) return;
     catch_up(ctx);
     if (!weights_.any()) return;
     weights_.exchange(ctx);
@@ -87,10 +89,11 @@ class WeightAveraging {
  private:
   /// A stop steps the window at hand after its last batch has ended, so that end is not the only place to look.
   void catch_up(auto& ctx) {
-    long const steps = ctx.global_step();
-    if (steps == step_ || !weights_.bound()) return;
-    step_ = steps;
-    if (should_update_(steps - 1, std::nullopt)) weights_.update(ctx, average_);
+    if (!weights_.bound()) return;
+    bool due = false;
+    for (long const steps = ctx.global_step(); step_ < steps; ++step_)
+      if (should_update_(step_, std::nullopt)) due = true;
+    if (due) weights_.update(ctx, average_);
   }
   void give_back(auto& ctx) {
     if (std::exchange(validating_, false)) weights_.exchange(ctx);
@@ -105,9 +108,10 @@ class WeightAveraging {
   bool saving_ = false;
 };
 
+/// How slowly the average follows, and after which steps and epochs it does.
 struct EMAWeightAveragingOptions {
   double decay = 0.999;          ///< share of the average that stays, in [0, 1]
-  long update_every_n_steps = 1;  ///< after the optimizer steps 0, n, 2n, ... (from 0); 0: after none
+  long update_every_n_steps = 1;  ///< where an optimizer step 0, n, 2n, ... (from 0) was taken; 0: nowhere
   std::optional<long> update_starting_at_step = std::nullopt;  ///< after no earlier step than this
   std::optional<int> update_starting_at_epoch = std::nullopt;  ///< besides, at the end of each epoch from this one on
   bool use_buffers = true;

@@ -16,6 +16,7 @@
 
 namespace fulgurite {
 
+/// Which folder below save_dir is the run's, and what its columns are called.
 struct CSVLoggerOptions {
   std::string name = "lightning_logs";
   std::optional<long> version = std::nullopt;  ///< not given: one above the highest; one that exists is continued, no row of it is lost

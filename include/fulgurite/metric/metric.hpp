@@ -49,7 +49,11 @@ struct Metric {
   constexpr Last<Metric> step() const { return {}; }
   constexpr Metric epoch() const { return *this; }
   constexpr Last<Metric> last() const { return {}; }
-  constexpr OfLoader<Metric> of(std::string_view loader) const { return {loader}; }
+  /// A literal, of which no copy is made.
+  template <std::size_t N>
+  constexpr OfLoader<Metric> of(char const (&loader)[N]) const {
+    return {loader};
+  }
 };
 
 /// The metrics of a model, in the order of the log's columns.

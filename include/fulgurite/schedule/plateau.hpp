@@ -15,6 +15,7 @@ namespace fulgurite::schedule {
 /// Whether the threshold of an improvement is a part of the best value, or a difference from it.
 enum class ThresholdMode : std::uint8_t { rel, abs };
 
+/// What counts as an improvement, how long none is waited for, and how rates are reduced then.
 struct PlateauOptions {
   Mode mode = Mode::min;
   double factor = 0.1;      ///< the rates are multiplied by it; below 1

@@ -93,11 +93,11 @@ inline void restore(at::Tensor& to, SavedValue const& from) {
   to.copy_(host);
 }
 
-/// f(batch norm) for each below `model` that keeps running statistics.
+/// f(batch norm) for each below `model` that takes running statistics now: one that was set to eval() keeps those that it has.
 template <class F>
 void each_batch_norm(torch::nn::Module& model, F&& f) {
   auto const visit = [&]<class Norm>(std::shared_ptr<torch::nn::Module> const& module, std::type_identity<Norm>) {
-    if (auto norm = std::dynamic_pointer_cast<Norm>(module); norm && norm->options.track_running_stats()) f(norm);
+    if (auto norm = std::dynamic_pointer_cast<Norm>(module); norm && norm->is_training() && norm->options.track_running_stats()) f(norm);
   };
   for (auto const& module : model.modules(false)) {
     visit(module, std::type_identity<torch::nn::BatchNorm1dImpl>{});
