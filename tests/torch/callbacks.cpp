@@ -59,6 +59,19 @@ struct Tied : torch::nn::Module {
   auto configure_optimizers() { return torch::optim::SGD(one->parameters(), 0.1); }
 };
 
+/// Two batch norms, one after the other.
+struct TwoNorms : torch::nn::Module {
+  torch::nn::BatchNorm1d frozen = register_module("frozen", torch::nn::BatchNorm1d(4));
+  torch::nn::BatchNorm1d live = register_module("live", torch::nn::BatchNorm1d(4));
+  torch::nn::Linear head = register_module("head", torch::nn::Linear(4, 1));
+  long steps = 0;
+  torch::Tensor training_step(auto const& batch) {
+    ++steps;
+    return torch::mse_loss(head->forward(live->forward(frozen->forward(batch.data))), batch.target);
+  }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
+};
+
 /// The loop one would write; `after(model)` at the end of each step.
 template <class F>
 void by_hand(Normed& model, std::vector<data::Batch> const& train, int epochs, F&& after) {
@@ -310,6 +323,26 @@ struct SeenRows {
 };
 
 }  // namespace
+
+TEST_CASE("SWA on LibTorch: a batch norm in eval mode keeps its statistics; without another one no pass is made") {
+  auto const run = [](bool freeze_all) {
+    TwoNorms model;
+    model.frozen->running_mean.fill_(3.0);
+    model.frozen->running_var.fill_(4.0);
+    model.frozen->eval();
+    if (freeze_all) model.live->eval();
+    trainer_for<TwoNorms>(2, {}, StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 1}}).fit(model, batches(3, 1));
+    return model;
+  };
+  auto const one = run(false);
+  REQUIRE(fixtures::same_bits(one.frozen->running_mean, torch::full({4}, 3.0)));
+  REQUIRE(fixtures::same_bits(one.frozen->running_var, torch::full({4}, 4.0)));
+  REQUIRE(one.live->num_batches_tracked.item<std::int64_t>() == 3);
+  REQUIRE(one.steps == 6 + 3);
+  auto const none = run(true);
+  REQUIRE(none.steps == 6);
+  REQUIRE(none.live->num_batches_tracked.item<std::int64_t>() == 0);
+}
 
 TEST_CASE("C118 on LibTorch: the backbone stands still until its epoch, then trains in a group of its own") {
   torch::manual_seed(3);
