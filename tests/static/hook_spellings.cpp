@@ -149,8 +149,21 @@ struct Meant {
 struct Kept {
   int on_epoch_end = 0;
 };
+struct Constant {
+  static constexpr struct {
+  } on_epoch_end{};
+};
+struct Enumerator {
+  enum { on_epoch_end };
+};
+struct Reference {
+  int& on_epoch_end;
+};
 struct Called {
   void on_epoch_end() {}
+};
+struct StaticCalled {
+  static void on_epoch_end() {}
 };
 class Hidden {
   void on_epoch_end() {}
@@ -191,9 +204,13 @@ struct KeptAndCalled : Kept {
 TEST_CASE("near misses: functions of every kind, but no data members", "[hook]") {
   STATIC_REQUIRE(taken_for_a_hook<Nothing> == HookId::none);
   STATIC_REQUIRE(taken_for_a_hook<Kept> == HookId::none);
+  STATIC_REQUIRE(taken_for_a_hook<Constant> == HookId::none);
+  STATIC_REQUIRE(taken_for_a_hook<Enumerator> == HookId::none);
+  STATIC_REQUIRE(taken_for_a_hook<Reference> == HookId::none);
   STATIC_REQUIRE(taken_for_a_hook<Loaders> == HookId::none);
   STATIC_REQUIRE(taken_for_a_hook<Meant> == HookId::val_loader);
   STATIC_REQUIRE(taken_for_a_hook<Called> == HookId::on_epoch_end);
+  STATIC_REQUIRE(taken_for_a_hook<StaticCalled> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Hidden> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Template> == HookId::on_epoch_end);
   STATIC_REQUIRE(taken_for_a_hook<Several> == HookId::on_epoch_end);

@@ -11,14 +11,14 @@ namespace fulgurite {
 
 namespace judge {
 
-/// The first member function that is almost a hook. A public data member of such a name cannot be meant as one, and a
-/// class that has the meant loader as well keeps its loaders under such names.
+/// The first member function that is almost a hook. A public data member of such a name, such as a metric, is not meant
+/// as one, and a class that has the meant loader as well keeps its loaders under such names.
 template <class T>
 consteval HookVerdict misspelt() {
   using Probe = near_miss::Probe<T>;
   if constexpr (!near_miss::Clean<Probe>) {  // name by name only where there is one
 #define FULGURITE_NAMES_FUNCTION(NAME) \
-  (!requires { &Probe::NAME; } && !requires { requires std::is_member_object_pointer_v<decltype(&T::NAME)>; })
+  (!requires { &Probe::NAME; } && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; })
 #define FULGURITE_ROW(NAME) \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
     FULGURITE_NEAR_MISSES(FULGURITE_ROW)
