@@ -33,11 +33,11 @@ std::vector<double> rates(optim::Optimizer& optimizer) {
 
 /// What a run holds of `scheduled(optimizer, schedule)`.
 template <class S>
-struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S>>> {
-  using Base = loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S>>>;
+struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S, true>>> {
+  using Base = loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S, true>>>;
   explicit Held(S schedule, ScheduleOptions options = {})
       : Base(optimizers_of(fulgurite::scheduled(two_groups(), std::move(schedule), std::move(options)))) {}
-  static auto optimizers_of(Scheduled<optim::SGD, S> one) { return fulgurite::optimizers(std::move(one)); }
+  static auto optimizers_of(Scheduled<optim::SGD, S, true> one) { return fulgurite::optimizers(std::move(one)); }
   auto& scheduler() { return std::get<0>(this->schedulers); }
   std::vector<double> rates() { return ::rates(std::get<0>(this->optimizers).raw()); }
 };
