@@ -1,0 +1,255 @@
+"""docs/refusals.md lists what the library can utter, and how each of Lightning's warnings W1 to W97 is decided.
+
+    refusal_table.py write     rewrites the lists of identifiers from include/ and tests/
+    refusal_table.py [BUILD]   compares page, headers and tests; prints TAP
+
+The first lists, between two markers, are written from the sources. The rows of W1 to W97 are written by hand; each says how it is decided
+(KINDS), with identifiers that the library has and tests that show them, or gives a reason."""
+
+import collections
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import flags  # noqa: E402
+
+PAGE = flags.ROOT / 'docs' / 'refusals.md'
+BEGIN, END = '<!-- identifiers: written by tests/layout/refusal_table.py -->', '<!-- end of identifiers -->'
+WARNINGS = 97
+KINDS = ('rule', 'early error', 'warning', 'impossible', 'not applicable')
+REASON_WORDS = 10
+
+IDENTIFIER = r'fulgurite(?:\.[a-z0-9_]+){2}'
+FIRST_LINE = re.compile(rf'// refused: \[({IDENTIFIER})\] (.+)')
+OPTION_RULE = re.compile(rf'^RULE\(\w+, \d+, "\[({IDENTIFIER})\] ", (\w+), .*, "((?:[^"\\]|\\.)*)"\)$', re.M)
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
+SAYS_LATER = ('refuse', 'fail')  # helpers that complete a sentence; their calls stand in the same header
+
+
+def plain(literal: str) -> str:
+    return literal.replace('\\"', '"').replace("\\'", "'")
+
+
+class Call:
+    """A call in a header that is given an identifier: who is called, and what it says; `…` stands for what only the run knows."""
+
+    def __init__(self, tokens, at: int):
+        before = [token[0] for token in tokens[max(0, at - 12):at]]
+        opened = max((i for i, word in enumerate(before) if word == '('), default=0)
+        inside = opened and not {';', '}'} & set(before[opened:])
+        self.function = before[opened - 1] if inside else ''
+        self.before = [word for word in before[opened + 1:] if word != ',']
+        self.text = sentence(tokens, at + 1) if inside else ''
+
+
+def sentence(tokens, at: int) -> str:
+    """The literals from here to the end of the call."""
+    depth, parts = 0, []
+    for text, literal in tokens[at:]:
+        if text in '({':
+            depth += 1
+        elif text in ')}':
+            depth -= 1
+            if depth < 0:
+                break
+        elif literal is not None:
+            parts.append(plain(literal))
+        elif text == ':' and parts and parts[-1] != '…':  # the other branch of a choice
+            parts.append(' / ')
+        elif text not in ('+', ',', ':') and parts[-1:] not in (['…'], [' / ']):
+            parts.append('…')
+    return re.sub(r'\s+', ' ', ''.join(parts)).strip()
+
+
+def tokens_of(header: pathlib.Path):
+    return [(found[0], found[1]) for found in TOKEN.finditer(header.read_text()) if not found[0].startswith(('//', '/*'))]
+
+
+def completed(tokens) -> list[str]:
+    """What the calls of a header's own helpers say."""
+    said = []
+    for at, (text, _) in enumerate(tokens[:-1]):
+        first = next((i for i in range(at + 2, min(at + 5, len(tokens))) if tokens[i][1]), None)
+        if text.split('.')[-1] in SAYS_LATER and tokens[at + 1][0] == '(' and first:
+            said.append(sentence(tokens, first))
+    return [one for one in said if one]
+
+
+def calls():
+    """(identifier, told as a warning, what it says) for each place of include/ that utters one at run time."""
+    for header in flags.headers():
+        tokens = tokens_of(header)
+        for at, (_, literal) in enumerate(tokens):
+            if literal is None:
+                continue
+            if re.fullmatch(r'fulgurite\.[a-z]+\.', literal):  # completed by the helper's first argument
+                for i, (text, _) in enumerate(tokens[:-2]):
+                    name = tokens[i + 2][1]
+                    if text in SAYS_LATER and tokens[i + 1][0] == '(' and name and re.fullmatch('[a-z_]+', name):
+                        yield literal + name, False, sentence(tokens, i + 3)
+            if not re.fullmatch(IDENTIFIER, literal):
+                continue
+            call = Call(tokens, at)
+            if call.function == 'file::fail':
+                call.text = 'cannot ' + call.text
+            if call.function.endswith('at_least'):
+                call.text = f'{call.text.split("…")[0]} is at least {call.before[-1]}'
+            if len(call.text.split()) < 5:
+                for more in completed(tokens) or ['…']:
+                    yield literal, False, (call.text.rstrip('… ') + (more if more[0] in ':,;' else ' ' + more)).strip()
+            else:
+                yield literal, call.function.endswith('warn'), call.text
+
+
+class Sources:
+    """All identifiers: what they say, and the tests in which they occur."""
+
+    def __init__(self):
+        rules = (flags.INCLUDE / 'fulgurite' / 'loop' / 'checked_options.hpp').read_text()
+        self.options = [(found[1], f'{found[2]}: {plain(found[3])}') for found in OPTION_RULE.finditer(rules)]
+        option_ids = {identifier for identifier, _ in self.options}
+        self.programs, self.refused = collections.defaultdict(list), {}
+        for program in sorted((flags.ROOT / 'tests' / 'nocompile').glob('*.cpp'), key=lambda path: path.stem):
+            if head := FIRST_LINE.match(program.read_text().split('\n', 1)[0]):
+                self.programs[head[1]].append(program)
+                if head[1] not in option_ids:
+                    self.refused.setdefault((head[1], head[2].strip()), program)
+        self.run_time, self.warned = collections.defaultdict(list), set()
+        for identifier, warns, text in calls():
+            self.warned |= {identifier} if warns else set()
+            if (text, warns) not in self.run_time[identifier]:
+                self.run_time[identifier].append((text, warns))
+        self.errors = {i for i, said in self.run_time.items() if not all(warns for _, warns in said)} | option_ids
+        self.tests = {}
+        for suite in ('unit', 'conformance', 'torch', 'static'):
+            for test in sorted((flags.ROOT / 'tests' / suite).glob('*.cpp')):
+                for identifier in set(re.findall(IDENTIFIER, test.read_text())):
+                    self.tests.setdefault(identifier, test)
+
+    def known(self) -> set[str]:
+        return set(self.programs) | set(self.run_time) | self.errors
+
+
+def relative(path: pathlib.Path) -> str:
+    return f'`{path.relative_to(flags.ROOT)}`' if path else ''
+
+
+def row(*cells: str) -> str:
+    return '| ' + ' | '.join(cell.replace('|', r'\|').replace('<', '&lt;') if '`' not in cell else cell.replace('|', r'\|') for cell in cells) + ' |'
+
+
+def by_area(heading: str, columns: str, rows: list[tuple[str, str]]) -> list[str]:
+    areas = collections.defaultdict(list)
+    for identifier, line in rows:
+        areas[identifier.split('.')[1]].append(line)
+    lines = [f'## {heading}', '']
+    for area, those in sorted(areas.items()):
+        lines += [f'### {area}', '', columns, '|' + '---|' * columns.count(' | ') + '---|', *those, '']
+    return lines
+
+
+def written(of: Sources) -> str:
+    refused = [(identifier, row(f'`{identifier}`', said, relative(program))) for (identifier, said), program in sorted(of.refused.items())]
+    options = [(identifier, row(f'`{identifier}`', said, ', '.join(filter(None, [relative(one) for one in of.programs[identifier][:1]] + [relative(of.tests.get(identifier))]))))
+               for identifier, said in of.options]
+    thrown = [(identifier, row(f'`{identifier}`', ('warning: ' if warns else '') + text, relative(of.tests.get(identifier))))
+              for identifier, said in sorted(of.run_time.items()) for text, warns in said]
+    columns = '| identifier | sentence | test |'
+    return '\n'.join([*by_area('Refused by the compiler', columns, refused),
+                      *by_area('Options: refused by the compiler where they are `constant(...)`, else when the trainer is made', columns, options),
+                      *by_area('Thrown as one Error, or told once as a warning', columns, thrown)])
+
+
+def parts_of(page: str) -> tuple[str, str, str]:
+    before, rest = page.split(BEGIN + '\n')
+    middle, after = rest.split(END + '\n')
+    return before, middle, after
+
+
+class Row:
+    """What the hand-written row of a W says."""
+
+    def __init__(self, cells: list[str], areas: set[str]):
+        self.name, self.what, kinds, self.why, tests = cells
+        self.kinds = [kind.strip() for kind in kinds.split(',')]
+        quoted = re.findall(r'`([a-z]+\.[a-z0-9_]+)`', self.why)
+        self.identifiers = ['fulgurite.' + name for name in quoted if name.split('.')[0] in areas]
+        self.tests = [(flags.ROOT / file, re.findall(r'"([^"]*)"', names)) for file, names in re.findall(r'`(tests/[^`]+)`((?:[\s,]*"[^"]*")*)', tests)]
+
+
+def wrong_kinds(one: Row, of: Sources):
+    has = {'rule': of.programs, 'early error': of.errors, 'warning': of.warned}
+    for kind in one.kinds:
+        if kind not in KINDS:
+            yield f'"{kind}" is none of {", ".join(KINDS)}'
+        elif kind == 'not applicable' and len(one.why.split()) < REASON_WORDS:
+            yield f'not applicable for a reason of less than {REASON_WORDS} words'
+        elif kind == 'impossible' and not any(names for _, names in one.tests):
+            yield 'impossible, but no name of a test shows it'
+        elif kind == 'warning' and not any(i in of.warned for i in one.identifiers) and not any(names for _, names in one.tests):
+            yield 'a warning without an identifier that is told, or the name of a test'
+        elif kind in ('rule', 'early error') and not any(i in has[kind] for i in one.identifiers):
+            yield f'{kind}: it names no identifier of that kind'
+    for identifier in one.identifiers:
+        if identifier in of.known() and not any(identifier in has.get(kind, ()) for kind in one.kinds) and {'rule', 'early error', 'warning'} & set(one.kinds):
+            yield f'{identifier} is of another kind than {", ".join(one.kinds)}'
+
+
+def wrong_tests(one: Row, of: Sources):
+    shown = set()
+    for path, names in one.tests:
+        if not path.is_file():
+            yield f'there is no test {path.relative_to(flags.ROOT)}'
+            continue
+        text = path.read_text()
+        head = FIRST_LINE.match(text.split('\n', 1)[0])
+        about = {head[1]} if head else set(re.findall(IDENTIFIER, text))
+        shown |= about
+        cases = re.findall(r'TEST_CASE\("((?:[^"\\]|\\.)*)"', text)
+        yield from (f'{path.name} has no test "{name}"' for name in names if not any(name in case for case in cases))
+        if not names and not about & set(one.identifiers) and not re.search(rf'\b{one.name}\b', text):
+            yield f'{path.name} is about none of the identifiers, and does not name {one.name}'
+    yield from (f'none of the tests is about {identifier}' for identifier in one.identifiers if identifier not in shown)
+    programs = [path for path, _ in one.tests if path.parent.name == 'nocompile']
+    if 'rule' in one.kinds and not programs:
+        yield 'a rule, and no program that must not compile'
+    if {'early error', 'warning', 'impossible'} & set(one.kinds) and len(programs) == len(one.tests):
+        yield f'{", ".join(one.kinds)}, and no test that runs'
+
+
+def compare() -> list[tuple[str, list[str]]]:
+    of, page = Sources(), PAGE.read_text()
+    before, middle, after = parts_of(page)
+    areas = {identifier.split('.')[1] for identifier in of.known()}
+    wrong, seen = collections.defaultdict(list), collections.Counter()
+    for line in (before + after).splitlines():
+        cells = [cell.strip() for cell in re.split(r'(?<!\\)\|', line)[1:-1]]
+        if not cells or not re.fullmatch(r'W\d+', cells[0]):
+            continue
+        seen[cells[0]] += 1
+        if len(cells) != 5:
+            wrong['columns'].append(f'{cells[0]} has {len(cells)} columns')
+            continue
+        one = Row(cells, areas)
+        wrong['identifiers'] += [f'{one.name}: {identifier} occurs nowhere in include/' for identifier in one.identifiers if identifier not in of.known()]
+        wrong['kinds'] += [f'{one.name}: {what}' for what in wrong_kinds(one, of)]
+        wrong['tests'] += [f'{one.name}: {what}' for what in wrong_tests(one, of)]
+    wanted = [f'W{i}' for i in range(1, WARNINGS + 1)]
+    wrong['columns'] += [f'{name} has {seen[name]} rows' for name in wanted if seen[name] != 1]
+    wrong['columns'] += [f'{name} is none of W1 to W{WARNINGS}' for name in seen if name not in wanted]
+    stale = [] if middle == written(of) else ['docs/refusals.md is not what the sources say: python3 tests/layout/refusal_table.py write']
+    untested = [f'{identifier} occurs in no test' for identifier in sorted(of.known()) if identifier not in of.tests and identifier not in of.programs]
+    return [('the lists of identifiers are as the sources say', stale),
+            ('each identifier has its test', untested),
+            ('each of W1 to W97 is decided once', wrong['columns']),
+            ('decisions name identifiers of the library', wrong['identifiers']),
+            ('decisions are what they are called', wrong['kinds']),
+            ('decisions are shown by tests', wrong['tests'])]
+
+
+if sys.argv[1:] == ['write']:
+    first, _, last = parts_of(PAGE.read_text())
+    PAGE.write_text(first + BEGIN + '\n' + written(Sources()) + END + '\n' + last)
+else:
+    flags.tap(compare())
