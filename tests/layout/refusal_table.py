@@ -46,7 +46,9 @@ class Call:
 def sentence(tokens, at: int) -> str:
     """The literals from here to the end of the call."""
     depth, parts = 0, []
-    for text, literal in tokens[at:]:
+    for i, (text, literal) in enumerate(tokens[at:], at):
+        if text == 'std::string' and tokens[i + 2][1] is not None:  # a literal made a string, so that + works
+            continue
         if text in '({':
             depth += 1
         elif text in ')}':
