@@ -1,5 +1,6 @@
 // BackboneFinetuning and its base: what is frozen when, which groups an optimizer has, with which rates, also after a reload.
 #include <fulgurite/callback/backbone_finetuning.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 
 #include <catch2/catch_approx.hpp>
@@ -8,6 +9,7 @@
 #include <fulgurite/checkpoint/archive.hpp>
 
 #include "models.hpp"
+#include "rows.hpp"
 
 using namespace fulgurite;
 
@@ -246,4 +248,9 @@ TEST_CASE("beside SWA, whichever is listed first, the rates are SWA's alone from
   Rates const expected{{.1, .01}, {.1, .02}, {.1, .04}, {.3, .27}, {.5, .5}};
   check_rates(rates(thaw, swa), expected);
   check_rates(rates(swa, thaw), expected);
+
+  TwoParts model;
+  auto trainer = trainer_of(5, LearningRateMonitor{{.logging_interval = Interval::epoch}}, thaw, swa, toy::Rows{});
+  trainer.fit(model, toy::batches(1));
+  check_rates({trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD/pg2")}, {{.01, .02, .04, .27, .5}});
 }

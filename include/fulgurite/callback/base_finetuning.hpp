@@ -70,7 +70,7 @@ template <class Self>
 class BaseFinetuning {
  public:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
-  static constexpr Order order = Order::tuner;  ///< its rates are there before others set or report theirs
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
   static constexpr std::string_view reads = "learning rates", writes = "requires_grad, parameter groups, learning rates";
 
   void setup(auto& ctx) {

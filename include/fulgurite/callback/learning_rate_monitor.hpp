@@ -36,7 +36,6 @@ class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
   using Stateless = ByChoice;
-  static constexpr Order order = Order::monitor;  ///< after all who set rates
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 

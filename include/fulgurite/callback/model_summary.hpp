@@ -15,6 +15,7 @@
 
 namespace fulgurite {
 
+/// How deep the table goes, and where it is written.
 struct ModelSummaryOptions {
   int max_depth = 1;             ///< levels of sub-modules; 0: nothing is printed, -1: all
   std::FILE* stream = stderr;

@@ -19,6 +19,7 @@
 
 namespace fulgurite {
 
+/// Where the bar is drawn, how wide, how often, and what stays of it.
 struct ProgressBarOptions {
   std::FILE* stream = stderr;
   bool ascii = false;                             ///< digits and '#' instead of block characters

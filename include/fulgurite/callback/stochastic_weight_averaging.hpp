@@ -59,15 +59,17 @@ struct StochasticWeightAveragingOptions {
 };
 
 /// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. Averages the parameters at the end of every epoch from the start epoch on, the
-/// last one included; from that epoch on it alone moves the learning rate: other schedules stand still, and so do the rates of a
-/// BackboneFinetuning, whose groups it anneals, too. At the end the model has the average; where it has batch norms in training mode,
-/// their statistics are taken anew from one pass over the training data. A second argument is another averaging function (see
-/// AveragingFunction). One optimizer, automatic optimization; what cannot be is one Error before training.
+/// last one included; from that epoch on it alone moves the learning rate: other schedules stand still, and BackboneFinetuning's
+/// groups are annealed, too (list that callback before this one, and LearningRateMonitor's rows of epochs are right as well). At the end
+/// the model has the average; where it has batch norms in training mode, their statistics are taken anew from one pass over the training
+/// data. A second argument is another averaging function (see AveragingFunction). One optimizer, automatic optimization; what cannot be
+/// is one Error before training.
 template <class Average = RunningMean>
 class StochasticWeightAveraging {
  public:
-  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_epoch_end,
-                           hook::on_train_end, hook::on_exception>;
+  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_batch_start,
+                           hook::on_train_epoch_end, hook::on_train_end, hook::on_exception>;
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
   static constexpr bool needs_one_optimizer = true;
   static constexpr bool needs_automatic = true;  ///< the pass for statistics runs training_step, which in Manual would update weights
   static constexpr bool replaces_weights = true;
@@ -103,15 +105,14 @@ class StochasticWeightAveraging {
   }
 
   void on_train_epoch_start(auto& ctx) {
-    int const epoch = ctx.current_epoch();
-    if (epoch < start_) return;
+    unsettled_ = ctx.current_epoch() >= start_;
+    if (!unsettled_) return;
     ctx.each_scheduler([](auto& scheduler) { scheduler.retire(); });
-    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) {
-        if (g == initial_.size()) initial_.push_back(optimizer.lr(g));
-        optimizer.set_lr(g, rate(g, epoch - start_));
-      }
-    });
+    set_rates(ctx, false);
+  }
+  // A callback that heard of the epoch after this one may have set other rates, or added a group: that must not last.
+  void on_train_batch_start(auto& ctx) {
+    if (std::exchange(unsettled_, false)) set_rates(ctx, true);
   }
 
   // The pass over the training data is asked for each time: which epoch is the last one is known only when it is over.
@@ -149,6 +150,17 @@ class StochasticWeightAveraging {
     throw Error("fulgurite.callback." + rule, "StochasticWeightAveraging: " + what);
   }
 
+  /// `note`: what a group has now is where its annealing starts, unless that is known.
+  void set_rates(auto& ctx, bool note) {
+    int const epochs = ctx.current_epoch() - start_;
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) {
+        if (note && g == initial_.size()) initial_.push_back(optimizer.lr(g));
+        if (g < initial_.size() || epochs >= options_.annealing_epochs) optimizer.set_lr(g, rate(g, epochs));
+      }
+    });
+  }
+
   /// The rate of a group, so many epochs after the start.
   double rate(std::size_t group, int epochs) const {
     auto const& last = options_.swa_lrs.values;
@@ -168,6 +180,7 @@ class StochasticWeightAveraging {
   AveragedWeights weights_{};
   std::vector<double> initial_{};  ///< learning rates at the start epoch
   int start_ = 0;
+  bool unsettled_ = false;  ///< the epoch has no batch yet
   std::shared_ptr<void> statistics_ = nullptr;  ///< while it lives, batch norms take the mean of all that they see
   bool resumed_ = false;
 };

@@ -118,10 +118,12 @@ struct EMAWeightAveragingOptions {
 };
 
 namespace averaging {
+/// The share of the new weights in an EMA.
 struct Decay {
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
 };
+/// When EMAWeightAveragingOptions ask for an update.
 struct Moments {
   EMAWeightAveragingOptions options;
   constexpr bool operator()(std::optional<long> step, std::optional<int> epoch) const {
