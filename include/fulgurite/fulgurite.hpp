@@ -17,6 +17,7 @@
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/near_miss.hpp>
+#include <fulgurite/hook/near_miss_names.hpp>
 #include <fulgurite/hook/pack.hpp>
 
 #include <fulgurite/metric/board.hpp>
@@ -34,11 +35,14 @@
 #include <fulgurite/concept/model.hpp>
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/policy.hpp>
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/concept/verdict.hpp>
 
 #include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/estimate.hpp>
@@ -51,8 +55,12 @@
 #include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/manual_watch.hpp>
+#include <fulgurite/loop/misspelt_evaluation.hpp>
+#include <fulgurite/loop/misspelt_events.hpp>
+#include <fulgurite/loop/misspelt_functions.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/near_miss_refusals.hpp>
+#include <fulgurite/loop/near_miss_sentence.hpp>
 #include <fulgurite/loop/no_optimizer.hpp>
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -66,6 +74,7 @@
 #include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/subject.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/trainer.hpp>

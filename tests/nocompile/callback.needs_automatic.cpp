@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.needs_automatic] a callback drives what Manual leaves to training_step (the window, the schedule): use Automatic{}, or leave the callback out
+// refused: [fulgurite.callback.needs_automatic] this callback changes the accumulation window or the schedule, which Manual leaves to training_step: use Automatic{}, or leave it out
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

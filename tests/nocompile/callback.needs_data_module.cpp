@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.needs_data_module] a callback has loaders made again, and this call was given finished ones: pass a data module, or a model with train_dataloader()
+// refused: [fulgurite.callback.needs_data_module] this callback makes loaders again, so it needs a data module, or a model with train_dataloader(): pass that instead of loaders
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.one_bar] two callbacks draw a progress bar, or a summary, in the same place: keep one of them
+// refused: [fulgurite.callback.one_bar] two callbacks draw in the same place (two progress bars, or two summaries): keep one
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.one_eval_loader] a callback tries evaluation with one loader, and there are several: pass one, or leave the callback out
+// refused: [fulgurite.callback.one_eval_loader] this callback tries evaluation on one loader, and several were given: pass one, or leave it out
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.single_process] a callback searches by trial, and processes would find different answers: search with SingleDevice first, then train with what was found
+// refused: [fulgurite.callback.single_process] this callback tries out settings, and each process would find others: run it with SingleDevice, then train with what it found
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.no_loader] something given as a loader is no range of batches: pass a loader, or a std::tuple of several
+// refused: [fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: pass a loader, or a std::tuple of them
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

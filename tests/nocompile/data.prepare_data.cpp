@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.prepare_data] prepare_data runs in one process of several, so nothing may be kept in the object: make it `void prepare_data() const`, and read in setup()
+// refused: [fulgurite.data.prepare_data] prepare_data runs in one process only, so what it stores the others lack: make it `void prepare_data() const`, and read in setup()
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

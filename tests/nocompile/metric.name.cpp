@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.name] "/dataloader_idx_" in a metric's name is what tells loaders apart: choose another name
+// refused: [fulgurite.metric.name] a metric's name must not contain "/dataloader_idx_", which is added for several loaders: choose another name
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.unreported] a metric is reported neither per step nor per epoch: drop one `Report::no`, or say `.logger = false` if only callbacks read it
+// refused: [fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: remove one `Report::no`, or say `.logger = false` if only callbacks read it
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

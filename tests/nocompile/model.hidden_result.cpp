@@ -1,4 +1,4 @@
-// refused: [fulgurite.model.hidden_result] the model declares Hidden, so its training_step hands one on: return a struct with `.loss` and `.hidden`
+// refused: [fulgurite.model.hidden_result] the model declares Hidden, so training_step must also return the next one: return a struct with `.loss` and `.hidden`
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

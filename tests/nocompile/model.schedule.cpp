@@ -1,4 +1,4 @@
-// refused: [fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as schedule::Cosine{100}, or a function from a count of moves to a factor
+// refused: [fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as schedule::Cosine{100}, or a function from a number of steps (or epochs) to a factor
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.options.deterministic] deterministic: benchmark may take another algorithm in each run, deterministic forbids that: leave one of them out
+// refused: [fulgurite.options.deterministic] deterministic: benchmark may choose other algorithms in each run: leave one of the two out
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

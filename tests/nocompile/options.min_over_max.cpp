@@ -1,4 +1,4 @@
-// refused: [fulgurite.options.min_over_max] min_epochs: it is above max_epochs: lower it
+// refused: [fulgurite.options.min_over_max] min_epochs: above max_epochs: lower it, or raise max_epochs
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.options.overfit] overfit_batches: it sets limit_train_batches and limit_val_batches, and one of these is given, too: leave one of them out
+// refused: [fulgurite.options.overfit] overfit_batches: it sets limit_train_batches and limit_val_batches itself: leave those out, or it
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

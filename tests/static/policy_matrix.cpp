@@ -1,4 +1,4 @@
-// Every strategy with every precision and optimization: which cells are admitted, and why the others are not.
+// Every strategy with every precision, optimization and usual set of callbacks: which cells are admitted, and why the others are not.
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
@@ -13,8 +13,17 @@
 #include <boost/hana/type.hpp>
 #include <boost/hana/unpack.hpp>
 
+#include <rows.hpp>
 #include <toy.hpp>
 
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/timer.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;
@@ -108,4 +117,97 @@ TEST_CASE("optimizers against strategies and precisions (W7)", "[policy]") {
   STATIC_REQUIRE(fault<Captured, Float32, Automatic, Wandering> == wild);
   STATIC_REQUIRE(fault<CapturedGpu, Fp16Mixed, Automatic, Wandering> == wild);
   STATIC_REQUIRE(fault<CapturedGpu, Fp16Mixed, Automatic, toy::Sgd> == fine);
+}
+
+namespace {
+
+/// A model that the usual callbacks can watch.
+template <class Optimization>
+struct Watched;
+template <>
+struct Watched<Automatic> : toy::P {};
+template <>
+struct Watched<Manual> : toy::P {
+  void training_step(double, auto& ctx) { ctx.minimize(std::get<0>(ctx.optimizers()), -p); }
+};
+
+/// A set of callbacks as one type.
+template <class... Cs>
+struct Set {};
+using Loss = Metric<"loss">;
+constexpr auto sets = hana::tuple_t<Set<>, Set<ProgressBar, toy::Rows>, Set<LearningRateMonitor, toy::Rows>, Set<LearningRateMonitor>,
+                                    Set<GradientAccumulationScheduler>, Set<StochasticWeightAveraging<>>,
+                                    Set<EarlyStopping<Loss>, ModelCheckpoint<Loss>>, Set<EMAWeightAveraging, StochasticWeightAveraging<>>,
+                                    Set<Timer, Timer>, Set<ProgressBar, ProgressBar>>;
+constexpr auto with_callbacks = hana::cartesian_product(hana::make_tuple(matrix, sets));
+
+template <class S, class P, class O, class Callbacks>
+constexpr Fault of_cell = fine;
+template <class S, class P, class O, class... Cs>
+constexpr Fault of_cell<S, P, O, Set<Cs...>> = judge::trainer<Watched<O>, S, P, O, Cs...>().fault;
+/// The verdicts of one cell of the policies with each set.
+template <class S, class P, class O>
+constexpr auto row = hana::unpack(sets, [](auto... set) { return std::array{of_cell<S, P, O, typename decltype(set)::type>...}; });
+constexpr auto found = hana::unpack(matrix, [](auto... cells) {
+  return std::array{hana::unpack(cells, [](auto... p) { return row<typename decltype(p)::type...>; })...};
+});
+
+constexpr Fault logs = Fault::callback_needs_logger;
+constexpr Fault auts = Fault::callback_needs_automatic;
+constexpr Fault mean = Fault::callback_one_average;
+constexpr Fault twice = Fault::callback_twice;
+
+// clang-format off
+/// What callbacks make of a cell that the policies alone admit: under Automatic, under Manual.
+constexpr std::array<std::array<Fault, 2>, 10> of_set{{
+    {fine,  fine},   // none
+    {fine,  fine},   // a bar and a logger
+    {fine,  fine},   // learning rates, and a logger to take them
+    {logs,  logs},   // learning rates alone
+    {fine,  auts},   // windows that change
+    {fine,  auts},   // stochastic weight averaging
+    {fine,  fine},   // early stopping and checkpoints
+    {mean,  auts},   // two averages; under Manual the second one's need comes first
+    {twice, twice},  // two timers
+    {twice, twice},  // two bars
+}};
+// clang-format on
+
+/// The verdict of the policies, if it is one; else that of the callbacks.
+constexpr bool as_the_tables_say() {
+  for (std::size_t cell = 0; cell != found.size(); ++cell)
+    for (std::size_t set = 0; set != of_set.size(); ++set)
+      if (found[cell][set] != (expected[cell] != fine ? expected[cell] : of_set[set][cell % 2])) return false;
+  return true;
+}
+
+template <class S, class P, class O>
+bool runs_a_step() {
+  if constexpr (fault<S, P, O> == fine) {
+    Watched<O> model;
+    auto trainer = make_trainer<Watched<O>>(TrainerOptions{.max_steps = 1}, S{}, P{}, O{}, EarlyStopping{Loss{}, {.strict = false}}, toy::Rows{});
+    try {
+      trainer.fit(model, toy::batches(2));
+      return trainer.progress().global_step == 1;
+    } catch (Error const& error) {  // the device is found out at run time, and is none
+      return S::on_gpu == Known::at_run_time && P::scales_loss && error.identifier() == "fulgurite.policy.fp16_needs_gpu";
+    }
+  } else {
+    return true;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("600 cells with callbacks are admitted, or refused by the one rule that the tables name", "[policy]") {
+  STATIC_REQUIRE(decltype(hana::size(with_callbacks))::value == 600);
+  STATIC_REQUIRE(found.size() * of_set.size() == 600);
+  STATIC_REQUIRE(as_the_tables_say());
+}
+
+TEST_CASE("each cell that the policies admit runs a step, or finds out before it that there is no GPU", "[policy]") {
+  bool const all = hana::unpack(matrix, [](auto... cells) {
+    return (hana::unpack(cells, [](auto... p) { return runs_a_step<typename decltype(p)::type...>(); }) && ...);
+  });
+  CHECK(all);
 }

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -206,6 +207,7 @@ class Context : public loop::NotHere {
   template <class O>
     requires(std::same_as<Phase, phase::Train>)
   void clip_gradients(O& optimizer, Clip how) {
+    loop::check_clip<R, O>(how);
     if (how.kind == Clip::Kind::norm) Backend::clip_norm(optimizer.parameters(), how.limit);
     else if (how.kind == Clip::Kind::value) Backend::clip_value(optimizer.parameters(), how.limit);
   }

@@ -183,26 +183,6 @@ void train(State<R>& run, Pack& pack, Source& source) {
   write_requests(run, pack);
 }
 
-/// What a strategy or an optimizer says it cannot clip: `clips_by_norm`, `clips_by_value` = false, `unscales_itself` = true.
-template <class R>
-void check_clip(State<R>& run) {
-  using S = typename R::Strategy;
-  using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
-  auto const kind = run.optimization.clip.kind;
-  auto const refuse = [](char const* how, char const* instead) {
-    throw Error("fulgurite.policy.clip", std::string("this strategy does not hold all gradients, so they cannot be limited by ") + how + ": use " + instead +
-                                             ", or leave .clip out");
-  };
-  if constexpr (requires { S::clips_by_norm; })
-    if (!S::clips_by_norm && kind == Clip::Kind::norm) refuse("their norm", "ClipValue");
-  if constexpr (requires { S::clips_by_value; })
-    if (!S::clips_by_value && kind == Clip::Kind::value) refuse("value", "ClipNorm");
-  if constexpr (requires { O::unscales_itself; })
-    if (O::unscales_itself && scales_loss<R> && kind != Clip::Kind::none)
-      throw Error("fulgurite.optimizer.unscales_itself", "this optimizer divides by the loss scale inside its step, so clipping before it would see scaled "
-                                                         "gradients: leave .clip out, or use another optimizer");
-}
-
 /// The options of automatic optimization against the model, the strategy and the optimizer.
 template <class R>
 void check_optimization(State<R>& run) {
@@ -211,7 +191,8 @@ void check_optimization(State<R>& run) {
     int const k = run.optimization.accumulate_grad_batches;
     check_window<R>("accumulate_grad_batches", k);
     check_slices<M>(run.optimization.tbptt, k);
-    check_clip(run);
+    using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
+    check_clip<R, O>(run.optimization.clip);
     if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))
       run.warn("fulgurite.hook.once_a_window", "the model has an optimizer_step or optimizer_zero_grad of its own: with accumulate_grad_batches = " +
                                                    std::to_string(k) + " it is called once a window, not for every batch");

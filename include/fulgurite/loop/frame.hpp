@@ -42,6 +42,9 @@ void finalize_loggers(Pack& pack, Status status) {
 /// A rule that only the machine can decide: with a device chosen at run time, scaling still needs a GPU.
 template <class R>
 void check_device(State<R>& run) {
+  if constexpr (judge::needs_gpu<typename R::Strategy>() && R::Strategy::on_gpu == Known::at_run_time)
+    if (!run.strategy.is_on_gpu())
+      throw Error("fulgurite.policy.strategy_needs_gpu", "this strategy runs on GPUs alone, and this machine has none: use SingleDevice{cpu}");
   if constexpr (R::Precision::scales_loss && R::Strategy::on_gpu == Known::at_run_time)
     if (!run.strategy.is_on_gpu())
       throw Error("fulgurite.policy.fp16_needs_gpu",

@@ -226,9 +226,11 @@ consteval Verdict trainer() {
   else {
     using R = Run<M, S, P, O>;
     if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
+    // Before the hooks: finding out what they return compiles their bodies, which may ask for what is not there.
+    else if constexpr (constexpr auto unmet = needs<R, Cs...>(); !unmet.ok()) return unmet;
     else
       return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(calls_without_ctx<M>()),
-                   callback_hooks<R, Cs...>(), needs<R, Cs...>(),
+                   callback_hooks<R, Cs...>(),
                    about(worst(misspelt<S>(), plain_hooks<R, S>())).by(strategy_at_fault));
   }
 }

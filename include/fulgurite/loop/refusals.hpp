@@ -78,11 +78,11 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each "
                           "metric its own");
     if constexpr (V.fault == Fault::metric_unreported)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.unreported] a metric is reported neither per step nor per epoch: "
-                          "drop one `Report::no`, or say `.logger = false` if only callbacks read it");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: "
+                          "remove one `Report::no`, or say `.logger = false` if only callbacks read it");
     if constexpr (V.fault == Fault::metric_name)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.name] \"/dataloader_idx_\" in a metric's name is what tells loaders "
-                          "apart: choose another name");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is "
+                          "added for several loaders: choose another name");
     if constexpr (V.fault == Fault::configure_model)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.configure_model] this strategy splits the model where it is made: "
                           "add `void configure_model(auto& ctx)`");
@@ -97,7 +97,8 @@ struct About<HookId::none> {
                           "scheduled(optimizer, schedule), or optimizers(a, b)");
     if constexpr (V.fault == Fault::schedule_type)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
-                          "such as schedule::Cosine{100}, or a function from a count of moves to a factor");
+                          "such as schedule::Cosine{100}, or a function from a number of steps (or epochs) to a "
+                          "factor");
     if constexpr (V.fault == Fault::schedule_metric)
       static_assert(accepts<Subject, Fine>, "[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
                           "add it to the model's `using Metrics = MetricList<...>`");
@@ -114,8 +115,8 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden] the model declares Hidden, so its step takes one: `auto "
                           "training_step(auto const& batch, std::optional<Hidden> const& hidden, auto& ctx)`");
     if constexpr (V.fault == Fault::hidden_result)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden_result] the model declares Hidden, so its training_step hands one "
-                          "on: return a struct with `.loss` and `.hidden`");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.hidden_result] the model declares Hidden, so training_step must also "
+                          "return the next one: return a struct with `.loss` and `.hidden`");
     if constexpr (V.fault == Fault::one_optimizer)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: "
                           "return one, or use Manual{}");
@@ -149,8 +150,8 @@ struct About<HookId::none> {
                           "add it to the model's `using Metrics = MetricList<...>`");
 
     if constexpr (V.fault == Fault::callback_needs_automatic)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_automatic] a callback drives what Manual leaves to "
-                          "training_step (the window, the schedule): use Automatic{}, or leave the callback out");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_automatic] this callback changes the accumulation window or "
+                          "the schedule, which Manual leaves to training_step: use Automatic{}, or leave it out");
     if constexpr (V.fault == Fault::callback_needs_one_optimizer)
       static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
                           "configure_optimizers returns several: return one, or leave the callback out");
@@ -158,17 +159,17 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has "
                           "no such public member: name that part of it `backbone`");
     if constexpr (V.fault == Fault::callback_one_bar)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_bar] two callbacks draw a progress bar, or a summary, in the same "
-                          "place: keep one of them");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_bar] two callbacks draw in the same place (two progress bars, or"
+                          " two summaries): keep one");
     if constexpr (V.fault == Fault::callback_single_process)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.single_process] a callback searches by trial, and processes would find "
-                          "different answers: search with SingleDevice first, then train with what was found");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.single_process] this callback tries out settings, and each process "
+                          "would find others: run it with SingleDevice, then train with what it found");
     if constexpr (V.fault == Fault::callback_needs_data_module)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_data_module] a callback has loaders made again, and this call was "
-                          "given finished ones: pass a data module, or a model with train_dataloader()");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.needs_data_module] this callback makes loaders again, so it needs a "
+                          "data module, or a model with train_dataloader(): pass that instead of loaders");
     if constexpr (V.fault == Fault::callback_one_eval_loader)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_eval_loader] a callback tries evaluation with one loader, and there "
-                          "are several: pass one, or leave the callback out");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_eval_loader] this callback tries evaluation on one loader, and "
+                          "several were given: pass one, or leave it out");
     if constexpr (V.fault == Fault::callback_one_average)
       static_assert(accepts<Subject, Fine>, "[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, "
                           "and would undo each other's work: keep one");
@@ -186,8 +187,8 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data "
                           "module with train_dataloader()");
     if constexpr (V.fault == Fault::prepare_const)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.data.prepare_data] prepare_data runs in one process of several, so nothing may be "
-                          "kept in the object: make it `void prepare_data() const`, and read in setup()");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.prepare_data] prepare_data runs in one process only, so what it stores "
+                          "the others lack: make it `void prepare_data() const`, and read in setup()");
     if constexpr (V.fault == Fault::combined_predict)
       static_assert(accepts<Subject, Fine>, "[fulgurite.data.combined_predict] predict takes loaders one after the other: pass them as a "
                           "std::tuple instead of combining them");
@@ -198,8 +199,8 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.data.module_and_loader] a data module brings its own loaders: pass it alone, "
                           "or pass loaders only");
     if constexpr (V.fault == Fault::no_range)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.data.no_loader] something given as a loader is no range of batches: pass a "
-                          "loader, or a std::tuple of several");
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: "
+                          "pass a loader, or a std::tuple of them");
     if constexpr (V.fault == Fault::unused_validation_step)
       static_assert(accepts<Subject, Fine>, "[fulgurite.data.unused_validation] the model has a validation_step, but no loader was "
                           "given: pass one, or NoValidation{} as fit's third argument");
@@ -239,7 +240,7 @@ struct About<HookId::none> {
                             "there: return "                                                                           \
                             "void");                                                                                   \
       if constexpr (fault == HookFault::skip_epoch)                                                                    \
-        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, but only on_train_batch_start "       \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, and only on_train_batch_start "       \
                             "can leave an "                                                                            \
                             "epoch: return void, or Stop where training may end");                                     \
       if constexpr (fault == HookFault::never_called)                                                                  \

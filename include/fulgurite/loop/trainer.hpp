@@ -12,6 +12,9 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/judge_call.hpp>
+#include <fulgurite/loop/misspelt_evaluation.hpp>
+#include <fulgurite/loop/misspelt_events.hpp>
+#include <fulgurite/loop/misspelt_functions.hpp>
 #include <fulgurite/loop/near_miss_refusals.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/refusals.hpp>
