@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.batch] validation_step cannot take the loader's batch: make it a public function, validation_step(auto const& batch, auto& ctx)
+// refused: [fulgurite.data.batch] validation_step cannot be called with the loader's batch: write validation_step(auto const& batch, auto& ctx), public; indices are ctx.batch_idx() and ctx.loader()
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

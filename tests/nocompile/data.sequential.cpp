@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.sequential] loaders one after the other are for evaluation, as a std::tuple of them: choose min_size, max_size or max_size_cycle
+// refused: [fulgurite.data.sequential] a fit cannot take combined loaders one after the other: choose min_size, max_size or max_size_cycle; for evaluation pass a std::tuple
 #include <toy.hpp>
 
 #include <fulgurite/data/combined.hpp>

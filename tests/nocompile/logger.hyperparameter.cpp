@@ -1,4 +1,4 @@
-// refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text
+// refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text: convert it to one of these
 #include <fulgurite/core/hyperparameters.hpp>
 
 using namespace fulgurite;

@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.value] ctx.log takes a tensor of one element or a number
+// refused: [fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()
 #include <toy.hpp>
 
 #include <fulgurite/loop/context.hpp>

@@ -150,3 +150,17 @@ TEST_CASE("every name of the tables of hooks has its sentences", "[verdict]") {
   STATIC_REQUIRE(all_have_sentences(std::make_index_sequence<names>{}));
   STATIC_REQUIRE(!HasSentences<static_cast<HookId>(names)>);
 }
+
+namespace own_name {
+/// Its own name is that of a list which callbacks may declare.
+struct Watches {
+  void on_train_start() {}
+};
+struct Hooks {
+  void on_train_start() {}
+};
+}  // namespace own_name
+
+TEST_CASE("a callback may be called Watches or Hooks", "[verdict]") {
+  STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, own_name::Watches, own_name::Hooks>().ok());
+}

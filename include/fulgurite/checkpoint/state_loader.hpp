@@ -107,7 +107,7 @@ class StateLoader {
       value.state(inner);
     } else {
       static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
+                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals and vectors: give other types `void state(auto& archive)`");
     }
   }
 

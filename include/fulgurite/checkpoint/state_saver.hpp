@@ -89,7 +89,7 @@ class StateSaver {
       const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
     } else {
       static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals, vectors, and what has `state`");
+                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals and vectors: give other types `void state(auto& archive)`");
     }
   }
   template <class T>

@@ -42,7 +42,7 @@ consteval HookVerdict broken(Implements<Hooks...>) {
 /// The first of the promised hooks that is not there.
 template <class T>
 consteval HookVerdict broken_promise() {
-  if constexpr (requires { typename T::Hooks; }) return broken<T>(typename T::Hooks{});
+  if constexpr (requires { typename T::Hooks; requires !std::is_same_v<typename T::Hooks, T>; }) return broken<T>(typename T::Hooks{});
   else return {};
 }
 
@@ -59,18 +59,18 @@ inline constexpr bool is_metric_types<MetricTypes<Ms...>> = true;
 
 template <class T>
 consteval bool hooks_well_listed() {
-  if constexpr (requires { typename T::Hooks; }) return is_hook_list<typename T::Hooks>;
+  if constexpr (requires { typename T::Hooks; requires !std::is_same_v<typename T::Hooks, T>; }) return is_hook_list<typename T::Hooks>;
   else return true;
 }
 template <class T>
 consteval bool watches_well_listed() {
-  if constexpr (requires { typename T::Watches; }) return is_metric_types<typename T::Watches>;
+  if constexpr (requires { typename T::Watches; requires !std::is_same_v<typename T::Watches, T>; }) return is_metric_types<typename T::Watches>;
   else return true;
 }
 
 template <class Metrics, class T>
 consteval bool watches_declared() {
-  if constexpr (requires { typename T::Watches; })
+  if constexpr (requires { typename T::Watches; requires !std::is_same_v<typename T::Watches, T>; })
     return []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
   else return true;
 }

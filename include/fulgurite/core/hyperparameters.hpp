@@ -26,7 +26,7 @@ class HyperparameterList {
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
     constexpr bool number = std::is_arithmetic_v<V>, text = std::convertible_to<V const&, std::string_view>;
-    static_assert(number || text || std::is_enum_v<V>, "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text");
+    static_assert(number || text || std::is_enum_v<V>, "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text: convert it to one of these");
     if constexpr (std::same_as<V, bool>) add(name, value);
     else if constexpr (std::is_floating_point_v<V>) add(name, static_cast<double>(value));
     else if constexpr (number || std::is_enum_v<V>) add(name, static_cast<std::int64_t>(value));

@@ -233,8 +233,8 @@ template <CombineMode Mode = CombineMode::max_size_cycle, class... Ls>
 auto combined(Ls... loaders) {
   constexpr bool side_by_side = Mode != CombineMode::sequential;
   static_assert(side_by_side,
-                "[fulgurite.data.sequential] loaders one after the other are for evaluation, as a std::tuple of them: choose "
-                "min_size, max_size or max_size_cycle");
+                "[fulgurite.data.sequential] a fit cannot take combined loaders one after the other: choose min_size, "
+                "max_size or max_size_cycle; for evaluation pass a std::tuple");
   return Combined<Mode, std::unwrap_reference_t<Ls>...>(std::move(loaders)...);
 }
 

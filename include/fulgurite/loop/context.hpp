@@ -111,7 +111,7 @@ class Context : public loop::NotHere {
     static_assert(constant, "[fulgurite.metric.constant] ctx.log takes a metric of the model, not a text: declare `static constexpr "
                             "Metric<\"loss\"> loss{}` and log that");
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it there");
-    static_assert(readable, "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number");
+    static_assert(readable, "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()");
     static_assert(replayable, "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
                               "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {

@@ -287,9 +287,9 @@ struct About<HookId::none> {
                             "from the "                                                                                \
                             "callback");                                                                               \
       if constexpr (V.fault == Fault::step_batch)                                                                      \
-        static_assert(accepts<Subject, Fine>, "[fulgurite.data.batch] " #NAME " cannot take the loader's batch: make it a public "       \
-                            "function, "                                                                               \
-                            #NAME "(auto const& batch, auto& ctx)");                                                   \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.batch] " #NAME " cannot be called with the loader's "       \
+                            "batch: write " #NAME "(auto const& batch, auto& ctx), public; indices are "               \
+                            "ctx.batch_idx() and ctx.loader()");                                                       \
       if constexpr (V.fault == Fault::missing_step)                                                                    \
         static_assert(accepts<Subject, Fine>, "[fulgurite.model.step] the model has no " #NAME ", which this call runs: add it");        \
       if constexpr (V.fault == Fault::no_evaluation_loader)                                                            \
