@@ -203,14 +203,27 @@ TEST_CASE("C134 two loaders side by side: a limit of 2 is of both, a half is of 
 
 // Lightning: a list alone for one loader, none without a return; here each loader has its list, and a step that returns nothing does not
 // compile (tests/nocompile/model.predict_result.cpp).
+namespace {
+struct HearsPredictions {
+  using Stateless = ByChoice;
+  Numbers all = {};
+  void on_predict_batch_end(double output, double, auto&) { all.push_back(output); }
+};
+}  // namespace
+
 TEST_CASE("C136 predict: a list for each loader, in order, of what predict_step returned") {
   Predicts model;
-  auto trainer = toy::train<Predicts>({.max_epochs = 1}, Automatic{});
+  auto trainer = toy::train<Predicts>({.max_epochs = 1}, Automatic{}, HearsPredictions{});
   auto const one = trainer.predict(model, toy::batches(2));
   REQUIRE(one.size() == 1);
   CHECK(observed("C136", "one", one.front()) == Numbers{0, 1});
   CHECK(observed("C136", "two", trainer.predict(model, std::tuple(toy::batches(1), toy::batches(2, 5)))) == std::vector<Numbers>{{0}, {5, 6}});
   CHECK(toy::grad_enabled);
+  // "no return": the step runs, callbacks hear what it returned, and the call has no result to keep.
+  static_assert(std::is_void_v<decltype(trainer.predict(model, toy::batches(2), DiscardPredictions{}))>);
+  trainer.callback<HearsPredictions>().all.clear();
+  trainer.predict(model, toy::batches(2), DiscardPredictions{});
+  CHECK(trainer.callback<HearsPredictions>().all == Numbers{0, 1});
 }
 
 TEST_CASE("C137 loaders are asked for once, or again every so many epochs, for validation when it next runs") {

@@ -10,7 +10,12 @@
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/names.hpp>
 
-namespace fulgurite::loop {
+namespace fulgurite {
+
+/// Says that predictions are heard by callbacks alone and not collected: `trainer.predict(model, data, DiscardPredictions{})`.
+struct DiscardPredictions {};
+
+namespace loop {
 
 struct Prediction {
   using Phase = phase::Predict;
@@ -35,9 +40,9 @@ template <class R, class Batch>
 using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
     std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<Context<R, phase::Predict>&>()))>;
 
-/// The predictions of each loader, in order. `T` is what predict_step returns.
+/// The predictions of each loader, in order; nothing where they are not to be kept. `T` is what predict_step returns.
 template <class T, class R, class Pack, class Source, class Loaders>
-std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders) {
+std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   Context<R, phase::Predict> ctx(run);
   auto& model = *run.model;
   auto& facts = run.facts;
@@ -65,7 +70,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
             return T(call_step<hook::predict_step>(model, batch, ctx));
           }();
           tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
-          all[position].push_back(std::move(outputs));
+          if (keep) all[position].push_back(std::move(outputs));
           deliver_posted(run, pack, b);
         });
         return true;
@@ -79,4 +84,5 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
   return all;
 }
 
-}  // namespace fulgurite::loop
+}  // namespace loop
+}  // namespace fulgurite

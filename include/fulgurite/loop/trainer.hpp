@@ -151,8 +151,14 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
   auto predict(Model&& model, Data&& data) {
     refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Prediction>>();
-    if constexpr (verdict.ok()) return predict_from(model, alone<true>(data));
+    if constexpr (verdict.ok()) return predict_from(model, alone<true>(data), true);
     else return std::vector<std::vector<refusal::Nothing>>{};
+  }
+  /// The same for callbacks that take predictions as they come: nothing is collected.
+  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
+  void predict(Model&& model, Data&& data, DiscardPredictions) {
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Prediction>>();
+    if constexpr (verdict.ok()) predict_from(model, alone<true>(data), false);
   }
 
   /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
@@ -210,7 +216,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   }
 
   template <class Source>
-  auto predict_from(M& model, Source source) {
+  auto predict_from(M& model, Source source, bool keep) {
     using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
     using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
     using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
@@ -224,7 +230,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
       loop::set_up(state_, pack_, source, ctx);
       std::vector<std::vector<T>> predictions;
       if (!limit.none())
-        predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>());
+        predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>(), keep);
       state_.strategy.teardown(model);
       loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
       loop::finalize_loggers(pack_, Status::success);
