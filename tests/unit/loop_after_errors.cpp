@@ -138,9 +138,9 @@ struct OwnStep : toy::P {
   std::vector<double> losses = {};
   void optimizer_step(auto& optimizer, auto& closure, auto&) {
     optimizer.step([&] {
-      auto loss = closure();
-      losses.push_back(loss.value());
-      return loss;
+      auto last = closure();
+      losses.push_back(last.value());
+      return last;
     });
   }
 };
