@@ -1,4 +1,4 @@
-// refused: [fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, scheduled(optimizer, schedule), or optimizers(a, b)
+// refused: [fulgurite.model.optimizer_type] configure_optimizers must return by value an optimizer, scheduled(optimizer, schedule), or optimizers(a, b)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -164,3 +164,26 @@ struct Hooks {
 TEST_CASE("a callback may be called Watches or Hooks", "[verdict]") {
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, own_name::Watches, own_name::Hooks>().ok());
 }
+
+namespace legal {
+/// Virtual hooks, and nothing that a checkpoint could forget.
+struct Virtual {
+  virtual void on_fit_start() {}
+  virtual ~Virtual() = default;
+};
+/// Functions of its own, under names that mean something in loggers and data modules.
+struct Reports : toy::P {
+  void finalize(int) {}
+  void log_metrics(double, double) {}
+};
+/// A function where a trait would be.
+struct Asks {
+  void on_train_start() {}
+  static constexpr bool needs_logger() { return false; }
+};
+}  // namespace legal
+
+TEST_CASE("virtual callbacks without members, and names that mean something elsewhere, are no mistakes", "[verdict]") {
+  STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, legal::Virtual>().ok());
+  STATIC_REQUIRE(judge::trainer<legal::Reports, toy::Device, Float32, Automatic, legal::Asks>().ok());
+}

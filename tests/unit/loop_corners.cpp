@@ -217,3 +217,21 @@ TEST_CASE("a table that is there and cannot be read is not taken for a new one")
   CHECK(identifier_of([&] { logger::CsvTable table(path); }) == "fulgurite.file.read");
   std::filesystem::remove_all(path);
 }
+
+namespace {
+struct OwnLoaders : toy::Validated {
+  std::vector<double> train_dataloader() { return toy::batches(3); }
+};
+}  // namespace
+
+TEST_CASE("NoValidation may be a constant, and may stand beside a model that has its loaders") {
+  OwnLoaders own;
+  auto trainer = toy::train<OwnLoaders>({.max_epochs = 1}, {});
+  trainer.fit(own, NoValidation{});
+  CHECK(trainer.progress().global_step == 3);
+  NoValidation const none{};
+  toy::Validated model;
+  auto other = toy::train<toy::Validated>({.max_epochs = 1}, {});
+  other.fit(model, toy::batches(2), none);
+  CHECK(other.progress().global_step == 2);
+}

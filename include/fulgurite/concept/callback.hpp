@@ -88,7 +88,7 @@ consteval HookVerdict model_only() {
 /// What is wrong with one callback apart from the parameters of its hooks.
 template <class Metrics, bool HasLogger, class T, class... All>
 consteval Verdict callback() {
-  if constexpr (!std::is_class_v<T>) return {Fault::callback_class};
+  if constexpr (!std::is_class_v<T> || points<T>) return {Fault::callback_class};
   else if constexpr (std::is_final_v<T>) return {Fault::callback_final};
   else if constexpr (times<T, All...> > 1) return {Fault::callback_twice};
   else if constexpr (!hooks_well_listed<T>()) return {Fault::callback_hooks};

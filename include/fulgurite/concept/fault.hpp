@@ -12,9 +12,9 @@ enum class Fault : std::uint8_t {
   none,
   // make_trainer's arguments, policies
   arguments, strategy, precision, optimization, fp16_needs_gpu, closure_needs_unscaled, capture_needs_stable_gradients, capture_needs_automatic,
-  precision_support, strategy_needs_gpu, fixed_window, sharded_average, skip_distributed, skip_closure, opaque_batch,
+  precision_support, strategy_final, strategy_needs_gpu, fixed_window, sharded_average, skip_distributed, skip_closure, opaque_batch,
   // model
-  model_class, model_final, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, schedule_metric, schedule_configured, one_optimizer, metric_unreported, metric_name, configure_model,
+  model_class, model_holder, model_final, private_base, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, schedule_metric, schedule_configured, one_optimizer, metric_unreported, metric_name, configure_model,
   hidden_manual, hidden_split, hidden_step, hidden_result,
   // callbacks
   callback_class, callback_final, callback_twice, callback_hooks, callback_inert, callback_state, callback_needs_logger, callback_watches,
@@ -23,7 +23,7 @@ enum class Fault : std::uint8_t {
   // hooks: see Verdict::hook
   hook,
   // a call of fit, validate, test or predict
-  other_model, unnamed_model, module_final, no_train_loader, module_and_loaders, no_range, unused_validation_step,
+  other_model, unnamed_model, model_pointer, data_pointer, module_final, no_train_loader, module_and_loaders, no_range, unused_validation_step,
   unused_validation_loader, no_evaluation_loader, missing_step, step_batch, step_result, manual_result, predict_result, prepare_const,
   combined_predict, loader_twice
 };

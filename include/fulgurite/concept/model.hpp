@@ -40,6 +40,7 @@ inline constexpr bool has_loader_suffix<MetricList<Ms...>> = ((Ms.name().find("/
 template <class M>
 consteval Verdict model() {
   if constexpr (!std::is_class_v<M> || std::is_const_v<M> || !requires { sizeof(M); }) return {Fault::model_class};
+  else if constexpr (points<M>) return {Fault::model_holder};
   else if constexpr (std::is_final_v<M>) return {Fault::model_final};
   else if constexpr (!is_metric_list<typename MetricsOf<M>::type>) return {Fault::metric_list};
   else if constexpr (has_metric_twice<typename MetricsOf<M>::type>) return {Fault::metric_twice};

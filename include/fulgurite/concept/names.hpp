@@ -2,6 +2,7 @@
 // What models and callbacks are asked alike: a name that is almost a hook's, a type that occurs twice.
 
 #include <cstddef>
+#include <functional>
 #include <type_traits>
 
 #include <fulgurite/hook/faults.hpp>
@@ -31,6 +32,12 @@ consteval HookVerdict misspelt() {
   }
   return {};
 }
+
+/// A pointer, or what behaves like one: a smart pointer, a holder of a module, a reference_wrapper.
+template <class T>
+inline constexpr bool points = std::is_pointer_v<T> || requires(T& object) { object.operator->(); *object; };
+template <class T>
+inline constexpr bool points<std::reference_wrapper<T>> = true;
 
 template <class T, class... Ts>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ...);

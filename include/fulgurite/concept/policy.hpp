@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <string_view>
+#include <type_traits>
 
 #include <fulgurite/concept/fault.hpp>
 #include <fulgurite/concept/traits.hpp>
@@ -40,6 +41,7 @@ concept OptimizerLike = requires(O& optimizer, double lr) {
   { O::needs_closure } -> std::convertible_to<bool>;
   { O::stable_gradients } -> std::convertible_to<bool>;
   optimizer.zero_grad();
+  requires O::needs_closure || requires { optimizer.step(); };
   optimizer.parameters();
   { optimizer.groups() } -> std::convertible_to<std::size_t>;
   { optimizer.lr(std::size_t{}) } -> std::convertible_to<double>;
@@ -90,6 +92,7 @@ namespace judge {
 template <class M, class S, class P, class O>
 consteval Verdict policies() {
   if constexpr (!StrategyLike<S>) return Verdict{Fault::strategy}.by(strategy_at_fault);
+  else if constexpr (std::is_final_v<S>) return Verdict{Fault::strategy_final}.by(strategy_at_fault);
   else if constexpr (!PrecisionLike<P>) return Verdict{Fault::precision}.by(precision_at_fault);
   else if constexpr (!OptimizationLike<O>) return Verdict{Fault::optimization}.by(optimization_at_fault);
   else if constexpr (needs_gpu<S>() && S::on_gpu == Known::no) return Verdict{Fault::strategy_needs_gpu}.by(strategy_at_fault);

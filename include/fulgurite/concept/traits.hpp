@@ -1,13 +1,15 @@
 #pragma once
 // What callbacks and strategies say of themselves in one word. Rules speak of these, never of concrete classes.
 
+#include <type_traits>
+
 namespace fulgurite::judge {
 
 // What a callback says of itself, each as `static constexpr bool NAME = true`; not said is false.
 #define FULGURITE_TRAIT(NAME)                       \
   template <class T>                                \
   consteval bool NAME() {                           \
-    if constexpr (requires { T::NAME; }) return T::NAME; \
+    if constexpr (requires { typename std::bool_constant<T::NAME>; }) return T::NAME; \
     else return false;                              \
   }
 FULGURITE_TRAIT(needs_logger)            // it writes rows

@@ -32,6 +32,6 @@ struct ArchiveProbe {
 
 /// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.
 template <class T>
-concept Remembers = std::is_empty_v<T> || DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
+concept Remembers = std::is_empty_v<T> || (std::is_polymorphic_v<T> && sizeof(T) == sizeof(void*)) || DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
 
 }  // namespace fulgurite

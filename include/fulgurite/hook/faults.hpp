@@ -34,6 +34,7 @@ enum class HookFault : std::uint8_t {
   model_only,    ///< a callback has what only a model may override
   near_miss,     ///< almost a hook's name
   promise,       ///< listed in `Hooks`, but missing
+  not_of_data,   ///< a data module has what only models and callbacks are asked for
   two_sources,   ///< the model and its data module both have what only one can give
 };
 

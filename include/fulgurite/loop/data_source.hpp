@@ -64,9 +64,9 @@ concept Orderable = requires(L& loader, bool on) { loader.in_order(on); };
 /// Loaders handed to the trainer.
 template <class Train, class Eval>
 struct GivenLoaders {
-  static constexpr bool trains = !std::is_same_v<Train, NoModule>;
+  static constexpr bool trains = !std::is_same_v<std::remove_const_t<Train>, NoModule>;
   template <class Hook>
-  static constexpr bool evaluates = !std::is_same_v<Eval, NoModule> && !std::is_same_v<Eval, NoValidation>;
+  static constexpr bool evaluates = !std::is_same_v<std::remove_const_t<Eval>, NoModule> && !std::is_same_v<std::remove_const_t<Eval>, NoValidation>;
   Train& given_train;
   Eval& given_eval;
   NoModule none{};
@@ -88,9 +88,15 @@ struct GivenLoaders {
 /// A data module, or a model that has the loaders itself; `Validates` is false where NoValidation was said.
 template <class Module, bool Validates>
 struct ModuleLoaders {
-  static constexpr bool trains = hook::train_dataloader::accepts<Module>;
+  /// It has that function, and the function returns something.
   template <class Hook>
-  static constexpr bool evaluates = Hook::template accepts<Module> && (Validates || !std::is_same_v<Hook, hook::val_dataloader>);
+  static consteval bool returns() {
+    if constexpr (Hook::template accepts<Module>) return !std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
+    else return false;
+  }
+  static constexpr bool trains = returns<hook::train_dataloader>();
+  template <class Hook>
+  static constexpr bool evaluates = returns<Hook>() && (Validates || !std::is_same_v<Hook, hook::val_dataloader>);
 
   Module& from;
 
@@ -116,7 +122,7 @@ struct ModuleLoaders {
   struct Nothing {};
   template <class Hook>
   static auto returned() {
-    if constexpr (Hook::template accepts<Module>) return std::type_identity<decltype(Hook::call(std::declval<Module&>()))>{};
+    if constexpr (returns<Hook>()) return std::type_identity<decltype(Hook::call(std::declval<Module&>()))>{};
     else return std::type_identity<Nothing>{};
   }
   template <class Hook>

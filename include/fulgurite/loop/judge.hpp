@@ -68,14 +68,19 @@ consteval HookVerdict model_overrides() {
   return {};
 }
 
-/// Loader factories and prepare_data are called with nothing; a logger's functions as names.hpp and frame.hpp do.
+/// Loader factories and prepare_data are called with nothing.
 template <class T>
-consteval HookVerdict calls_without_ctx() {
+consteval HookVerdict data_calls() {
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
   if (hook::NAME::takes == Takes::nothing && hook::NAME::named<T> && !hook::NAME::accepts<T>)                          \
     return {HookFault::parameters, HookId::NAME};
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
+  return {};
+}
+/// A logger's functions are called as names.hpp and frame.hpp do.
+template <class T>
+consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
     return {HookFault::parameters, HookId::log_metrics};
   if (hook::finalize::named<T> && !hook::finalize::accepts<T, Status>) return {HookFault::parameters, HookId::finalize};
@@ -134,6 +139,11 @@ template <class R>
 using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
                                                                             std::declval<Context<R, phase::Fit>&>()))>;
 
+/// What it returns is moved into the run.
+template <class R>
+inline constexpr bool returns_by_value = std::is_same_v<Returned<R>, decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                              std::declval<Context<R, phase::Fit>&>()))>;
+
 /// configure_optimizers returns optimizers, and as many as the mode can drive.
 template <class R>
 consteval Verdict optimizers() {
@@ -144,7 +154,8 @@ consteval Verdict optimizers() {
   else if constexpr (std::is_void_v<Returned<R>>) return {Fault::optimizer_type};
   else {
     using List = typename loop::AsList<Returned<R>>::type;
-    if constexpr (!all_optimize<typename R::Backend, List>) return {Fault::optimizer_type};
+    if constexpr (!returns_by_value<R>) return {Fault::optimizer_type};
+    else if constexpr (!all_optimize<typename R::Backend, List>) return {Fault::optimizer_type};
     else if constexpr (!all_scheduled_well<List>) return {Fault::schedule_type};
     else if constexpr (!all_follow_declared<typename R::Metrics, List>) return {Fault::schedule_metric};
     else if constexpr (!R::automatic && any_configured<List>) return {Fault::schedule_configured};
@@ -215,8 +226,15 @@ template <class R, class... Cs>
 consteval Verdict callback_hooks() {
   Verdict found;
   int who = 0;
-  ((++who, found = found.ok() ? about(worst(plain_hooks<R, Cs>(), calls_without_ctx<Cs>())).by(who) : found), ...);
+  ((++who, found = found.ok() ? about(worst(plain_hooks<R, Cs>(), logger_calls<Cs>())).by(who) : found), ...);
   return found;
+}
+
+/// A base class that the backend must see, and that the model inherits privately.
+template <class Backend, class M>
+consteval bool hides_base() {
+  if constexpr (requires { Backend::template hides_base<M>; }) return Backend::template hides_base<M>;
+  else return false;
 }
 
 /// The whole trainer, everything that does not depend on the batch.
@@ -225,11 +243,12 @@ consteval Verdict trainer() {
   if constexpr (constexpr auto bad = parts<M, S, P, O, Cs...>(); !bad.ok()) return bad;
   else {
     using R = Run<M, S, P, O>;
-    if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
+    if constexpr (hides_base<typename S::Backend, M>()) return {Fault::private_base};
+    else if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
     // Before the hooks: finding out what they return compiles their bodies, which may ask for what is not there.
     else if constexpr (constexpr auto unmet = needs<R, Cs...>(); !unmet.ok()) return unmet;
     else
-      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(calls_without_ctx<M>()),
+      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(data_calls<M>()),
                    callback_hooks<R, Cs...>(),
                    about(worst(misspelt<S>(), plain_hooks<R, S>())).by(strategy_at_fault));
   }

@@ -35,6 +35,21 @@ consteval HookVerdict two_sources() {
   return {};
 }
 
+/// Hooks of models and callbacks, which nobody asks of a data module. One that is a model, too, says `using OverridesModel = ...`.
+template <class Module>
+consteval HookVerdict foreign_to_data() {
+  if constexpr (requires { typename Module::OverridesModel; }) return {};
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!std::is_same_v<hook::NAME, hook::setup> && !std::is_same_v<hook::NAME, hook::teardown> &&             \
+                !std::is_same_v<hook::NAME, hook::on_exception> && hook::NAME::named<Module>)                          \
+    return {HookFault::not_of_data, HookId::NAME};
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  FULGURITE_OVERRIDES(FULGURITE_ROW)
+  FULGURITE_STEPS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+
 /// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
 template <class T>
 inline constexpr bool prepares_const = true;
@@ -45,12 +60,13 @@ inline constexpr bool prepares_const<T> = requires(T const& object) { object.pre
 /// A data module's own names, where the data module is not the model.
 template <class R, class Module>
 consteval Verdict module() {
-  if constexpr (std::is_class_v<Module> && std::is_final_v<Module>) return {Fault::module_final};
+  if constexpr (points<Module>) return Verdict{Fault::data_pointer}.by(module_at_fault);
+  else if constexpr (std::is_class_v<Module> && std::is_final_v<Module>) return {Fault::module_final};
   else if constexpr (!Probeable<Module> || std::is_same_v<Module, NoModule> ||
                      std::is_same_v<Module, typename R::Model>)
     return {};
   else
-    return about(worst(misspelt<Module>(), calls_without_ctx<Module>(),
+    return about(worst(misspelt<Module>(), data_calls<Module>(), foreign_to_data<Module>(),
                        one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
                        one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown),
                        two_sources<Module, typename R::Model>()))
@@ -373,7 +389,7 @@ consteval Verdict evaluates() {
 template <Verdict V, class R, class Given, class Source, class Kind, class... Cs>
 consteval auto culprit() {
   using M = typename R::Model;
-  if constexpr (V.fault == Fault::other_model || V.fault == Fault::unnamed_model) return std::type_identity<Given>{};
+  if constexpr (V.fault == Fault::other_model || V.fault == Fault::unnamed_model || V.fault == Fault::model_pointer) return std::type_identity<Given>{};
   else if constexpr (V.who == module_at_fault) return std::type_identity<ModuleOf<Source>>{};
   else if constexpr (V.fault == Fault::step_batch && V.hook.hook == HookId::training_step) {
     using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
@@ -392,7 +408,8 @@ using Culprit = decltype(culprit<V, R, Given, Source, Kind, Cs...>());
 /// The model of a call is the trainer's own type, and a variable. `Given` is how it was passed: `M&` is right.
 template <class M, class Given>
 consteval Verdict borrowed() {
-  if constexpr (!std::is_same_v<std::remove_cvref_t<Given>, M>) return {Fault::other_model};
+  if constexpr (points<std::remove_cvref_t<Given>>) return {Fault::model_pointer};
+  else if constexpr (!std::is_same_v<std::remove_cvref_t<Given>, M>) return {Fault::other_model};
   else if constexpr (!std::is_same_v<Given, M&>) return {Fault::unnamed_model};
   else return {};
 }

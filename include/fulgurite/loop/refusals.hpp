@@ -43,6 +43,9 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.capture.automatic] only automatic optimization can be captured: use "
                           "Automatic{}, or the strategy without Captured");
 
+    if constexpr (V.fault == Fault::strategy_final)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
+                          "strategy");
     if constexpr (V.fault == Fault::strategy_needs_gpu)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy_needs_gpu] this strategy runs on GPUs alone: give "
                           "it a CUDA device, or use SingleDevice{cpu}");
@@ -68,6 +71,12 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::model_class)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this "
                           "call: no pointer, reference or const");
+    if constexpr (V.fault == Fault::model_holder)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.holder] the model's type is a pointer or a holder: name the class behind it, "
+                          "such as NetImpl, and pass *net");
+    if constexpr (V.fault == Fault::private_base)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.private_base] the model inherits torch::nn::Module privately, so its parameters "
+                          "are out of reach: write `: public torch::nn::Module`, or `struct`");
     if constexpr (V.fault == Fault::model_final)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from "
                           "the model");
@@ -93,7 +102,7 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
                           "configure_optimizers()` that returns one");
     if constexpr (V.fault == Fault::optimizer_type)
-      static_assert(accepts<Subject, Fine>, "[fulgurite.model.optimizer_type] configure_optimizers must return an optimizer, "
+      static_assert(accepts<Subject, Fine>, "[fulgurite.model.optimizer_type] configure_optimizers must return by value an optimizer, "
                           "scheduled(optimizer, schedule), or optimizers(a, b)");
     if constexpr (V.fault == Fault::schedule_type)
       static_assert(accepts<Subject, Fine>, "[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one "
@@ -177,6 +186,12 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::other_model)
       static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.model_type] this trainer was made for another model type, whose hooks "
                           "it knows: use make_trainer<ThisModel>(...)");
+    if constexpr (V.fault == Fault::model_pointer)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.pointer] the trainer takes the model itself, not a pointer or a holder: pass "
+                          "*model");
+    if constexpr (V.fault == Fault::data_pointer)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.data.pointer] loaders and data modules are given as objects, not by pointer: pass "
+                          "*loader");
     if constexpr (V.fault == Fault::unnamed_model)
       static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.borrowed_model] the trainer borrows the model and changes it: pass a "
                           "variable, not a temporary or a const object");
@@ -223,6 +238,9 @@ struct About<HookId::none> {
   template <> struct About<HookId::NAME> {                                                                             \
     template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
       constexpr auto fault = V.hook.fault;                                                                             \
+      if constexpr (fault == HookFault::not_of_data)                                                                   \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data module: " \
+                            "move it to the model or a callback");                                                     \
       constexpr auto may = hook::NAME::answer;                                                                         \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
@@ -256,6 +274,9 @@ struct About<HookId::none> {
   template <> struct About<HookId::NAME> {                                                                             \
     template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
       constexpr auto fault = V.hook.fault;                                                                             \
+      if constexpr (fault == HookFault::not_of_data)                                                                   \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data module: " \
+                            "move it to the model or a callback");                                                     \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
                             "" #NAME FORM);                                                                            \
@@ -278,6 +299,9 @@ struct About<HookId::none> {
 #define FULGURITE_STEP(NAME)                                                                                           \
   template <> struct About<HookId::NAME> {                                                                             \
     template <Verdict V, class Subject, bool Fine = V.ok()> static constexpr auto say() {                                             \
+      if constexpr (V.hook.fault == HookFault::not_of_data)                                                                   \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data module: " \
+                            "move it to the model or a callback");                                                     \
       if constexpr (V.hook.fault == HookFault::parameters)                                                             \
         static_assert(accepts<Subject, Fine>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a public function, "      \
                             "" #NAME                                                                                   \

@@ -130,6 +130,13 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     if constexpr (verdict.ok()) fit_from(model, Alone<Model>(model));
   }
 
+  /// The same without validation.
+  template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>, Verdict verdict = fitting<Model, Source, true>()>
+  void fit(Model&& model, NoValidation) {
+    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Source, loop::Validation>>();
+    if constexpr (verdict.ok()) fit_from(model, Source(model));
+  }
+
   /// One pass of validation_step, gradients off; the values of each loader.
   template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>()>
   std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {

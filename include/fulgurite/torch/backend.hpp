@@ -43,6 +43,10 @@ struct LibTorch : libtorch::Finetuning {
   template <class Precision>
   using Scaler = libtorch::Scaler<Precision>;
 
+  /// `class Net : torch::nn::Module`: without `public`, parameters, modes and devices are out of reach.
+  template <class Model>
+  static constexpr bool hides_base = std::is_base_of_v<torch::nn::Module, Model> && !std::derived_from<Model, torch::nn::Module>;
+
   // Values: see value.hpp.
   static Value keep(Value const& value) { return libtorch::keep(value); }
   static bool reading_waits(Value const& value) { return libtorch::reading_waits(value); }
