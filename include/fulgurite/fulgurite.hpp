@@ -49,8 +49,10 @@
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/hook_refusals.hpp>
 #include <fulgurite/loop/judge.hpp>
 #include <fulgurite/loop/judge_call.hpp>
+#include <fulgurite/loop/judge_data.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/manual.hpp>

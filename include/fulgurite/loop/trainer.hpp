@@ -11,6 +11,7 @@
 #include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/fit.hpp>
+#include <fulgurite/loop/hook_refusals.hpp>
 #include <fulgurite/loop/judge_call.hpp>
 #include <fulgurite/loop/misspelt_evaluation.hpp>
 #include <fulgurite/loop/misspelt_events.hpp>
