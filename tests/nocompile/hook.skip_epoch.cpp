@@ -1,4 +1,4 @@
-// refused: [fulgurite.hook.skip_epoch] on_train_epoch_end returns Flow, but only on_train_batch_start can leave an epoch: return void, or Stop where training may end
+// refused: [fulgurite.hook.skip_epoch] on_train_epoch_end returns Flow, and only on_train_batch_start can leave an epoch: return void, or Stop where training may end
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
