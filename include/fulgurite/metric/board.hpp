@@ -70,17 +70,19 @@ class Board<MetricList<Ms...>, Backend> {
 
   /// Reads what waits, with one host synchronisation for all of it.
   void collect() {
-    fold();
-    if (waiting_.empty()) return;
-    values_.clear();
-    for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
-    numbers_.resize(values_.size());
-    Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
-    for (std::size_t i = 0; i != waiting_.size(); ++i) cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
-    for (auto& cell : cells_) cell.waiting = 0;
-    waiting_.clear();
-    values_.clear();
-    folded_ = 0;
+    if constexpr (size != 0) {  // else g++ -O2 warns of an array of none
+      fold();
+      if (waiting_.empty()) return;
+      values_.clear();
+      for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
+      numbers_.resize(values_.size());
+      Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
+      for (std::size_t i = 0; i != waiting_.size(); ++i) cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
+      for (auto& cell : cells_) cell.waiting = 0;
+      waiting_.clear();
+      values_.clear();
+      folded_ = 0;
+    }
   }
 
   /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
