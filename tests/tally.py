@@ -2,7 +2,7 @@
 
     tally.py count BUILD               prints "PASSED FAILED"
     tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
-    tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run
+    tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run or are given
 
 A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
 A program that died before its report was complete counts what it had reported, and one failure for dying."""
@@ -59,8 +59,9 @@ def main() -> None:
     elif verb == 'runnable':
         print(*(test['name'] for test in tests(build, suites) if pathlib.Path(test['cmd'][0]).exists()))
     elif verb == 'targets':
-        programs = [pathlib.Path(test['cmd'][0]) for test in tests(build, suites)]
-        print(*(program.relative_to(build) for program in programs if program.is_relative_to(build)))
+        built = {pathlib.Path(name) for target in json.loads((build / 'meson-info' / 'intro-targets.json').read_text()) for name in target['filename']}
+        programs = dict.fromkeys(build / word for test in tests(build, suites) for word in test['cmd'])
+        print(*(program.relative_to(build) for program in programs if program in built))
 
 
 main()

@@ -37,7 +37,7 @@ def occurrences(pattern: str, files: dict[str, list[str]]):
 def unlisted(build: pathlib.Path):
     known = {(build / entry['file']).resolve() for entry in json.loads((build / 'compile_commands.json').read_text())}
     torch = any(path.name == 'full_one.cpp' for path in known)
-    for folder in ('unit', 'conformance', 'static') + (('torch',) if torch else ()):
+    for folder in ('unit', 'conformance', 'static') + (('torch', 'cost') if torch else ()):
         for source in sorted((flags.ROOT / 'tests' / folder).glob('*.cpp')):
             if source.resolve() not in known:
                 yield f'{source.relative_to(flags.ROOT)} came after the build was configured: meson setup --reconfigure'
