@@ -87,6 +87,8 @@ struct LibTorch : libtorch::Finetuning {
   // Gradients: see clip.hpp.
   template <class Parameters>
   static bool no_gradients(Parameters const& parameters) {
+    if constexpr (requires { parameters.no_gradients(); })  // these stay defined
+      return parameters.no_gradients();
     for (auto const& parameter : parameters)
       if (parameter.grad().defined()) return false;
     return true;

@@ -17,15 +17,18 @@
 namespace fulgurite::libtorch {
 
 /// The defined gradients of some parameters, for the length of one call. The list is kept per thread: a warm step
-/// allocates none.
+/// allocates none. Parameters that know their gradients as a whole (ArenaParameters) give a few flat tensors.
 class Gradients {
  public:
   template <class Parameters>
   explicit Gradients(Parameters const& parameters) {
-    for (auto const& parameter : parameters) {
-      auto const& gradient = parameter.grad();
-      if (gradient.defined()) list().push_back(gradient.is_sparse() ? gradient._values() : gradient);
-    }
+    if constexpr (requires { parameters.each_gradient([](at::Tensor const&) {}); }) {
+      parameters.each_gradient([](at::Tensor const& flat) { list().push_back(flat); });
+    } else
+      for (auto const& parameter : parameters) {
+        auto const& gradient = parameter.grad();
+        if (gradient.defined()) list().push_back(gradient.is_sparse() ? gradient._values() : gradient);
+      }
   }
   ~Gradients() { list().clear(); }
   Gradients(Gradients const&) = delete;
@@ -54,6 +57,8 @@ void scale_gradients(Parameters const& parameters, double factor) {
   if (factor != 1.0 && !gradients->empty()) at::_foreach_mul_(*gradients, factor);
 }
 
+inline at::Tensor factor_of(at::Tensor const& norm, double limit) { return norm.add(1e-6).reciprocal_().mul_(limit).clamp_max_(1.0); }
+
 /// Limits the 2-norm over all gradients together: each is multiplied by min(1, limit / (norm + 1e-6)), as
 /// torch.nn.utils. clip_grad_norm_ does. Returns the norm before clipping as a tensor on the gradients' device; reading
 /// it is up to the caller.
@@ -61,12 +66,17 @@ template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
   Gradients const gradients(parameters);
   if (gradients->empty()) return at::zeros({});
+  if (gradients->size() == 1) {
+    auto const norm = at::linalg_vector_norm(gradients->front(), 2);
+    gradients->front().mul_(factor_of(norm, limit));
+    return norm;
+  }
   auto norms = at::_foreach_norm(*gradients, 2);
   bool const together = gradients.on_one_device();
   if (!together)
     for (auto& norm : norms) norm = norm.to(gradients->front().device());
   auto norm = at::linalg_vector_norm(at::stack(norms), 2);
-  auto const factor = norm.add(1e-6).reciprocal_().mul_(limit).clamp_max_(1.0);
+  auto const factor = factor_of(norm, limit);
   if (together) at::_foreach_mul_(*gradients, factor);
   else
     for (auto& gradient : *gradients) gradient.mul_(factor.to(gradient.device()));

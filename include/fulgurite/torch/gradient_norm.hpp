@@ -2,6 +2,7 @@
 // The norms of gradients, one for each parameter and one over all, with one read of the device.
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -55,7 +56,11 @@ Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
   if (named.empty())
     for (auto const& parameter : stepped) named.emplace_back(std::to_string(named.size()), parameter);
   std::unordered_set<void const*> own;
-  for (auto const& parameter : stepped) own.insert(parameter.unsafeGetTensorImpl());
+  for (std::size_t i = 0; i != stepped.size(); ++i) {
+    if constexpr (requires { stepped.has_gradient(i); })  // one that stays is defined where backward did not write to it
+      if (!stepped.has_gradient(i)) continue;
+    own.insert(stepped[i].unsafeGetTensorImpl());
+  }
   std::erase_if(named, [&](auto const& one) { return !own.contains(one.second.unsafeGetTensorImpl()); });
   return gradient_norms(named, type);
 }

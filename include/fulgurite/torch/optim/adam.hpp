@@ -1,0 +1,93 @@
+#pragma once
+// Adam and AdamW in one pass over flat buffers.
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
+#include <fulgurite/torch/optim/block.hpp>
+
+namespace fulgurite::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;  ///< added to the gradient
+  bool amsgrad = false;
+
+  void state(auto& archive) { archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad); }
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  ///< shrinks the parameter itself
+  bool amsgrad = false;
+
+  void state(auto& archive) { archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad); }
+};
+
+namespace rule {
+
+/// `Decoupled`: weight decay acts on the parameter, as in AdamW.
+template <class O, bool Decoupled>
+struct Adam {
+  using Options = O;
+  static constexpr std::string_view name = Decoupled ? "AdamW" : "Adam";
+  static constexpr std::array<std::string_view, 3> states = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  static std::array<std::optional<double>, 3> initial(Options const& o) {
+    return {0.0, 0.0, o.amsgrad ? std::optional(0.0) : std::nullopt};
+  }
+  static void check(Options const& o) {
+    require_option(o.lr >= 0, name, "lr", o.lr);
+    require_option(o.eps >= 0, name, "eps", o.eps);
+    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
+    for (auto const beta : o.betas) require_option(beta >= 0 && beta < 1, name, "betas", beta);
+  }
+  static std::optional<double> momentum(Options const& o) { return o.betas[0]; }
+
+  Adam(Options const& o, long steps_before)
+      : o_(o),
+        kept_(1 - o.lr * o.weight_decay),
+        correction1_(1 - std::pow(o.betas[0], static_cast<double>(steps_before + 1))),
+        correction2_(1 - std::pow(o.betas[1], static_cast<double>(steps_before + 1))) {}
+
+  template <class V>
+  [[gnu::always_inline]] void operator()(V p, V g, V exp_avg, V exp_avg_sq, V max_exp_avg_sq) const {
+    if (o_.weight_decay != 0) {
+      if constexpr (Decoupled) p.mul_(kept_);
+      else g = g.add(p, o_.weight_decay);
+    }
+    exp_avg.mul_(o_.betas[0]).add_(g, 1 - o_.betas[0]);
+    exp_avg_sq.mul_(o_.betas[1]).addcmul_(g, g, 1 - o_.betas[1]);
+    if (o_.amsgrad) libtorch::take_maximum(max_exp_avg_sq, exp_avg_sq);
+    auto const denominator = (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt().div_(std::sqrt(correction2_)).add_(o_.eps);
+    p.addcdiv_(exp_avg, denominator, -(o_.lr / correction1_));
+  }
+
+ private:
+  Options o_;
+  double kept_, correction1_, correction2_;
+};
+
+}  // namespace rule
+
+/// `optim::Adam(*this, {.lr = 1e-3})`: the steps of torch::optim::Adam, in one pass over flat buffers; see ArenaOptimizer. States
+/// exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
+class Adam : public ArenaOptimizer<rule::Adam<AdamOptions, false>> {
+ public:
+  using ArenaOptimizer::ArenaOptimizer;
+};
+
+/// The same of torch::optim::AdamW.
+class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
+ public:
+  using ArenaOptimizer::ArenaOptimizer;
+};
+
+}  // namespace fulgurite::optim

@@ -1,0 +1,89 @@
+#pragma once
+// An update rule over a stretch of flat buffers: block by block where LibTorch's CPU kernels are known to the bit, else as operators.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/torch/arena.hpp>
+#include <fulgurite/torch/optim/block.hpp>
+
+namespace fulgurite::libtorch {
+
+/// One pass: each block is read, updated and written while it is in the cache.
+template <bool Fused, class T, std::size_t N, class Rule>
+[[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+  auto& scratch = Scratch<T>::of_thread();
+  for (std::size_t from = 0; from < size; from += Scratch<T>::most) {
+    auto const length = std::min(size - from, Scratch<T>::most);
+    scratch.clear();
+    auto const block = [&](T* data) __attribute__((always_inline)) { return Block<T, Fused>(data == nullptr ? nullptr : data + from, length, scratch); };
+    [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
+      rule(block(parameters), block(gradients), block(states[I])...);
+    }(std::make_index_sequence<N>{});
+  }
+}
+
+#if defined(__x86_64__)
+/// Compiled for the processors for which LibTorch has kernels with fused multiply-add, whatever the rest is compiled for.
+template <class T, std::size_t N, class Rule>
+[[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+  blocks<true>(rule, parameters, gradients, states, size);
+}
+template <class T, std::size_t N, class Rule>
+[[gnu::noinline]] void plain_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+  blocks<false>(rule, parameters, gradients, states, size);
+}
+
+/// LibTorch computes with its AVX2 or AVX-512 kernels (ATEN_CPU_CAPABILITY=default forbids it).
+inline bool libtorch_fuses() {
+  static bool const fuses = at::get_cpu_capability().starts_with("AVX");
+  return fuses;
+}
+#endif
+
+template <class T, std::size_t N, class Rule>
+void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run const& run, [[maybe_unused]] Arena::Buffer const& buffer) {
+#if defined(__x86_64__)
+  auto const data = [&](at::Tensor const& flat) { return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + run.begin : nullptr; };
+  std::array<T*, N> states{};
+  for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s]);
+  auto const size = static_cast<std::size_t>(run.end - run.begin);
+  if (libtorch_fuses()) fused_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
+  else plain_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
+#endif
+}
+
+/// The same text as operators of LibTorch, one a line: for GPUs, for other element types and processors.
+template <std::size_t N, class Rule>
+void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  auto const part = [&](at::Tensor const& flat) { return flat.defined() ? flat.narrow(0, run.begin, run.end - run.begin) : at::Tensor(); };
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    rule(part(buffer.parameters), part(buffer.gradients), part(buffer.states[I])...);
+  }(std::make_index_sequence<N>{});
+}
+
+/// Operators use LibTorch's threads, blocks do not: from four threads on these gain more than the cache does.
+inline bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat) {
+#if defined(__x86_64__)
+  return flat.is_cpu() && (run.end - run.begin < (std::int64_t{1} << 18) || at::get_num_threads() < 4);
+#else
+  return false;
+#endif
+}
+
+template <std::size_t N, class Rule>
+void pass(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
+  auto const type = buffer.parameters.scalar_type();
+  if (type == at::kFloat && prefers_blocks(run, buffer.parameters)) in_blocks<float, N>(rule, run, buffer);
+  else if (type == at::kDouble && prefers_blocks(run, buffer.parameters)) in_blocks<double, N>(rule, run, buffer);
+  else as_operators<N>(rule, run, buffer);
+}
+
+}  // namespace fulgurite::libtorch

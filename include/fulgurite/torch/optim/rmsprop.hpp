@@ -1,0 +1,73 @@
+#pragma once
+// RMSprop in one pass over flat buffers.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
+
+namespace fulgurite::optim {
+
+struct RMSpropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool centered = false;
+
+  void state(auto& archive) {
+    archive("lr", lr)("alpha", alpha)("eps", eps)("weight_decay", weight_decay)("momentum", momentum)("centered", centered);
+  }
+};
+
+namespace rule {
+
+struct RMSprop {
+  using Options = RMSpropOptions;
+  static constexpr std::string_view name = "RMSprop";
+  static constexpr std::array<std::string_view, 3> states = {"square_avg", "momentum_buffer", "grad_avg"};
+  static std::array<std::optional<double>, 3> initial(Options const& o) {
+    return {0.0, o.momentum > 0 ? std::optional(0.0) : std::nullopt, o.centered ? std::optional(0.0) : std::nullopt};
+  }
+  static void check(Options const& o) {
+    require_option(o.lr >= 0, name, "lr", o.lr);
+    require_option(o.alpha >= 0, name, "alpha", o.alpha);
+    require_option(o.eps >= 0, name, "eps", o.eps);
+    require_option(o.momentum >= 0, name, "momentum", o.momentum);
+    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
+  }
+  static std::optional<double> momentum(Options const& o) { return o.momentum; }
+
+  RMSprop(Options const& o, long) : o_(o) {}
+
+  template <class V>
+  [[gnu::always_inline]] void operator()(V p, V g, V square_avg, V momentum_buffer, V grad_avg) const {
+    if (o_.weight_decay != 0) g = g.add(p, o_.weight_decay);
+    square_avg.mul_(o_.alpha).addcmul_(g, g, 1 - o_.alpha);
+    if (o_.centered) grad_avg.mul_(o_.alpha).add_(g, 1 - o_.alpha);
+    auto const average = (o_.centered ? square_avg.addcmul(grad_avg, grad_avg, -1) : square_avg).sqrt().add_(o_.eps);
+    if (o_.momentum > 0) {
+      momentum_buffer.mul_(o_.momentum).addcdiv_(g, average);
+      p.add_(momentum_buffer, -o_.lr);
+    } else {
+      p.addcdiv_(g, average, -o_.lr);
+    }
+  }
+
+ private:
+  Options o_;
+};
+
+}  // namespace rule
+
+/// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see ArenaOptimizer. States
+/// square_avg, with momentum momentum_buffer, centered grad_avg.
+class RMSprop : public ArenaOptimizer<rule::RMSprop> {
+ public:
+  using ArenaOptimizer::ArenaOptimizer;
+};
+
+}  // namespace fulgurite::optim

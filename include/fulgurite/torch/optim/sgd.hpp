@@ -1,0 +1,67 @@
+#pragma once
+// Gradient descent, with or without momentum, in one pass over flat buffers.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
+
+namespace fulgurite::optim {
+
+struct SGDOptions {
+  double lr = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;  ///< needs momentum, and no dampening
+
+  void state(auto& archive) {
+    archive("lr", lr)("momentum", momentum)("dampening", dampening)("weight_decay", weight_decay)("nesterov", nesterov);
+  }
+};
+
+namespace rule {
+
+struct SGD {
+  using Options = SGDOptions;
+  static constexpr std::string_view name = "SGD";
+  static constexpr std::array<std::string_view, 1> states = {"momentum_buffer"};
+  static std::array<std::optional<double>, 1> initial(Options const& o) { return {o.momentum != 0 ? std::optional(0.0) : std::nullopt}; }
+  static void check(Options const& o) {
+    require_option(o.lr >= 0, name, "lr", o.lr);
+    require_option(o.momentum >= 0, name, "momentum", o.momentum);
+    require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
+    require_option(!o.nesterov || (o.momentum > 0 && o.dampening == 0), name, "nesterov (which needs momentum > 0 and dampening = 0)", 1);
+  }
+  static std::optional<double> momentum(Options const& o) { return o.momentum; }
+
+  SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
+
+  template <class V>
+  [[gnu::always_inline]] void operator()(V p, V g, V momentum_buffer) const {
+    if (o_.weight_decay != 0) g = g.add(p, o_.weight_decay);
+    if (o_.momentum != 0) {
+      if (first_) momentum_buffer.copy_(g);
+      else momentum_buffer.mul_(o_.momentum).add_(g, 1 - o_.dampening);
+      g = o_.nesterov ? g.add(momentum_buffer, o_.momentum) : momentum_buffer;
+    }
+    p.add_(g, -1 * o_.lr);
+  }
+
+ private:
+  Options o_;
+  bool first_;
+};
+
+}  // namespace rule
+
+/// `optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})`: the steps of torch::optim::SGD, in one pass over flat buffers; see ArenaOptimizer.
+/// State momentum_buffer, where there is momentum.
+class SGD : public ArenaOptimizer<rule::SGD> {
+ public:
+  using ArenaOptimizer::ArenaOptimizer;
+};
+
+}  // namespace fulgurite::optim
