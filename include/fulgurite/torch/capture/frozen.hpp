@@ -1,0 +1,75 @@
+#pragma once
+// Tensors as they were when an operator was called, and the arguments that hold them.
+
+#include <cstdint>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/StorageImpl.h>
+
+namespace fulgurite::libtorch::capture {
+
+using c10::IValue;
+using Storage = c10::StorageImpl*;
+
+inline Storage storage_of(at::Tensor const& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+
+/// A dense real tensor of the CPU: the only kind that a tape knows.
+inline bool is_plain(at::Tensor const& tensor) {
+  return tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.unsafeGetTensorImpl()->has_storage() && !tensor.is_quantized() &&
+         !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_complex();
+}
+
+/// Shares the memory, and keeps the shape that it had; no graph.
+inline at::Tensor frozen(at::Tensor const& tensor) {
+  at::Tensor copy(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  if (tensor.requires_grad()) copy.unsafeGetTensorImpl()->set_requires_grad(true);
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return copy;
+}
+
+/// f(tensor) for each defined tensor of an argument or a result.
+template <class F>
+void each_tensor_in(IValue const& value, F&& f) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) f(value.toTensor());
+  } else if (value.isList()) {
+    for (IValue const& element : value.toListRef()) each_tensor_in(element, f);
+  }
+}
+template <class Values, class F>
+void each_tensor_of(Values const& values, F&& f) {
+  for (IValue const& value : values) each_tensor_in(value, f);
+}
+
+/// The argument with every tensor replaced by change(tensor); lists are copied.
+template <class F>
+IValue with_tensors(IValue const& value, F&& change) {
+  if (value.isTensor()) return value.toTensor().defined() ? IValue(change(value.toTensor())) : value;
+  if (!value.isList()) return value;
+  bool any = false;
+  each_tensor_in(value, [&](at::Tensor const&) { any = true; });
+  if (!any) return value;
+  auto list = value.toList().copy();
+  for (std::size_t i = 0; i != list.size(); ++i) list.set(i, with_tensors(list.get(i), change));
+  return list;
+}
+
+/// Equal in everything but the values.
+inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+}
+
+/// The bytes from its first element to behind its last, within its storage.
+struct Span {
+  std::int64_t begin, end;
+};
+inline Span span_of(at::Tensor const& tensor) {
+  auto const item = static_cast<std::int64_t>(tensor.itemsize());
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t d = 0; d != tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);
+  return {tensor.storage_offset() * item, tensor.numel() == 0 ? tensor.storage_offset() * item : (last + 1) * item};
+}
+
+}  // namespace fulgurite::libtorch::capture

@@ -1,0 +1,243 @@
+#pragma once
+// Reads what was recorded: where each tensor comes from, what makes the step unfit for a tape, and a text that is the same for the same step.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Generator.h>
+
+#include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/capture/world.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+/// Where a tensor's memory comes from: the model, the batch, a call of the step, or a number that the host wrapped.
+struct Role {
+  enum class Kind { world, batch, made, constant };
+  Kind kind;
+  std::size_t number;
+};
+
+inline bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  for (auto const& known : names)
+    if (name == known) return true;
+  return false;
+}
+
+/// Returns memory whose values are not set.
+inline bool is_empty_factory(std::string_view name) { return name.starts_with("aten::empty") || name.starts_with("aten::new_empty"); }
+/// Returns values that its arguments alone decide, those of tensors not looked at.
+inline bool is_constant_factory(std::string_view name) {
+  return one_of(name, {"aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor", "aten::arange", "aten::zeros_like", "aten::ones_like",
+                       "aten::full_like", "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::eye"});
+}
+/// Sets its first argument without reading it.
+inline bool overwrites(std::string_view name) {
+  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_", "aten::random_",
+                       "aten::exponential_"});
+}
+/// Answers from shapes and types, not from values.
+inline bool asks_for_shape(std::string_view name) {
+  return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice", "aten::_has_compatible_shallow_copy_type"});
+}
+/// Writes running statistics which its declaration does not mention.
+inline bool writes_undeclared(std::string_view name) {
+  return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
+}
+
+class Listing {
+ public:
+  std::vector<std::string> lines;   ///< one a call
+  std::string refusal;              ///< why this step cannot be on a tape; empty: it can
+  std::vector<bool> view;           ///< of each call: it only makes views, or asks for shapes
+  std::unordered_set<Storage> rewritten;  ///< memory that some call writes in place
+
+  /// `batch`: the tensors of the batch in order. `seed`: what backward started from, or undefined; its values belong to the step.
+  Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
+      : world_(world), batch_(std::move(batch)), seed_(seed) {
+    for (auto const& call : calls) {
+      if (!refusal.empty()) return;
+      lines.push_back(line(call));
+    }
+  }
+
+  /// A tensor that leaves the step. The text of it, or a refusal.
+  std::string leaves(at::Tensor const& tensor) {
+    text_.clear();
+    if (!is_plain(tensor)) refuse("the step returns or logs a tensor that is not a dense real one of the CPU");
+    else append(tensor, "what the step returns or logs");
+    return text_;
+  }
+
+  Role role(at::Tensor const& tensor) const {
+    auto const storage = storage_of(tensor);
+    if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};
+    if (auto const number = world_.number(storage)) return {Role::Kind::world, *number};
+    for (std::size_t i = 0; i != batch_.size(); ++i)
+      if (within(tensor, batch_[i])) return {Role::Kind::batch, i};
+    return {Role::Kind::constant, 0};
+  }
+
+ private:
+  void refuse(std::string reason) {
+    if (refusal.empty()) refusal = std::move(reason);
+  }
+
+  static bool within(at::Tensor const& part, at::Tensor const& whole) {
+    if (!whole.defined() || storage_of(part) != storage_of(whole)) return false;
+    auto const a = span_of(part), b = span_of(whole);
+    return a.begin >= b.begin && a.end <= b.end;
+  }
+
+  std::string line(Call const& call) {
+    auto const& schema = call.op.schema();
+    auto const name = call.name();
+    using at::Tag;
+    if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
+    if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
+    if (call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) refuse(name + " has a result whose shape depends on values");
+    if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
+
+    text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
+    std::unordered_set<Storage> given;
+    bool writes = false;
+    for (std::size_t i = 0; i != call.in.size(); ++i) {
+      writes = writes || is_written(call, i);
+      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) { given.insert(storage_of(tensor)); });
+    }
+    bool tensors = false, others = false, fresh = false;
+    std::vector<Storage> here;
+    for (IValue const& value : call.out) {
+      bool const any = value.isTensor() || value.isTensorList();
+      tensors = tensors || any;
+      others = others || !any;
+      each_tensor_in(value, [&](at::Tensor const& tensor) {
+        auto const storage = storage_of(tensor);
+        if (given.contains(storage)) return;
+        fresh = true;
+        if (std::find(here.begin(), here.end(), storage) != here.end()) return;
+        here.push_back(storage);
+        if (made_.contains(storage) || world_.number(storage) || shares_batch(storage)) refuse(name + " returns a tensor that it was not given");
+      });
+    }
+    bool const values = fresh ? !is_constant_factory(name) && !is_empty_factory(name) : writes;
+    for (std::size_t i = 0; i != call.in.size(); ++i) {
+      bool const written = is_written(call, i);
+      bool const sets = written && ((i == 0 && overwrites(name)) || schema.arguments()[i].is_out());
+      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) {
+        auto const storage = storage_of(tensor);
+        if (values && !sets && raw_.contains(storage)) refuse(name + " reads a tensor that the host has filled");
+        auto const kind = role(tensor).kind;
+        if (written && (kind == Role::Kind::batch || kind == Role::Kind::constant)) refuse(name + " writes into the batch or a constant");
+        if (written || writes_undeclared(name)) rewritten.insert(storage);
+        if (written) set_.push_back(storage);
+      });
+      append(call.in[i], name);
+    }
+    for (auto const storage : set_) raw_.erase(storage);
+    set_.clear();
+    for (auto const storage : here) {
+      made_.emplace(storage, made_.size());
+      if (is_empty_factory(name)) raw_.insert(storage);
+    }
+    text_ += " ->";
+    if (others && !(asks_for_shape(name) && !tensors && !writes)) refuse(name + " gives a value to the host");
+    if (call.out.empty() && !writes) refuse(name + " returns nothing");
+    for (IValue const& value : call.out) append(value, name);
+    view.push_back(!writes && !fresh);
+    return text_;
+  }
+
+  /// The operator of x.index({mask}) is also that of x.index({numbers}), whose result has the shape of the numbers.
+  static bool indexes_by_number(Call const& call) {
+    bool masks = call.name() != "aten::index";
+    each_tensor_of(call.in, [&](at::Tensor const& tensor) {
+      masks = masks || (!tensor.is_same(call.in[0].toTensor()) && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte));
+    });
+    return !masks;
+  }
+  static bool is_written(Call const& call, std::size_t argument) {
+    auto const* alias = call.op.schema().arguments()[argument].alias_info();
+    return alias && alias->isWrite();
+  }
+  bool shares_batch(Storage storage) const {
+    for (auto const& tensor : batch_)
+      if (tensor.defined() && storage_of(tensor) == storage) return true;
+    return false;
+  }
+
+  void append(at::Tensor const& tensor, std::string const& reader) {
+    auto const [kind, number] = role(tensor);
+    auto offset = tensor.storage_offset();
+    if (kind == Role::Kind::batch) {
+      for (std::size_t i = 0; i != batch_.size(); ++i)
+        if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) && overlap(batch_[i], batch_[number]))
+          refuse("tensors of the batch share memory");
+      offset -= batch_[number].storage_offset();
+    } else if (kind == Role::Kind::constant) {
+      bool const wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+      bool const seed = seed_.defined() && storage_of(seed_) == storage_of(tensor);
+      if (!wrapped && !seed)
+        refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: register it as a buffer");
+      else text_ += " value " + std::to_string(bits_of(tensor));
+    }
+    text_ += ' ';
+    text_ += "wbtc"[static_cast<std::size_t>(kind)];
+    text_ += std::to_string(number) + "+" + std::to_string(offset) + " " + c10::toString(tensor.scalar_type());
+    for (auto n : tensor.sizes()) text_ += "," + std::to_string(n);
+    for (auto n : tensor.strides()) text_ += ";" + std::to_string(n);
+    if (tensor.requires_grad()) text_ += " requires_grad";
+  }
+
+  void append(IValue const& value, std::string const& reader) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) append(value.toTensor(), reader);
+      else text_ += " undefined";
+    } else if (value.isList()) {
+      text_ += " [";
+      for (IValue const& element : value.toListRef()) append(element, reader);
+      text_ += " ]";
+    } else if (value.isNone()) text_ += " none";
+    else if (value.isBool()) text_ += value.toBool() ? " true" : " false";
+    else if (value.isDouble()) {
+      double const number = value.toDouble();
+      std::uint64_t bits;
+      std::memcpy(&bits, &number, sizeof bits);
+      text_ += " d" + std::to_string(bits);
+    } else if (value.isInt()) text_ += " " + std::to_string(value.toInt());
+    else if (value.isString()) text_ += " '" + value.toStringRef() + "'";
+    else if (value.isDevice()) text_ += " " + value.toDevice().str();
+    else if (value.isGenerator())
+      text_ += " generator " + std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
+    else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
+  }
+
+  static bool overlap(at::Tensor const& a, at::Tensor const& b) {
+    auto const x = span_of(a), y = span_of(b);
+    return x.begin < y.end && y.begin < x.end;
+  }
+  static std::uint64_t bits_of(at::Tensor const& tensor) {
+    std::uint64_t bits = 0;
+    if (tensor.numel() != 0) std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
+    return bits;
+  }
+
+  World const& world_;
+  std::vector<at::Tensor> batch_;
+  at::Tensor seed_;
+  std::unordered_map<Storage, std::size_t> made_;
+  std::vector<Storage> set_;         ///< by the call at hand
+  std::unordered_set<Storage> raw_;  ///< made without values, and none set so far
+  std::string text_;
+};
+
+}  // namespace fulgurite::libtorch::capture

@@ -1,0 +1,155 @@
+#pragma once
+// The form of an operator that writes into memory it is given, where there is one and it gives the same bits.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <fulgurite/torch/capture/listing.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+struct OutForm {
+  c10::OperatorHandle op;
+};
+
+/// All overloads of an operator.
+inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name) {
+  static auto const all = [] {
+    std::unordered_map<std::string, std::vector<c10::OperatorHandle>> found;
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (auto const& known : dispatcher.getAllOpNames())
+      if (auto const op = dispatcher.findSchema(known)) found[known.name].push_back(*op);
+    return found;
+  }();
+  static std::vector<c10::OperatorHandle> const none;
+  auto const found = all.find(name);
+  return found == all.end() ? none : found->second;
+}
+
+/// The same arguments in the same order, then one place for each result; with a kernel of the CPU's own, not one made of the plain form.
+inline bool fits(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
+  auto const& out = op.schema();
+  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() || out.returns().size() != plain.returns().size()) return false;
+  std::size_t given = 0, places = 0;
+  for (auto const& argument : out.arguments()) {
+    if (argument.is_out()) {
+      ++places;
+      continue;
+    }
+    if (given == plain.arguments().size()) return false;
+    auto const& same = plain.arguments()[given++];
+    if (same.name() != argument.name() || *same.real_type() != *argument.real_type()) return false;
+  }
+  for (auto const& result : plain.returns())
+    if (result.real_type()->kind() != c10::TypeKind::TensorType) return false;
+  return places == plain.returns().size() && op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+/// Runs both forms on copies of what the call received: the bits, the layouts and the arguments must be the same, and nothing be complained of.
+class Trial {
+ public:
+  explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
+
+  bool passes(c10::OperatorHandle const& op) {
+    try {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      at::AutoGradMode const mode(call_.graph);
+      Stack plain = copies();
+      call_.op.callBoxed(plain);
+      Stack given = copies(), all;
+      std::vector<at::Tensor> places;
+      std::size_t next = 0;
+      for (auto const& argument : op.schema().arguments()) {
+        if (!argument.is_out()) {
+          all.push_back(given[next++]);
+          continue;
+        }
+        auto const& like = call_.out[places.size()].toTensor();
+        at::Tensor place = at::empty_strided(like.sizes(), like.strides(), like.options());
+        if (!same_layout(place, like) || place.storage().nbytes() != like.storage().nbytes()) return false;
+        if (auto const n = place.storage().nbytes()) std::memset(place.storage().mutable_data(), 0xff, n);
+        places.push_back(place);
+        all.push_back(place);
+      }
+      std::vector<std::pair<Storage, std::size_t>> before;
+      for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
+      op.callBoxed(all);
+      for (std::size_t i = 0; i != places.size(); ++i) {
+        auto const& result = plain[i].toTensor();
+        if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second || !same_layout(places[i], result) ||
+            !same_bytes(places[i], result))
+          return false;
+      }
+      return count_.warnings == 0 && arguments_untouched(given);
+    } catch (std::exception const&) {
+      return false;
+    }
+  }
+
+ private:
+  struct Count : c10::WarningHandler {
+    int warnings = 0;
+    void process(c10::Warning const&) override { ++warnings; }
+  };
+
+  /// The bytes that the tensor looks at, as far from the start of a cache line as they are.
+  static at::Tensor copy(at::Tensor const& tensor) {
+    auto const item = static_cast<std::int64_t>(tensor.itemsize());
+    auto const span = span_of(tensor);
+    auto const bytes = static_cast<std::size_t>(span.end - span.begin);
+    auto const before = bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64;
+    at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes), c10::GetCPUAllocator(), true);
+    if (bytes != 0) std::memcpy(static_cast<char*>(storage.mutable_data()) + before, tensor.const_data_ptr(), bytes);
+    auto other = frozen(tensor);
+    other.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+    other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
+    return other;
+  }
+  static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
+    auto const x = span_of(a), y = span_of(b);
+    auto const bytes = static_cast<std::size_t>(x.end - x.begin);
+    return x.end - x.begin == y.end - y.begin && (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
+  }
+  Stack copies() const {
+    Stack all;
+    for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
+    return all;
+  }
+  bool arguments_untouched(Stack const& now) const {
+    std::vector<at::Tensor> was;
+    each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
+    std::size_t i = 0;
+    bool same = true;
+    each_tensor_of(now, [&](at::Tensor const& tensor) { same = same && same_bytes(tensor, was[i++]); });
+    return same;
+  }
+
+  Call const& call_;
+  Count count_;
+  c10::WarningUtils::WarningHandlerGuard quiet_;
+};
+
+/// Nullopt: the plain form is called, and its result adopted.
+inline std::optional<OutForm> out_form(Call const& call) {
+  if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) || writes_undeclared(call.name())) return std::nullopt;
+  std::unordered_map<Storage, int> seen;
+  each_tensor_of(call.in, [&](at::Tensor const& tensor) { ++seen[storage_of(tensor)]; });
+  for (IValue const& value : call.out)
+    if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0) return std::nullopt;
+  for (auto const& op : overloads(call.name()))
+    if (fits(call.op.schema(), op) && Trial(call).passes(op)) return OutForm{op};
+  return std::nullopt;
+}
+
+}  // namespace fulgurite::libtorch::capture

@@ -1,0 +1,136 @@
+#pragma once
+// Writes down every operator that LibTorch dispatches below autograd on this thread while a step runs.
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <fulgurite/torch/capture/frozen.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+using torch::jit::Stack;
+
+/// One call: the operator, what it received and returned, and whether graphs were being made.
+struct Call {
+  c10::OperatorHandle op;
+  Stack in, out;
+  bool graph;
+  std::string name() const { return op.operator_name().name; }
+};
+
+/// The key at which calls are intercepted. It lies below autograd and autocast and has no kernel in LibTorch, so it costs nothing while
+/// it is not included.
+inline constexpr auto seam = c10::DispatchKey::Fake;
+
+class Recorder {
+ public:
+  std::vector<Call> calls;
+  std::string refusal;  ///< the first thing that cannot be on a tape; from then on nothing is kept
+
+  void refuse(std::string reason) {
+    if (!refusal.empty()) return;
+    refusal = std::move(reason);
+    calls.clear();
+  }
+
+  void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
+    auto const& schema = op.schema();
+    std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
+    Stack const given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
+    Stack in = keep(given);
+    bool const graph = c10::GradMode::is_enabled();
+    op.redispatchBoxed(below, stack);
+    if (!refusal.empty()) return;
+    Stack out = keep(Stack(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end()));
+    if (!refusal.empty()) return;
+    for (std::size_t i = 0; i != arguments; ++i)
+      if (auto const* alias = schema.arguments()[i].alias_info(); alias && alias->isWrite() && moved(in[i], given[i]))
+        return refuse(op.operator_name().name + " changes the shape of a tensor in place");
+    calls.push_back({op, std::move(in), std::move(out), graph});
+  }
+
+  static Recorder*& current() {
+    thread_local Recorder* recorder = nullptr;
+    return recorder;
+  }
+  /// Calls that were intercepted on threads where nobody records.
+  static std::atomic<long>& strays() {
+    static std::atomic<long> count = 0;
+    return count;
+  }
+
+ private:
+  Stack keep(Stack const& values) {
+    Stack kept;
+    if (!refusal.empty()) return kept;
+    each_tensor_of(values, [&](at::Tensor const& tensor) {
+      if (!is_plain(tensor)) refuse("the step uses a tensor that is not a dense real one of the CPU");
+    });
+    if (!refusal.empty()) return kept;
+    kept.reserve(values.size());
+    for (IValue const& value : values) kept.push_back(with_tensors(value, [](at::Tensor const& tensor) { return frozen(tensor); }));
+    return kept;
+  }
+
+  static bool moved(IValue const& before, IValue const& after) {
+    std::vector<at::Tensor> old;
+    each_tensor_in(before, [&](at::Tensor const& tensor) { old.push_back(tensor); });
+    bool differs = false;
+    std::size_t i = 0;
+    each_tensor_in(after, [&](at::Tensor const& tensor) {
+      differs = differs || i == old.size() || storage_of(old[i]) != storage_of(tensor) || !same_layout(old[i], tensor);
+      ++i;
+    });
+    return differs || i != old.size();
+  }
+};
+
+inline void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
+  c10::impl::ExcludeDispatchKeyGuard const inner(seam);
+  auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, seam);
+  if (auto* recorder = Recorder::current()) return recorder->take(op, below, stack);
+  ++Recorder::strays();
+  op.redispatchBoxed(below, stack);
+}
+
+/// Whether steps can be recorded: false where someone else has taken the key (another copy of this library with hidden symbols).
+inline bool available() {
+  static torch::Library* const library = [] {
+    torch::Library* made = nullptr;
+    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(seam)) return made;
+    made = new torch::Library(torch::Library::IMPL, "_", seam, __FILE__, __LINE__);  // lives as long as the process
+    made->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
+    return made;
+  }();
+  return library != nullptr;
+}
+
+/// While it lives, this thread's operators go to the recorder.
+class Recording {
+ public:
+  explicit Recording(Recorder& recorder) : recorder_(recorder), outer_(Recorder::current()), strays_(Recorder::strays()), on_(seam) {
+    Recorder::current() = &recorder;
+  }
+  ~Recording() {
+    Recorder::current() = outer_;
+    if (Recorder::strays() != strays_) recorder_.refuse("operators were called on another thread");
+  }
+  Recording(Recording const&) = delete;
+  Recording& operator=(Recording const&) = delete;
+
+ private:
+  Recorder& recorder_;
+  Recorder* outer_;
+  long strays_;
+  c10::impl::IncludeDispatchKeyGuard on_;
+};
+
+}  // namespace fulgurite::libtorch::capture

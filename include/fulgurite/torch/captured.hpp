@@ -1,0 +1,460 @@
+#pragma once
+// Captured{strategy}: a training step is recorded once and replayed from then on, with the same bits.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/anomaly_mode.h>
+
+#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/metric/cell.hpp>
+#include <fulgurite/torch/capture/leaves.hpp>
+#include <fulgurite/torch/capture/tape.hpp>
+#include <fulgurite/torch/single_device.hpp>
+
+namespace fulgurite {
+
+/// What a captured strategy has done so far; ask `captured.report()` before the strategy is given to a trainer.
+struct CaptureReport {
+  long eager = 0;     ///< steps that ran as they are written, for good
+  long recorded = 0;  ///< steps that ran as they are written, and were written down
+  long checked = 0;   ///< of these, those that were compared with a replay, bit for bit
+  long replayed = 0;  ///< steps of which no code of the model ran
+  std::vector<std::string> reasons = {};                       ///< why steps stay eager
+  std::vector<libtorch::capture::TapeFacts> tapes = {};        ///< one for each kind and shape of step
+};
+
+namespace libtorch::capture {
+
+/// Where random numbers stand, bit for bit.
+class Generators {
+ public:
+  explicit Generators(Tape const& tape) {
+    add(at::detail::getDefaultCPUGenerator());
+    tape.each_generator([&](at::Generator const& generator) { add(generator); });
+    for (auto& generator : all_) states_.push_back(state(generator));
+  }
+  std::vector<at::Tensor> now() {
+    std::vector<at::Tensor> states;
+    for (auto& generator : all_) states.push_back(state(generator));
+    return states;
+  }
+  void restore() {
+    for (std::size_t i = 0; i != all_.size(); ++i) {
+      std::lock_guard const lock(all_[i].mutex());
+      all_[i].set_state(states_[i]);
+    }
+  }
+
+ private:
+  void add(at::Generator const& generator) {
+    if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
+  }
+  static at::Tensor state(at::Generator& generator) {
+    std::lock_guard const lock(generator.mutex());
+    return generator.get_state();
+  }
+  std::vector<at::Generator> all_;
+  std::vector<at::Tensor> states_;
+};
+
+/// The bits of tensors, layouts aside.
+inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
+  at::AutoDispatchBelowADInplaceOrView const below;
+  std::vector<char> all;
+  for (auto const& tensor : tensors) {
+    auto const whole = tensor.contiguous();
+    auto const* from = static_cast<char const*>(whole.const_data_ptr());
+    if (whole.nbytes() != 0) all.insert(all.end(), from, from + whole.nbytes());
+  }
+  return all;
+}
+
+}  // namespace libtorch::capture
+
+template <class S>
+class Captured {
+  static_assert(sizeof(S) == 0, "[fulgurite.capture.strategy] Captured{} takes SingleDevice{cpu}: other strategies do more in a step than can be replayed");
+};
+
+/// The first two steps of a kind (place in the accumulation window, shape of the batch) are recorded and compared, the next three are replayed and also run
+/// as they are written, bits compared; from then on they are replayed, with a check now and then. training_step does not run in a replay: only what it
+/// computes with tensors happens, and what it logs as tensors is logged. A step that cannot be replayed stays as it is, and a warning says why.
+template <class Device>
+class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
+  using Base = SingleDevice<Device>;
+
+ public:
+  static constexpr bool captures = true;
+
+  explicit Captured(Base strategy) : Base(std::move(strategy)), report_(std::make_shared<CaptureReport>()) {}
+  /// A copy has no tapes: they belong to one model in one fit.
+  Captured(Captured const& other) : Base(other), report_(other.report_) {}
+  Captured(Captured&&) noexcept = default;
+  Captured& operator=(Captured const&) = delete;
+
+  std::shared_ptr<CaptureReport const> report() const { return report_; }
+
+  template <class Model, class Precision>
+  void setup(Model& model, Precision const& precision) {
+    forget();
+    forgotten_ = 0;
+    off_ = false;
+    Base::setup(model, precision);
+    if constexpr (std::derived_from<Model, torch::nn::Module>) model_ = &model;
+    else stay_eager("the model is no torch::nn::Module, so its tensors are not known");
+    if (!this->device().is_cpu()) stay_eager("only steps on the CPU can be captured so far");
+    else if (!libtorch::capture::available()) stay_eager("another copy of this library in the process has taken LibTorch's hook");
+  }
+  template <class Model>
+  void teardown(Model& model) {
+    forget();
+    model_ = nullptr;
+    Base::teardown(model);
+  }
+
+  void backward(at::Tensor const& loss, at::Tensor const& seed) {
+    seed_ = seed;
+    Base::backward(loss, seed);
+  }
+
+  template <class Batch, class Board, class Body>
+  auto gradients(StepKey key, Batch& batch, Board& board, Body&& body) {
+    using Result = std::remove_cvref_t<decltype(body(batch))>;
+    auto const as_written = [&] { return Base::gradients(key, batch, board, body); };
+    if (off_ || torch::autograd::AnomalyMode::is_enabled()) {
+      ++report_->eager;
+      return as_written();
+    }
+    if constexpr (!libtorch::capture::only_tensors<Batch>) {
+      stay_eager("the batch holds more than tensors, so a tape would not know what the step takes from it: put numbers into tensors");
+      ++report_->eager;
+      return as_written();
+    } else if constexpr (!libtorch::capture::only_tensors<Result> || !std::is_copy_constructible_v<Result>) {
+      stay_eager("training_step returns more than tensors, and what is no tensor would never change");
+      ++report_->eager;
+      return as_written();
+    } else {
+      Leaves const leaves(*this, batch);
+      if (world_ && !world_->unchanged()) forget_changed();
+      if (off_) {
+        ++report_->eager;
+        return as_written();
+      }
+      auto& plan = plan_of(key);
+      switch (plan.stage) {
+        case Stage::eager: ++report_->eager; return as_written();
+        case Stage::replay:
+          if (plan.until_check-- > 0) return replay<Result>(plan, board);
+          [[fallthrough]];
+        case Stage::check: return check<Result>(plan, board, as_written);
+        case Stage::first:
+        case Stage::second: break;
+      }
+      auto taken = record<Result>(board, as_written);
+      if (!plans_.empty()) settle<Result>(plan, taken);
+      return std::move(*taken.result);
+    }
+  }
+
+ private:
+  using Step = libtorch::capture::Listing;
+  enum class Stage { first, second, check, replay, eager };
+  static constexpr int checks_before_trust = 3;
+  static constexpr long longest_gap = 512;
+  static constexpr std::size_t most_plans = 64;
+  static constexpr int most_forgotten = 32;
+
+  struct Logged {
+    std::size_t metric;
+    double weight;
+    Origin origin;
+  };
+  /// What is known of the steps of one kind and shape.
+  struct Plan {
+    StepKey key{};
+    std::vector<std::int64_t> shape = {};
+    Stage stage = Stage::first;
+    std::vector<std::string> text = {};
+    std::unique_ptr<libtorch::capture::Tape> tape = nullptr;
+    std::vector<Logged> logged = {};
+    std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
+    std::size_t returned = 0;                ///< of the leaving tensors, those of the result; the others are logged
+    int checks = 0;
+    long gap = 16, until_check = 0;
+    long replayed = 0;
+  };
+  template <class Result>
+  struct Taken {
+    std::optional<Result> result = std::nullopt;
+    std::vector<libtorch::capture::Call> calls = {};
+    std::unique_ptr<Step> step = nullptr;
+    std::vector<at::Tensor> leaving = {};
+    std::size_t returned = 0;
+    std::vector<Logged> logged = {};
+    std::vector<std::string> text = {};
+    std::string refusal = {};
+  };
+
+  /// The batch's tensors while one step runs: no longer, since loaders reuse memory that nobody holds.
+  class Leaves {
+   public:
+    template <class Batch>
+    Leaves(Captured& owner, Batch const& batch) : owner_(owner) {
+      libtorch::capture::shape_of(batch, owner.shape_);
+      libtorch::capture::each_leaf(batch, [&](at::Tensor const& tensor) { owner.leaves_.push_back(tensor); }, [](std::int64_t) {});
+    }
+    ~Leaves() {
+      owner_.leaves_.clear();
+      owner_.seed_.reset();
+    }
+    Leaves(Leaves const&) = delete;
+    Leaves& operator=(Leaves const&) = delete;
+
+   private:
+    Captured& owner_;
+  };
+
+  Plan& plan_of(StepKey key) {
+    for (auto& plan : plans_)
+      if (plan->key == key && plan->shape == shape_) return *plan;
+    if (plans_.size() == most_plans) {
+      warn("there are more than 64 kinds and shapes of steps");
+      crowd_.stage = Stage::eager;
+      return crowd_;
+    }
+    auto& plan = *plans_.emplace_back(std::make_unique<Plan>());
+    plan.key = key;
+    plan.shape = shape_;
+    for (auto const& tensor : leaves_)
+      if (tensor.defined() && (!libtorch::capture::is_plain(tensor) || !tensor.is_non_overlapping_and_dense() || tensor.requires_grad()))
+        give_up(plan, "the batch has a tensor that is not a dense real one of the CPU, or that needs a gradient");
+    return plan;
+  }
+
+  /// Runs the step as it is written, and writes it down.
+  template <class Result, class Board, class AsWritten>
+  Taken<Result> record(Board& board, AsWritten& as_written) {
+    using namespace libtorch::capture;
+    Taken<Result> taken;
+    if (!world_) world_.emplace(*model_);
+    Recorder recorder;
+    {
+      Recording const on(recorder);
+      taken.result.emplace(as_written());
+    }
+    ++report_->recorded;
+    taken.refusal = !world_->refusal().empty() ? world_->refusal() : recorder.refusal;
+    taken.calls = std::move(recorder.calls);
+    // From here on nobody needs the graph; what still holds memory of the step afterwards is code of the model.
+    each_leaf(
+        *taken.result,
+        [&](at::Tensor& tensor) {
+          if (!tensor.defined()) return;
+          taken.leaving.push_back(detached(tensor));
+          tensor = detached(tensor);
+        },
+        [](std::int64_t) {});
+    taken.returned = taken.leaving.size();
+    std::vector<typename Board::Entry> entries;
+    board.each_pending([&](auto const& entry) { entries.push_back({entry.metric, detached(entry.value), entry.weight, entry.origin}); });
+    board.discard_step();
+    for (auto const& entry : entries) {
+      taken.leaving.push_back(detached(entry.value));
+      taken.logged.push_back({entry.metric, entry.weight, entry.origin});
+      board.post(entry);
+    }
+    if (!taken.refusal.empty()) return taken;
+    if (!world_->unchanged()) {
+      forget_changed();
+      return taken;
+    }
+    taken.step = std::make_unique<Step>(taken.calls, leaves_, *world_, seed_);
+    taken.text = taken.step->lines;
+    for (auto const& tensor : taken.leaving) taken.text.push_back("leaves" + taken.step->leaves(tensor));
+    for (auto const& logged : taken.logged)
+      taken.text.push_back("logs " + std::to_string(logged.metric) + " " + std::to_string(logged.weight) + " " + std::to_string(int(logged.origin)));
+    taken.refusal = taken.step->refusal;
+    if (taken.refusal.empty()) look_for_keepers(taken, entries);
+    return taken;
+  }
+
+  static at::Tensor detached(at::Tensor const& tensor) {
+    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true);
+    return at::Tensor(std::move(copy));
+  }
+
+  /// A tensor of the step that a member of the model keeps would not change in replays.
+  template <class Result, class Entries>
+  void look_for_keepers(Taken<Result>& taken, Entries const& entries) {
+    using namespace libtorch::capture;
+    std::unordered_map<Storage, std::size_t> held;
+    auto const count = [&](at::Tensor const& tensor) { ++held[storage_of(tensor)]; };
+    for (auto const& call : taken.calls) {
+      each_tensor_of(call.in, count);
+      each_tensor_of(call.out, count);
+    }
+    for (auto const& tensor : taken.leaving) count(tensor);
+    for (auto const& entry : entries) count(entry.value);
+    each_leaf(*taken.result, [&](at::Tensor const& tensor) { if (tensor.defined()) count(tensor); }, [](std::int64_t) {});
+    for (auto const& call : taken.calls)
+      each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+        if (taken.refusal.empty() && taken.step->role(tensor).kind == Role::Kind::made && tensor.storage().use_count() > held[storage_of(tensor)])
+          taken.refusal = "a result of " + call.name() + " is kept after the step, where a replay would not change it: return it or log it";
+      });
+  }
+
+  /// After the first or second recording of a step.
+  template <class Result>
+  void settle(Plan& plan, Taken<Result>& taken) {
+    using namespace libtorch::capture;
+    if (!taken.refusal.empty()) return give_up(plan, taken.refusal);
+    if (plan.stage == Stage::first) {
+      plan.text = std::move(taken.text);
+      plan.stage = Stage::second;
+      return;
+    }
+    if (auto const differs = difference(plan.text, taken.text); !differs.empty()) return give_up(plan, differs);
+    plan.logged = taken.logged;
+    plan.returned = taken.returned;
+    plan.result = std::make_shared<Result>(*taken.result);
+    plan.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.step, leaves_, std::move(taken.leaving), seed_);
+    report_->tapes.push_back(plan.tape->facts());
+    plan.stage = Stage::check;
+  }
+
+  /// A replay from a copy of all that it may write, then the step as it is written from the same state: equal in every bit.
+  template <class Result, class Board, class AsWritten>
+  Result check(Plan& plan, Board& board, AsWritten& as_written) {
+    using namespace libtorch::capture;
+    Generators generators(*plan.tape);
+    auto const before = world_->bytes();
+    std::vector<char> world, leaving;
+    std::vector<at::Tensor> drawn;
+    bool failed = false;
+    try {
+      plan.tape->replay(leaves_);
+      world = world_->bytes();
+      leaving = bytes_of(plan.tape->leaving());
+      drawn = generators.now();
+    } catch (std::exception const&) {
+      failed = true;  // where the step itself is at fault it says so below
+    }
+    world_->restore(before);
+    generators.restore();
+
+    auto taken = record<Result>(board, as_written);
+    if (plans_.empty()) return std::move(*taken.result);  // the model was changed by the step itself
+    ++report_->checked;
+    auto const states = generators.now();
+    bool const same_numbers = !failed && std::equal(states.begin(), states.end(), drawn.begin(), drawn.end(), [](auto const& a, auto const& b) { return a.equal(b); });
+    std::string wrong = taken.refusal;
+    if (wrong.empty()) wrong = difference(plan.text, taken.text);
+    if (wrong.empty() && (!same_numbers || world != world_->bytes() || leaving != bytes_of(taken.leaving)))
+      wrong = "a replay does not give the same bits as the step: it uses something that no operator shows";
+    if (!wrong.empty()) {
+      give_up(plan, wrong);
+    } else if (plan.stage == Stage::replay) {
+      plan.gap = std::min(2 * plan.gap, longest_gap);
+      next_check(plan);
+    } else if (++plan.checks == checks_before_trust) {
+      plan.stage = Stage::replay;
+      next_check(plan);
+    }
+    return std::move(*taken.result);
+  }
+
+  /// Not at regular distances: what happens every so many steps must not hide between.
+  void next_check(Plan& plan) {
+    noise_ = noise_ * 6364136223846793005U + 1442695040888963407U;
+    plan.until_check = plan.gap / 2 + static_cast<long>((noise_ >> 33U) % static_cast<std::uint64_t>(plan.gap));
+  }
+
+  template <class Result, class Board>
+  Result replay(Plan& plan, Board& board) {
+    using namespace libtorch::capture;
+    plan.tape->replay(leaves_);
+    ++plan.replayed;
+    ++report_->replayed;
+    at::AutoDispatchBelowADInplaceOrView const below;
+    auto const& leaving = plan.tape->leaving();
+    Result result = *static_cast<Result const*>(plan.result.get());
+    std::size_t next = 0;
+    each_leaf(
+        result,
+        [&](at::Tensor& tensor) {
+          if (tensor.defined()) tensor = leaving[next++].clone();  // the next replay must not overwrite it
+        },
+        [](std::int64_t) {});
+    for (auto const& logged : plan.logged) board.post({logged.metric, leaving[next++].clone(), logged.weight, logged.origin});
+    return result;
+  }
+
+  static std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
+    std::size_t const n = std::min(a.size(), b.size());
+    for (std::size_t i = 0; i != n; ++i)
+      if (a[i] != b[i])
+        return "the step is not the same each time: " + a[i].substr(0, a[i].find(' ')) +
+               " is called with other numbers, shapes or tensors, or is another operator (a number of the host that changes?)";
+    return a.size() == b.size() ? "" : "the step is not the same each time: it calls " + std::to_string(a.size()) + " operators or " + std::to_string(b.size());
+  }
+
+  void give_up(Plan& plan, std::string reason) {
+    plan.stage = Stage::eager;
+    plan.tape.reset();
+    plan.text.clear();
+    if (plan.replayed != 0) reason += ". It was seen in a later check: some of the " + std::to_string(plan.replayed) + " steps replayed before may be wrong";
+    warn(reason);
+  }
+  /// No step of this fit is captured.
+  void stay_eager(std::string const& reason) {
+    off_ = true;
+    warn(reason);
+  }
+  void warn(std::string const& reason) {
+    if (std::find(report_->reasons.begin(), report_->reasons.end(), reason) != report_->reasons.end()) return;
+    report_->reasons.push_back(reason);
+    std::fprintf(stderr, "warning: [fulgurite.capture.eager] a step stays eager: %s\n", reason.c_str());
+  }
+
+  void forget() {
+    plans_.clear();
+    world_.reset();
+  }
+  /// The model is not what it was when its steps were recorded: an unfrozen layer, a switch to eval(), gradients made anew.
+  void forget_changed() {
+    forget();
+    if (++forgotten_ > most_forgotten)
+      stay_eager("parameters, gradients, buffers or switches of the model are replaced again and again");
+  }
+
+  torch::nn::Module* model_ = nullptr;
+  bool off_ = true;  ///< until setup
+  int forgotten_ = 0;
+  std::uint64_t noise_ = 88172645463325252U;
+  std::optional<libtorch::capture::World> world_;
+  std::vector<std::unique_ptr<Plan>> plans_;
+  Plan crowd_;  ///< of all that came too late
+  std::vector<std::int64_t> shape_;
+  std::vector<at::Tensor> leaves_;
+  at::Tensor seed_;
+  std::shared_ptr<CaptureReport> report_;
+};
+
+template <class Device>
+Captured(SingleDevice<Device>) -> Captured<SingleDevice<Device>>;
+
+}  // namespace fulgurite
