@@ -2,6 +2,7 @@
 // Captured{strategy}: a training step is recorded once and replayed from then on, with the same bits.
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include <fulgurite/metric/cell.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
+#include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/single_device.hpp>
 
 namespace fulgurite {
@@ -173,6 +175,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
  private:
   using Step = libtorch::capture::Listing;
   enum class Stage { first, second, check, replay, eager };
+  static constexpr int most_failures = 3;
   static constexpr int checks_before_trust = 3;
   static constexpr long longest_gap = 512;
   static constexpr std::size_t most_plans = 64;
@@ -193,7 +196,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     std::vector<Logged> logged = {};
     std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
     std::size_t returned = 0;                ///< of the leaving tensors, those of the result; the others are logged
-    int checks = 0;
+    int failures = 0, checks = 0;
     long gap = 16, until_check = 0;
     long replayed = 0;
   };
@@ -270,12 +273,19 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
         [](std::int64_t) {});
     taken.returned = taken.leaving.size();
     std::vector<typename Board::Entry> entries;
-    board.each_pending([&](auto const& entry) { entries.push_back({entry.metric, detached(entry.value), entry.weight, entry.origin}); });
+    board.each_pending([&](auto const& entry) {
+      if (entry.value.defined()) entries.push_back({entry.metric, detached(entry.value), entry.weight, entry.origin});
+      else entries.push_back(entry);
+    });
     board.discard_step();
     for (auto const& entry : entries) {
+      board.post(entry);
+      if (!entry.value.defined()) {
+        taken.refusal = "a tensor without value is logged";
+        continue;
+      }
       taken.leaving.push_back(detached(entry.value));
       taken.logged.push_back({entry.metric, entry.weight, entry.origin});
-      board.post(entry);
     }
     if (!taken.refusal.empty()) return taken;
     if (!world_->unchanged()) {
@@ -286,7 +296,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     taken.text = taken.step->lines;
     for (auto const& tensor : taken.leaving) taken.text.push_back("leaves" + taken.step->leaves(tensor));
     for (auto const& logged : taken.logged)
-      taken.text.push_back("logs " + std::to_string(logged.metric) + " " + std::to_string(logged.weight) + " " + std::to_string(int(logged.origin)));
+      taken.text.push_back("logs " + std::to_string(logged.metric) + " " + std::to_string(std::bit_cast<std::uint64_t>(logged.weight)) + " " + std::to_string(int(logged.origin)));
     taken.refusal = taken.step->refusal;
     if (taken.refusal.empty()) look_for_keepers(taken, entries);
     return taken;
@@ -317,20 +327,23 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
       });
   }
 
-  /// After the first or second recording of a step.
+  /// After the first or second recording of a step. What is made once and kept, such as the seed of backward, is there from the second step of
+  /// the process on: a step may fail and try again.
   template <class Result>
   void settle(Plan& plan, Taken<Result>& taken) {
     using namespace libtorch::capture;
-    if (!taken.refusal.empty()) return give_up(plan, taken.refusal);
-    if (plan.stage == Stage::first) {
+    std::string wrong = taken.refusal;
+    if (wrong.empty() && plan.stage == Stage::second) wrong = difference(plan.text, taken.text);
+    if (!wrong.empty() && ++plan.failures == most_failures) return give_up(plan, wrong);
+    if (!wrong.empty() || plan.stage == Stage::first) {
       plan.text = std::move(taken.text);
-      plan.stage = Stage::second;
+      plan.stage = taken.refusal.empty() ? Stage::second : Stage::first;
       return;
     }
-    if (auto const differs = difference(plan.text, taken.text); !differs.empty()) return give_up(plan, differs);
     plan.logged = taken.logged;
     plan.returned = taken.returned;
     plan.result = std::make_shared<Result>(*taken.result);
+    libtorch::RngScope const generators;  // building tries operators
     plan.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.step, leaves_, std::move(taken.leaving), seed_);
     report_->tapes.push_back(plan.tape->facts());
     plan.stage = Stage::check;

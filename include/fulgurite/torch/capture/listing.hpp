@@ -64,6 +64,8 @@ class Listing {
   /// `batch`: the tensors of the batch in order. `seed`: what backward started from, or undefined; its values belong to the step.
   Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
       : world_(world), batch_(std::move(batch)), seed_(seed) {
+    for (auto const& tensor : batch_)
+      if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");
     for (auto const& call : calls) {
       if (!refusal.empty()) return;
       lines.push_back(line(call));

@@ -35,6 +35,7 @@ class Tape {
     for (std::size_t i = 0; i != calls_.size(); ++i)
       if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
     own_memory(listing, batch);
+    Graphs const graphs;
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       if (!alive[i]) continue;
       auto step = forms[i] ? written_to(calls_[i], *forms[i]) : adopting(calls_[i]);
@@ -143,7 +144,8 @@ class Tape {
       bool const factory = is_empty_factory(name) || is_constant_factory(name);
       bool const pure = (call.op.hasTag(at::Tag::pointwise) || factory || one_of(name, {"aten::fill_", "aten::zero_", "aten::copy_"})) &&
                         !call.op.hasTag(at::Tag::nondeterministic_seeded);
-      if (is_empty_factory(name) || (pure && !touches(call.out))) {
+      bool const unseen = !touches(call.out) && !(call.op.schema().is_mutable() && touches(call.in));
+      if (is_empty_factory(name) || (pure && unseen)) {
         ++facts_.dead;
         continue;
       }
