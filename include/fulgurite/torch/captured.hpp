@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,80 +15,22 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/cell.hpp>
+#include <fulgurite/torch/capture/compare.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
+#include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/single_device.hpp>
 
 namespace fulgurite {
 
-/// What a captured strategy has done so far; ask `captured.report()` before the strategy is given to a trainer.
-struct CaptureReport {
-  long eager = 0;     ///< steps that ran as they are written, for good
-  long recorded = 0;  ///< steps that ran as they are written, and were written down
-  long checked = 0;   ///< of these, those that were compared with a replay, bit for bit
-  long replayed = 0;  ///< steps of which no code of the model ran
-  std::vector<std::string> reasons = {};                       ///< why steps stay eager
-  std::vector<libtorch::capture::TapeFacts> tapes = {};        ///< one for each kind and shape of step
-};
-
-namespace libtorch::capture {
-
-/// Where random numbers stand, bit for bit.
-class Generators {
- public:
-  explicit Generators(Tape const& tape) {
-    add(at::detail::getDefaultCPUGenerator());
-    tape.each_generator([&](at::Generator const& generator) { add(generator); });
-    for (auto& generator : all_) states_.push_back(state(generator));
-  }
-  std::vector<at::Tensor> now() {
-    std::vector<at::Tensor> states;
-    for (auto& generator : all_) states.push_back(state(generator));
-    return states;
-  }
-  void restore() {
-    for (std::size_t i = 0; i != all_.size(); ++i) {
-      std::lock_guard const lock(all_[i].mutex());
-      all_[i].set_state(states_[i]);
-    }
-  }
-
- private:
-  void add(at::Generator const& generator) {
-    if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
-  }
-  static at::Tensor state(at::Generator& generator) {
-    std::lock_guard const lock(generator.mutex());
-    return generator.get_state();
-  }
-  std::vector<at::Generator> all_;
-  std::vector<at::Tensor> states_;
-};
-
-/// The bits of tensors, layouts aside.
-inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
-  at::AutoDispatchBelowADInplaceOrView const below;
-  std::vector<char> all;
-  for (auto const& tensor : tensors) {
-    auto const whole = tensor.contiguous();
-    auto const* from = static_cast<char const*>(whole.const_data_ptr());
-    if (whole.nbytes() != 0) all.insert(all.end(), from, from + whole.nbytes());
-  }
-  return all;
-}
-
-}  // namespace libtorch::capture
-
+/// Of SingleDevice alone: other strategies do more in a step than can be replayed.
 template <class S>
-class Captured {
-  static_assert(sizeof(S) == 0, "[fulgurite.capture.strategy] Captured{} takes SingleDevice{cpu}: other strategies do more in a step than can be replayed");
-};
+class Captured;
 
 /// The first two steps of a kind (place in the accumulation window, shape of the batch) are recorded and compared, the next three are replayed and also run
 /// as they are written, bits compared; from then on they are replayed, with a check now and then. training_step does not run in a replay: only what it
@@ -296,15 +236,11 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     taken.text = taken.step->lines;
     for (auto const& tensor : taken.leaving) taken.text.push_back("leaves" + taken.step->leaves(tensor));
     for (auto const& logged : taken.logged)
-      taken.text.push_back("logs " + std::to_string(logged.metric) + " " + std::to_string(std::bit_cast<std::uint64_t>(logged.weight)) + " " + std::to_string(int(logged.origin)));
+      taken.text.push_back("logs " + std::to_string(logged.metric) + " " + std::to_string(std::bit_cast<std::uint64_t>(logged.weight)) + " " +
+                           std::to_string(int(logged.origin)));
     taken.refusal = taken.step->refusal;
     if (taken.refusal.empty()) look_for_keepers(taken, entries);
     return taken;
-  }
-
-  static at::Tensor detached(at::Tensor const& tensor) {
-    auto copy = tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true);
-    return at::Tensor(std::move(copy));
   }
 
   /// A tensor of the step that a member of the model keeps would not change in replays.
@@ -373,7 +309,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     if (plans_.empty()) return std::move(*taken.result);  // the model was changed by the step itself
     ++report_->checked;
     auto const states = generators.now();
-    bool const same_numbers = !failed && std::equal(states.begin(), states.end(), drawn.begin(), drawn.end(), [](auto const& a, auto const& b) { return a.equal(b); });
+    bool const same_numbers = !failed && bytes_of(states) == bytes_of(drawn);
     std::string wrong = taken.refusal;
     if (wrong.empty()) wrong = difference(plan.text, taken.text);
     if (wrong.empty() && (!same_numbers || world != world_->bytes() || leaving != bytes_of(taken.leaving)))
@@ -414,15 +350,6 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
         [](std::int64_t) {});
     for (auto const& logged : plan.logged) board.post({logged.metric, leaving[next++].clone(), logged.weight, logged.origin});
     return result;
-  }
-
-  static std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
-    std::size_t const n = std::min(a.size(), b.size());
-    for (std::size_t i = 0; i != n; ++i)
-      if (a[i] != b[i])
-        return "the step is not the same each time: " + a[i].substr(0, a[i].find(' ')) +
-               " is called with other numbers, shapes or tensors, or is another operator (a number of the host that changes?)";
-    return a.size() == b.size() ? "" : "the step is not the same each time: it calls " + std::to_string(a.size()) + " operators or " + std::to_string(b.size());
   }
 
   void give_up(Plan& plan, std::string reason) {

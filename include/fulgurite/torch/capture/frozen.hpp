@@ -21,9 +21,14 @@ inline bool is_plain(at::Tensor const& tensor) {
          !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_complex();
 }
 
-/// Shares the memory, and keeps the shape that it had; no graph.
+/// Shares the memory; no graph.
+inline at::Tensor detached(at::Tensor const& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+}
+
+/// The same, and it says whether it needs a gradient: kernels may ask.
 inline at::Tensor frozen(at::Tensor const& tensor) {
-  at::Tensor copy(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
+  auto copy = detached(tensor);
   if (tensor.requires_grad()) copy.unsafeGetTensorImpl()->set_requires_grad(true);
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
   return copy;
