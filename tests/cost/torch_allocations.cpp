@@ -10,6 +10,7 @@
 #include <fulgurite/policy/precision.hpp>
 #include <fulgurite/torch/optimizer.hpp>
 #include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/tensor_loader.hpp>
 
 namespace {
 
@@ -116,4 +117,20 @@ TEST_CASE("P8: logging a tensor each step adds no allocation on LibTorch") {
   auto const quiet = by_fit<Net>({}), logging = by_fit<Logging>({});
   INFO("without " << quiet << ", with " << logging);
   CHECK(logging < quiet + 0.5);
+}
+
+TEST_CASE("loading allocates by the batch: as often for 64 samples as for 2") {
+  auto const by_batch = [](long size) {
+    return cost::allocations_a_step(
+        [&](long batches) {
+          fulgurite::data::TensorLoader loader{torch::zeros({batches * size, 8}), torch::zeros({batches * size}, torch::kLong), {.batch_size = size, .shuffle = true}};
+          long loaded = 0;
+          for (auto const& batch : loader) loaded += batch.data.size(0);
+          REQUIRE(loaded == batches * size);
+        },
+        50, 450);
+  };
+  auto const small = by_batch(2), large = by_batch(64);
+  INFO("of 2 samples " << small << ", of 64 " << large);
+  CHECK(large < small + 0.5);
 }

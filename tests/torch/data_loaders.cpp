@@ -194,6 +194,15 @@ TEST_CASE("tensors that do not belong together are refused") {
   CHECK(refusal([&] { wrong.begin(); }) == "fulgurite.data.index");
 }
 
+TEST_CASE("pinned memory is for data of the CPU that go to a GPU") {
+  if (!torch::cuda::is_available()) {
+    CHECK(refusal([] { TensorLoader{rows(4), torch::arange(4), {.batch_size = 2, .pin_memory = true}}; }) == "fulgurite.data.pin_memory");
+    return;
+  }
+  auto loader = loader_of(4, {.batch_size = 2, .pin_memory = true});
+  for (auto& batch : loader) CHECK((batch.data.is_pinned() && batch.target.is_pinned()));
+}
+
 TEST_CASE("workers stack samples of tensors") {
   std::vector<torch::Tensor> tensors;
   std::vector<Batch> examples;

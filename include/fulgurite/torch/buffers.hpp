@@ -25,7 +25,8 @@ class Buffers {
     LoadingMode const mode;
     turn_ ^= 1U;
     torch::Tensor& buffer = buffers_[turn_];
-    if (!buffer.defined() || buffer.storage().use_count() > 1) {
+    // A copy to the GPU may still read pinned memory: LibTorch's allocator, which keeps it, knows when it is free again.
+    if (!buffer.defined() || buffer.storage().use_count() > 1 || options.pinned_memory()) {
       std::vector<std::int64_t> shape{capacity};
       shape.insert(shape.end(), sizes.begin(), sizes.end());
       buffer = torch::empty(shape, options);

@@ -25,6 +25,7 @@ struct TensorLoaderOptions {
   bool shuffle = false;
   std::uint64_t seed = 0;
   bool drop_last = false;
+  bool pin_memory = false;  ///< batches in page-locked memory: their copies to a GPU overlap with the step. Needs CUDA, and data on the CPU
 };
 
 /// For a loader that was given a sampler: the order is the sampler's.
@@ -32,6 +33,7 @@ struct GatherOptions {
   long batch_size = 1;
   bool drop_last = false;
   std::uint64_t seed = 0;  ///< of the `Random` that a transform may take
+  bool pin_memory = false;
 };
 
 /// Batches stay as they were loaded.
@@ -51,7 +53,8 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
   using Base = Batches<TensorLoader, Batch>;
 
  public:
-  /// Throws fulgurite.data.lengths unless there is a target for each sample, fulgurite.data.batch_size for one below 1.
+  /// Throws fulgurite.data.lengths unless there is a target for each sample, fulgurite.data.batch_size for one below 1,
+  /// fulgurite.data.pin_memory where there is nothing to pin, or nobody to pin it for.
   TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {})
       : data_(std::move(data)), target_(std::move(target)), sampler_(std::move(sampler)), options_(options), transform_(std::move(transform)) {
     at_least(1, "fulgurite.data.batch_size", ".batch_size", options_.batch_size);
@@ -59,12 +62,16 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
     if (!data_.defined() || !target_.defined() || data_.dim() == 0 || target_.dim() == 0 || data_.size(0) != target_.size(0))
       throw Error("fulgurite.data.lengths", "the data are " + std::string(said(data_)) + " and the targets " + said(target_) +
                                                 ": both need one row for each sample along dimension 0");
+    if (options_.pin_memory && !(data_.is_cpu() && target_.is_cpu()))
+      throw Error("fulgurite.data.pin_memory", ".pin_memory is on, and the data are on a GPU already: take it off");
+    if (options_.pin_memory && !at::hasCUDA())
+      throw Error("fulgurite.data.pin_memory", ".pin_memory is on, and there is no GPU to copy to: say .pin_memory = torch::cuda::is_available()");
   }
 
   TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
     requires std::same_as<S, OptionalShuffle>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
-                     GatherOptions{options.batch_size, options.drop_last, options.seed}, std::move(transform)) {}
+                     GatherOptions{options.batch_size, options.drop_last, options.seed, options.pin_memory}, std::move(transform)) {}
 
   /// Batches of an epoch.
   std::size_t size() const { return batch_count(sampler_.size(), options_.batch_size, options_.drop_last); }
@@ -115,7 +122,7 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
   }
 
   torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
-    torch::Tensor into = buffers.next(index.size(0), options_.batch_size, from.sizes().slice(1), from.options());
+    torch::Tensor into = buffers.next(index.size(0), options_.batch_size, from.sizes().slice(1), from.options().pinned_memory(options_.pin_memory));
     at::index_select_out(into, from, 0, index);
     return into;
   }

@@ -34,10 +34,10 @@ class TensorModule {
   using Evaluation = TensorLoader<Subset<>>;
 
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options, std::optional<TensorSet> const& test = {}, Transform transform = {})
-      : train_(set.data, set.target, shuffled(std::move(parts.train), options), GatherOptions{options.batch_size, options.drop_last, options.seed},
+      : train_(set.data, set.target, shuffled(std::move(parts.train), options), GatherOptions{options.batch_size, options.drop_last, options.seed, options.pin_memory},
                std::move(transform)),
-        validation_(set.data, set.target, Subset{std::move(parts.validation)}, GatherOptions{.batch_size = options.batch_size}) {
-    if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, GatherOptions{.batch_size = options.batch_size});
+        validation_(set.data, set.target, Subset{std::move(parts.validation)}, GatherOptions{.batch_size = options.batch_size, .pin_memory = options.pin_memory}) {
+    if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, GatherOptions{.batch_size = options.batch_size, .pin_memory = options.pin_memory});
   }
 
   Train& train_dataloader() { return train_; }
