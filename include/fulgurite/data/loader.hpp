@@ -13,9 +13,8 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/dataset.hpp>
-#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/team.hpp>
 
 namespace fulgurite::data {
@@ -49,46 +48,30 @@ struct LoaderOptions {
 /// fulgurite.data.sample with the index of the sample (the original nested in it), one of `collate` as fulgurite.data.collate;
 /// the epoch is then over, and `begin()` starts another.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
-class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
-  using Base = Batches<Loader, Collated<Collate, D>>;
+class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>, S> {
+  using Base = SampledBatches<Loader, Collated<Collate, D>, S>;
 
  public:
   using typename Base::Batch;
 
   /// Throws fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch for a number that makes no sense.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
-      : options_(std::move(options)), sampler_(std::move(sampler)), plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", options_.batch_size);
+      : Base(std::move(sampler), options.batch_size, options.drop_last),
+        options_(std::move(options)),
+        plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
     at_least(0, "fulgurite.data.workers", ".workers", options_.workers);
     at_least(1, "fulgurite.data.prefetch", ".prefetch", options_.prefetch);
-    plan_->batch_size = static_cast<std::size_t>(options_.batch_size);
+    plan_->batch_size = static_cast<std::size_t>(batch_size_);
   }
 
   Loader(D dataset, LoaderOptions options, Collate collate = {})
     requires std::same_as<S, OptionalShuffle>
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
 
-  /// Batches of an epoch.
-  std::size_t size() const { return batch_count(sampler_.size(), options_.batch_size, options_.drop_last); }
-
-  Layout layout() const {
-    return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
-  }
-
-  /// On: from the next epoch samples come as they lie in the dataset: what overfit_batches asks for.
-  void in_order(bool on)
-    requires std::same_as<S, OptionalShuffle>
-  {
-    sampler_.in_order = on;
-  }
-
-  void state(auto& archive) {
-    Base::state(archive);
-    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
-  }
-
  private:
-  friend Base;
+  friend Batches<Loader, Batch>;
+  using Base::batch_size_;
+  using Base::sampler_;
   using Plan = Epoch<D, Collate>;
 
   /// `dataset` is moved from only after its size was asked.
@@ -101,21 +84,21 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
     plan_->number = epoch;
     plan_->order.clear();
     each_index(sampler_, epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
-    next_ = std::min(static_cast<std::size_t>(first), size());
-    int const workers = std::min(options_.workers, static_cast<int>(size() - next_));
+    next_ = std::min(static_cast<std::size_t>(first), this->size());
+    int const workers = std::min(options_.workers, static_cast<int>(this->size() - next_));
     if (workers == 0) return;
     auto make = [plan = plan_](std::size_t k, std::stop_token const& stop) { return plan->make(k, stop); };
     auto const ahead = static_cast<std::size_t>(workers) * static_cast<std::size_t>(options_.prefetch);
-    team_ = std::make_unique<Team<Batch>>(next_, size(), workers, ahead, options_.on_worker_start, make);
+    team_ = std::make_unique<Team<Batch>>(next_, this->size(), workers, ahead, options_.on_worker_start, make);
   }
 
   bool next(std::optional<Batch>& batch) {
-    if (next_ == size()) return team_.reset(), false;
+    if (next_ == this->size()) return team_.reset(), false;
     try {
       batch = team_ ? team_->take() : plan_->make(next_, {});
     } catch (...) {
       team_.reset();
-      next_ = size();
+      next_ = this->size();
       throw;
     }
     ++next_;
@@ -123,7 +106,6 @@ class Loader : public Batches<Loader<D, S, Collate>, Collated<Collate, D>> {
   }
 
   BatchOptions options_;
-  S sampler_;
   std::shared_ptr<Plan> plan_;  // shared with the workers: they may still read it when another loader is moved in here
   std::unique_ptr<Team<Batch>> team_;
   std::size_t next_ = 0;

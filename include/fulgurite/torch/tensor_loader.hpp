@@ -12,9 +12,8 @@
 #include <torch/types.h>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/random.hpp>
-#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/torch/batch.hpp>
 #include <fulgurite/torch/buffers.hpp>
 
@@ -49,15 +48,18 @@ concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, 
 /// per sample. `transform(batch)` or `transform(batch, random)` changes whole batches (augmentation); `random` depends on the seed, the
 /// epoch and the batch alone. A batch may be written to: it never is the data itself.
 template <Sampler S = OptionalShuffle, BatchTransform Transform = Untouched>
-class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
-  using Base = Batches<TensorLoader, Batch>;
+class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S> {
+  using Base = SampledBatches<TensorLoader, Batch, S>;
 
  public:
   /// Throws fulgurite.data.lengths unless there is a target for each sample, fulgurite.data.batch_size for one below 1,
   /// fulgurite.data.pin_memory where there is nothing to pin, or nobody to pin it for.
   TensorLoader(torch::Tensor data, torch::Tensor target, S sampler, GatherOptions options, Transform transform = {})
-      : data_(std::move(data)), target_(std::move(target)), sampler_(std::move(sampler)), options_(options), transform_(std::move(transform)) {
-    at_least(1, "fulgurite.data.batch_size", ".batch_size", options_.batch_size);
+      : Base(std::move(sampler), options.batch_size, options.drop_last),
+        data_(std::move(data)),
+        target_(std::move(target)),
+        options_(options),
+        transform_(std::move(transform)) {
     auto const said = [](torch::Tensor const& t) { return !t.defined() ? "undefined" : t.dim() == 0 ? "a scalar" : std::to_string(t.size(0)) + " long"; };
     if (!data_.defined() || !target_.defined() || data_.dim() == 0 || target_.dim() == 0 || data_.size(0) != target_.size(0))
       throw Error("fulgurite.data.lengths", "the data are " + std::string(said(data_)) + " and the targets " + said(target_) +
@@ -73,26 +75,10 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
                      GatherOptions{options.batch_size, options.drop_last, options.seed, options.pin_memory}, std::move(transform)) {}
 
-  /// Batches of an epoch.
-  std::size_t size() const { return batch_count(sampler_.size(), options_.batch_size, options_.drop_last); }
-  Layout layout() const {
-    return {.batches = static_cast<long>(size()), .batch_size = options_.batch_size, .samples = static_cast<long>(sampler_.size())};
-  }
-
-  /// On: from the next epoch samples come as they lie in the tensors: what overfit_batches asks for.
-  void in_order(bool on)
-    requires std::same_as<S, OptionalShuffle>
-  {
-    sampler_.in_order = on;
-  }
-
-  void state(auto& archive) {
-    Base::state(archive);
-    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
-  }
-
  private:
-  friend Base;
+  friend Batches<TensorLoader, Batch>;
+  using Base::batch_size_;
+  using Base::sampler_;
 
   static std::size_t rows(torch::Tensor const& data) { return data.defined() && data.dim() > 0 ? static_cast<std::size_t>(data.size(0)) : 0; }
 
@@ -107,8 +93,8 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
 
   bool next(std::optional<Batch>& batch) {
     LoadingMode const mode;
-    if (next_ >= static_cast<long>(size())) return false;
-    std::int64_t const from = next_ * options_.batch_size, count = std::min<std::int64_t>(options_.batch_size, order_.size(0) - from);
+    if (next_ >= static_cast<long>(this->size())) return false;
+    std::int64_t const from = next_ * batch_size_, count = std::min<std::int64_t>(batch_size_, order_.size(0) - from);
     torch::Tensor const index = order_.narrow(0, from, count);
     Batch loaded{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)};
     if constexpr (std::invocable<Transform&, Batch, Random&>) {
@@ -122,13 +108,12 @@ class TensorLoader : public Batches<TensorLoader<S, Transform>, Batch> {
   }
 
   torch::Tensor gather(torch::Tensor const& from, torch::Tensor const& index, Buffers& buffers) const {
-    torch::Tensor into = buffers.next(index.size(0), options_.batch_size, from.sizes().slice(1), from.options().pinned_memory(options_.pin_memory));
+    torch::Tensor into = buffers.next(index.size(0), batch_size_, from.sizes().slice(1), from.options().pinned_memory(options_.pin_memory));
     at::index_select_out(into, from, 0, index);
     return into;
   }
 
   torch::Tensor data_, target_, order_;
-  S sampler_;
   GatherOptions options_;
   Transform transform_;
   Buffers data_buffers_, target_buffers_;

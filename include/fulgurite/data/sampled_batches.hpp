@@ -1,0 +1,49 @@
+#pragma once
+// What loaders of datasets share: batches of equal size, cut from the order that a sampler gives.
+
+#include <concepts>
+#include <cstddef>
+#include <utility>
+
+#include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/sampler.hpp>
+
+namespace fulgurite::data {
+
+/// Batches<Derived, B> with `size`, `layout` and the sampler's state. `start` and `next` remain to be written.
+template <class Derived, class B, Sampler S>
+class SampledBatches : public Batches<Derived, B> {
+ public:
+  /// Batches of an epoch.
+  std::size_t size() const { return batch_count(sampler_.size(), batch_size_, drop_last_); }
+
+  Layout layout() const {
+    return {.batches = static_cast<long>(size()), .batch_size = batch_size_, .samples = static_cast<long>(sampler_.size())};
+  }
+
+  /// On: from the next epoch samples come as they lie in the dataset: what overfit_batches asks for.
+  void in_order(bool on)
+    requires std::same_as<S, OptionalShuffle>
+  {
+    sampler_.in_order = on;
+  }
+
+  void state(auto& archive) {
+    Batches<Derived, B>::state(archive);
+    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
+  }
+
+ protected:
+  /// Throws fulgurite.data.batch_size for one below 1.
+  SampledBatches(S sampler, long batch_size, bool drop_last) : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
+  }
+
+  S sampler_;
+  long batch_size_;
+
+ private:
+  bool drop_last_;
+};
+
+}  // namespace fulgurite::data
