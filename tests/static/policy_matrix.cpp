@@ -121,6 +121,69 @@ TEST_CASE("optimizers against strategies and precisions (W7)", "[policy]") {
 
 namespace {
 
+/// Each hook of a model that lies inside the seam of a step; `Says`: that it acts on tensors alone.
+template <bool Says>
+struct Model {
+  static constexpr bool acts_on_tensors = Says;
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(double) { return -p; }
+  toy::Sgd configure_optimizers() { return {}; }
+};
+template <bool Says>
+struct Clears : Model<Says> {
+  void on_before_zero_grad() {}
+};
+template <bool Says>
+struct OwnClearing : Model<Says> {
+  void optimizer_zero_grad(auto&) {}
+};
+template <bool Says>
+struct Before : Model<Says> {
+  void on_before_backward() {}
+};
+template <bool Says>
+struct OwnBackward : Model<Says> {
+  void backward(auto&) {}
+};
+template <bool Says>
+struct After : Model<Says> {
+  void on_after_backward() {}
+};
+template <bool Says>
+struct Outside : Model<Says> {
+  void on_train_batch_start() {}
+  void on_before_optimizer_step() {}
+  void configure_gradient_clipping(auto&, Clip) {}
+  void optimizer_step(auto& optimizer, auto closure) { optimizer.step(closure); }
+  void on_train_batch_end() {}
+};
+template <class S, class P, template <bool> class M>
+constexpr std::array<Fault, 2> inside{judge::trainer<M<false>, S, P, Automatic>().fault, judge::trainer<M<true>, S, P, Automatic>().fault};
+using Pair = std::array<Fault, 2>;  // silent, and saying that it acts on tensors alone
+constexpr Pair kept{fine, fine}, lost{Fault::capture_hook, fine}, scaled{Fault::capture_hook, Fault::capture_scale};
+
+}  // namespace
+
+TEST_CASE("hooks inside the seam of a step against strategies that capture", "[policy]") {
+  STATIC_REQUIRE(inside<Captured, Float32, Clears> == lost);
+  STATIC_REQUIRE(inside<Captured, Float32, OwnClearing> == lost);
+  STATIC_REQUIRE(inside<Captured, Float32, Before> == lost);
+  STATIC_REQUIRE(inside<Captured, Float32, OwnBackward> == lost);
+  STATIC_REQUIRE(inside<Captured, Float32, After> == lost);
+  STATIC_REQUIRE(inside<Captured, Float32, Outside> == kept);
+  STATIC_REQUIRE(inside<toy::Device, Float32, Clears> == kept);
+  STATIC_REQUIRE(inside<toy::Device, Float32, OwnClearing> == kept);
+  STATIC_REQUIRE(inside<toy::Device, Float32, Before> == kept);
+  STATIC_REQUIRE(inside<toy::Device, Float32, OwnBackward> == kept);
+  STATIC_REQUIRE(inside<toy::Device, Float32, After> == kept);
+  STATIC_REQUIRE(inside<CapturedGpu, Fp16Mixed, After> == lost);
+  STATIC_REQUIRE(inside<CapturedGpu, Fp16Mixed, OwnBackward> == scaled);
+  STATIC_REQUIRE(inside<CapturedGpu, Bf16Mixed, OwnBackward> == lost);
+  STATIC_REQUIRE(inside<toy::Gpu, Fp16Mixed, OwnBackward> == kept);
+}
+
+namespace {
+
 /// A model that the usual callbacks can watch.
 template <class Optimization>
 struct Watched;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -123,6 +124,39 @@ TEST_CASE("of two mistakes the more general one is named, and only it", "[verdic
   STATIC_REQUIRE(on_toy<toy::P, WrongAndMisspelt>.hook.fault == HookFault::near_miss);
   STATIC_REQUIRE(on_toy<toy::P, WrongAndMisspelt>.hook.hook == HookId::on_epoch_end);
   STATIC_REQUIRE(judge::trainer<ByHand, toy::Device, Float32, Automatic>().fault == Fault::one_optimizer);
+}
+
+namespace {
+/// A strategy that captures, and what its steps would leave out.
+struct Captured : toy::Device {
+  static constexpr bool captures = true;
+};
+struct Inside {
+  void on_after_backward() {}
+};
+struct Speaks : Inside {
+  static constexpr bool acts_on_tensors = true;
+};
+struct Sliced : toy::P {
+  using Hidden = toy::Tensor;
+};
+struct Skips : toy::P {
+  std::optional<toy::Tensor> training_step(double) { return {}; }
+};
+template <class M, class... Cs>
+constexpr Verdict captured = judge::trainer<M, Captured, Float32, Automatic, Cs...>();
+}  // namespace
+
+TEST_CASE("a captured step: who would not be called in a replay is named, with the hook", "[verdict]") {
+  STATIC_REQUIRE(captured<toy::P, Watcher, Speaks>.ok());
+  STATIC_REQUIRE(captured<toy::P, Watcher, Speaks, Inside>.fault == Fault::capture_hook);
+  STATIC_REQUIRE(captured<toy::P, Watcher, Speaks, Inside>.hook.hook == HookId::on_after_backward);
+  STATIC_REQUIRE(captured<toy::P, Watcher, Speaks, Inside>.who == 3);
+  STATIC_REQUIRE(captured<Sliced>.fault == Fault::capture_hidden);
+  STATIC_REQUIRE(judge::trainer<Sliced, Captured, Float32, Manual>().fault == Fault::capture_needs_automatic);
+  using Skipping = loop::GivenLoaders<Loader, NoModule>;
+  STATIC_REQUIRE(judge::fit<Run<Skips, Captured, Float32, Automatic>, Pack<>, Skipping, false>().fault == Fault::capture_skip);
+  STATIC_REQUIRE(fitting<Skips, Skipping>.ok());
 }
 
 namespace {

@@ -18,6 +18,7 @@ struct Net {
   static constexpr Metric<"hook"> hook{.reduce = Reduce::sum, .on_epoch = Report::yes};
   using Metrics = MetricList<loss, line, twice, hook>;
   Tensor p = Tensor::parameter(0.3), q = Tensor::parameter(-0.2);
+  static constexpr bool acts_on_tensors = true;  // untrue of `inside`: it counts how often it is called
   int forwards = 0, inside = 0, outside = 0;
   std::vector<double> outputs = {}, gradients = {};
 

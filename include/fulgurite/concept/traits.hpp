@@ -1,5 +1,5 @@
 #pragma once
-// What callbacks and strategies say of themselves in one word. Rules speak of these, never of concrete classes.
+// What callbacks, models and strategies say of themselves in one word. Rules speak of these, never of concrete classes.
 
 #include <type_traits>
 
@@ -21,6 +21,7 @@ FULGURITE_TRAIT(varies_window)           // it calls ctx.accumulate
 FULGURITE_TRAIT(needs_single_process)    // it searches by trial, which processes would do differently
 FULGURITE_TRAIT(needs_data_module)       // it has loaders made again
 FULGURITE_TRAIT(needs_one_eval_loader)   // it rehearses evaluation with one loader
+FULGURITE_TRAIT(acts_on_tensors)         // of models, too: what it does inside a captured step is tensor operations alone
 // The same of strategies.
 FULGURITE_TRAIT(fixed_window)            // the accumulation window holds for a whole fit
 FULGURITE_TRAIT(shards_parameters)       // no process has all weights

@@ -42,6 +42,10 @@ struct About;  // see refusals.hpp
       if constexpr (fault == HookFault::never_called)                                                                  \
         static_assert(accepts<Subject, Fine>, "[fulgurite.hook.never_called] " #NAME " is never called under Manual: do its work in "    \
                             "training_step, or use Automatic");                                                        \
+      if constexpr (V.fault == Fault::capture_hook)                                                                    \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.capture.hook] a captured step is replayed without calling "  \
+                            #NAME ": use on_before_optimizer_step, or, if it only computes with tensors, "             \
+                            "declare `static constexpr bool acts_on_tensors = true`");                                 \
       if constexpr (fault == HookFault::promise)                                                                       \
         static_assert(accepts<Subject, Fine>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
                             "such member: "                                                                            \
@@ -68,6 +72,10 @@ struct About;  // see refusals.hpp
         static_assert(accepts<Subject, Fine>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: move it there "        \
                             "from the "                                                                                \
                             "callback");                                                                               \
+      if constexpr (V.fault == Fault::capture_hook)                                                                    \
+        static_assert(accepts<Subject, Fine>, "[fulgurite.capture.hook] a captured step is replayed without calling "  \
+                            #NAME ": leave it out, or, if it only computes with tensors, "                             \
+                            "declare `static constexpr bool acts_on_tensors = true`");                                 \
       if constexpr (fault == HookFault::promise)                                                                       \
         static_assert(accepts<Subject, Fine>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME ", but it has no "      \
                             "such member: "                                                                            \

@@ -12,6 +12,7 @@
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/judge_capture.hpp>
 #include <fulgurite/loop/manual.hpp>
 
 namespace fulgurite::judge {
@@ -247,6 +248,7 @@ consteval Verdict trainer() {
     else if constexpr (constexpr auto worse = optimizers<R>(); !worse.ok()) return worse;
     // Before the hooks: finding out what they return compiles their bodies, which may ask for what is not there.
     else if constexpr (constexpr auto unmet = needs<R, Cs...>(); !unmet.ok()) return unmet;
+    else if constexpr (constexpr auto lost = captured<R, Cs...>(); !lost.ok()) return lost;
     else
       return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(data_calls<M>()),
                    callback_hooks<R, Cs...>(),

@@ -112,6 +112,7 @@ struct Training<R, Pack<Cs...>, StepCtx, B> {
       } else if constexpr (!loop::StepOutput<Backend, Result>) return {Fault::step_result};
       else if constexpr (loop::is_optional<Result> && R::Strategy::is_distributed) return {Fault::skip_distributed};
       else if constexpr (loop::is_optional<Result> && loop::Optimizers<R>::needs_closure) return {Fault::skip_closure};
+      else if constexpr (loop::is_optional<Result> && R::Strategy::captures) return {Fault::capture_skip};
       else {
         using Loss = std::remove_pointer_t<decltype(loop::loss_of<Backend>(std::declval<Result&>()))>;
         constexpr auto over = training_overrides<R, Loss>();

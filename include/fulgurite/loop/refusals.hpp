@@ -42,6 +42,15 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::capture_needs_automatic)
       static_assert(accepts<Subject, Fine>, "[fulgurite.capture.automatic] only automatic optimization can be captured: use "
                           "Automatic{}, or the strategy without Captured");
+    if constexpr (V.fault == Fault::capture_scale)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.capture.scale] the model's own backward receives the loss times a scale that "
+                          "changes, and a captured step would keep the first: use Float32 or Bf16Mixed, or leave backward out");
+    if constexpr (V.fault == Fault::capture_hidden)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.capture.hidden] a captured step cannot take the state that slices of a batch "
+                          "hand on: use the strategy without Captured, or remove `using Hidden`");
+    if constexpr (V.fault == Fault::capture_skip)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.capture.skip] training_step may return nothing, which a replay would not "
+                          "notice: return a loss for every batch, or use the strategy without Captured");
 
     if constexpr (V.fault == Fault::strategy_final)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "

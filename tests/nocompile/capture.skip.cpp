@@ -1,0 +1,24 @@
+// refused: [fulgurite.capture.skip] training_step may return nothing, which a replay would not notice: return a loss for every batch, or use the strategy without Captured
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+/// A strategy that records its step once and replays it.
+struct Captured : toy::Device {
+  static constexpr bool captures = true;
+};
+struct Net : toy::P {
+#ifdef LEGAL
+  toy::Tensor training_step(double) { return -p; }
+#else
+  std::optional<toy::Tensor> training_step(double batch) { return batch > 1 ? std::optional(-p) : std::nullopt; }
+#endif
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}
