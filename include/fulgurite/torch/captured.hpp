@@ -19,6 +19,7 @@
 
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/cell.hpp>
+#include <fulgurite/policy/captured.hpp>
 #include <fulgurite/torch/capture/compare.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
 #include <fulgurite/torch/capture/report.hpp>
@@ -27,10 +28,6 @@
 #include <fulgurite/torch/single_device.hpp>
 
 namespace fulgurite {
-
-/// Of SingleDevice alone: other strategies do more in a step than can be replayed.
-template <class S>
-class Captured;
 
 /// The first two steps of a kind (place in the accumulation window, shape of the batch) are recorded and compared, the next three are replayed and also run
 /// as they are written, bits compared; from then on they are replayed, with a check now and then. training_step does not run in a replay: only what it

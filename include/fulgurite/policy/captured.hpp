@@ -1,0 +1,33 @@
+#pragma once
+// Captured{strategy}, as it is for strategies that nobody has taught to replay a step: one sentence.
+
+#include <type_traits>
+#include <utility>
+
+namespace fulgurite {
+
+namespace policy {
+template <class S>
+inline constexpr bool can_be_captured = false;
+
+/// The strategy itself in place of a refused Captured, so that nothing else is reported.
+struct NoStrategy {
+  template <class S>
+  explicit NoStrategy(S const&) {}
+};
+template <class S>
+using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, S, NoStrategy>;
+}  // namespace policy
+
+/// A strategy that records training steps and replays them from then on, with the same bits. Each strategy it runs has a specialization, since it must
+/// know all that happens in a step: torch/captured.hpp has the one of SingleDevice.
+template <class S>
+class Captured : public policy::OrNothing<S> {
+  static_assert(policy::can_be_captured<S>, "[fulgurite.capture.strategy] Captured cannot replay the steps of this strategy: use SingleDevice, or "
+                                            "the strategy without Captured");
+
+ public:
+  explicit Captured(S strategy) : policy::OrNothing<S>(std::move(strategy)) {}
+};
+
+}  // namespace fulgurite
