@@ -85,6 +85,8 @@ def calls():
         for at, (_, literal) in enumerate(tokens):
             if literal is None:
                 continue
+            if told := re.fullmatch(rf'warning: \[({IDENTIFIER})\] (.+)', literal):  # where there is no run to warn through
+                yield told[1], True, told[2].removesuffix('\\n').replace('%s', '…')
             if re.fullmatch(r'fulgurite\.[a-z]+\.', literal):  # completed by the helper's first argument
                 for i, (text, _) in enumerate(tokens[:-2]):
                     name = tokens[i + 2][1]
