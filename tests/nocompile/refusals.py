@@ -71,6 +71,9 @@ def identifiers() -> list[tuple[str, list[str]]]:
     compile_time, run_time = {}, {}  # identifier -> the header it was seen in
     for header in flags.headers():
         for text in literals(header):
+            if told := re.match(rf'warning: \[({IDENTIFIER})\]', text):
+                run_time.setdefault(told[1], header)
+                continue
             for found in re.findall(rf'\[({IDENTIFIER})\]', text):
                 compile_time.setdefault(found, header)
             if re.fullmatch(IDENTIFIER, text):

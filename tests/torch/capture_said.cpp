@@ -1,0 +1,86 @@
+// What Captured says while a program runs: the one warning where steps stay eager, the Error where a replay cannot go on.
+
+#include "fixtures.hpp"
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdio>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <ATen/ops/_pack_padded_sequence.h>
+#include <unistd.h>
+
+#include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
+
+using namespace fulgurite;
+
+namespace {
+
+struct Net : torch::nn::Module {
+  torch::nn::Linear line = register_module("line", torch::nn::Linear(2, 1));
+  torch::Tensor forward(torch::Tensor const& rows) { return line->forward(rows).pow(2).mean(); }
+  auto configure_optimizers() { return optim::SGD(parameters(), {.lr = 0.001}); }
+};
+struct Reads : Net {
+  torch::Tensor training_step(auto const& batch) { return forward(batch.data) * batch.data.sum().template item<float>(); }
+};
+/// Its rows are sequences of `target` steps, packed: a shape that depends on values, of an operator without the tag that says so.
+struct Packs : Net {
+  torch::Tensor training_step(auto const& batch) {
+    return forward(batch.data) + std::get<0>(at::_pack_padded_sequence(batch.data, batch.target, true)).mean();
+  }
+};
+
+std::vector<data::Batch> batches(int n, int rows = 4) {
+  std::vector<data::Batch> all;
+  for (int i = 0; i != n; ++i) all.push_back({torch::full({rows, 2}, 1.0 + i), torch::full({rows}, 2, torch::kLong)});
+  return all;
+}
+
+template <class M>
+void fit(std::vector<data::Batch> const& data) {
+  M net;
+  auto trainer = make_trainer<M>({.max_epochs = 1, .log_every_n_steps = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  trainer.fit(net, data);
+}
+
+/// What the program writes to stderr while `f` runs.
+template <class F>
+std::string told(F&& f) {
+  std::FILE* const file = std::tmpfile();
+  int const outer = dup(2);
+  std::fflush(stderr);
+  dup2(fileno(file), 2);
+  f();
+  std::fflush(stderr);
+  dup2(outer, 2);
+  close(outer);
+  std::rewind(file);
+  std::string text;
+  for (int c; (c = std::fgetc(file)) != EOF;) text += static_cast<char>(c);
+  std::fclose(file);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("steps of two shapes that stay eager for one reason: it is told once") {
+  auto data = batches(4);
+  for (auto const& batch : batches(4, 3)) data.push_back(batch);
+  auto const said = told([&] { fit<Reads>(data); });
+  std::string const warning = "[fulgurite.capture.eager] a step stays eager: ";
+  auto const at = said.find(warning);
+  REQUIRE(at != std::string::npos);
+  CHECK(said.find(warning, at + 1) == std::string::npos);
+  CHECK(said.find("aten::_local_scalar_dense", at) != std::string::npos);
+}
+
+TEST_CASE("an operator whose shapes depend on values, and which does not say so: one Error in a replay") {
+  auto data = batches(7);
+  fit<Packs>(data);
+  data[6].target.fill_(1);  // the second replay
+  CHECK_THROWS_WITH(fit<Packs>(data), Catch::Matchers::StartsWith("[fulgurite.capture.layout] aten::_pack_padded_sequence returned"));
+}
