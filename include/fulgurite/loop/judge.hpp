@@ -37,7 +37,7 @@ struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
 template <class R, class Hook>
 using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
 
-/// Events that receive nothing but ctx, and overrides whose arguments are known without a batch.
+/// Events that receive nothing but ctx, and the model's overrides that do. Of what takes more, that Manual never calls it.
 template <class R, class T>
 consteval HookVerdict plain_hooks() {
   constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
@@ -50,21 +50,7 @@ consteval HookVerdict plain_hooks() {
     return {HookFault::never_called, HookId::NAME};                                                                    \
   }
   FULGURITE_EVENTS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-  return {};
-}
-
-template <class R>
-consteval HookVerdict model_overrides() {
-  using M = typename R::Model;
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (hook::NAME::takes == Takes::nothing) {                                                                 \
-    constexpr auto fault = hook::event_fault<hook::NAME, M, R::automatic, ContextOf<R, hook::NAME>>();                 \
-    if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
-  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<M>) {                              \
-    return {HookFault::never_called, HookId::NAME};                                                                    \
-  }
-  FULGURITE_OVERRIDES(FULGURITE_ROW)
+  if constexpr (std::is_same_v<T, typename R::Model>) { FULGURITE_OVERRIDES(FULGURITE_ROW) }
 #undef FULGURITE_ROW
   return {};
 }
@@ -250,8 +236,7 @@ consteval Verdict trainer() {
     else if constexpr (constexpr auto unmet = needs<R, Cs...>(); !unmet.ok()) return unmet;
     else if constexpr (constexpr auto lost = captured<R, Cs...>(); !lost.ok()) return lost;
     else
-      return first(about(plain_hooks<R, M>()), about(model_overrides<R>()), recurrence<R>(), about(data_calls<M>()),
-                   callback_hooks<R, Cs...>(),
+      return first(about(plain_hooks<R, M>()), recurrence<R>(), about(data_calls<M>()), callback_hooks<R, Cs...>(),
                    about(worst(misspelt<S>(), plain_hooks<R, S>())).by(strategy_at_fault));
   }
 }
