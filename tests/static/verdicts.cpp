@@ -199,6 +199,34 @@ TEST_CASE("a callback may be called Watches or Hooks", "[verdict]") {
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, own_name::Watches, own_name::Hooks>().ok());
 }
 
+namespace {
+/// Traits that only a run would know.
+struct Late {
+  using Stateless = ByChoice;
+  bool needs_logger = true;
+  void on_train_start() {}
+};
+struct Idle {
+  static inline bool inert_in_dev_run = true;
+  void on_train_start() {}
+};
+struct LateNet : toy::P {
+  bool acts_on_tensors = true;
+};
+struct OneGpu : toy::Device {
+  bool needs_gpu = false;
+};
+}  // namespace
+
+TEST_CASE("a trait that is a variable is not taken for one that is not said", "[verdict]") {
+  STATIC_REQUIRE(on_toy<toy::P, Watcher, Late>.fault == Fault::trait);
+  STATIC_REQUIRE(on_toy<toy::P, Watcher, Late>.who == 2);
+  STATIC_REQUIRE(on_toy<toy::P, Idle>.fault == Fault::trait);
+  STATIC_REQUIRE(on_toy<LateNet>.fault == Fault::trait);
+  STATIC_REQUIRE(judge::trainer<toy::P, OneGpu, Float32, Automatic>().fault == Fault::trait);
+  STATIC_REQUIRE(judge::trainer<toy::P, OneGpu, Float32, Automatic>().who == strategy_at_fault);
+}
+
 namespace legal {
 /// Virtual hooks, and nothing that a checkpoint could forget.
 struct Virtual {

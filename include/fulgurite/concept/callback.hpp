@@ -96,6 +96,7 @@ consteval Verdict callback() {
   else if constexpr (constexpr auto near = misspelt<T>(); bool(near)) return {Fault::hook, near};
   else if constexpr (constexpr auto foreign = model_only<T>(); bool(foreign)) return {Fault::hook, foreign};
   else if constexpr (!has_any_hook<T>()) return {Fault::callback_inert};
+  else if constexpr (says_too_late<T>()) return {Fault::trait};
   else if constexpr (!Remembers<T>) return {Fault::callback_state};
   else if constexpr (needs_logger<T>() && !HasLogger) return {Fault::callback_needs_logger};
   else if constexpr (!watches_well_listed<T>()) return {Fault::callback_watches};

@@ -6,6 +6,7 @@
 
 #include <fulgurite/concept/fault.hpp>
 #include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
@@ -47,6 +48,7 @@ consteval Verdict model() {
   else if constexpr (has_unreported<typename MetricsOf<M>::type>) return {Fault::metric_unreported};
   else if constexpr (has_loader_suffix<typename MetricsOf<M>::type>) return {Fault::metric_name};
   else if constexpr (constexpr auto near = misspelt<M>(); bool(near)) return {Fault::hook, near};
+  else if constexpr (says_too_late<M>()) return {Fault::trait};
   else if constexpr (!hook::training_step::named<M>) return {Fault::training_step};
   else if constexpr (!hook::configure_optimizers::named<M>) return {Fault::configure_optimizers};
   else return {};

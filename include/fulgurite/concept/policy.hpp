@@ -93,6 +93,7 @@ template <class M, class S, class P, class O>
 consteval Verdict policies() {
   if constexpr (!StrategyLike<S>) return Verdict{Fault::strategy}.by(strategy_at_fault);
   else if constexpr (std::is_final_v<S>) return Verdict{Fault::strategy_final}.by(strategy_at_fault);
+  else if constexpr (says_too_late<S>()) return Verdict{Fault::trait}.by(strategy_at_fault);
   else if constexpr (!PrecisionLike<P>) return Verdict{Fault::precision}.by(precision_at_fault);
   else if constexpr (!OptimizationLike<O>) return Verdict{Fault::optimization}.by(optimization_at_fault);
   else if constexpr (needs_gpu<S>() && S::on_gpu == Known::no) return Verdict{Fault::strategy_needs_gpu}.by(strategy_at_fault);

@@ -52,6 +52,9 @@ struct About<HookId::none> {
       static_assert(accepts<Subject, Fine>, "[fulgurite.capture.skip] training_step may return nothing, which a replay would not "
                           "notice: return a loss for every batch, or use the strategy without Captured");
 
+    if constexpr (V.fault == Fault::trait)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.trainer.trait] a trait, such as needs_logger or acts_on_tensors, is asked for while "
+                          "compiling, and here it is a variable: write `static constexpr bool`");
     if constexpr (V.fault == Fault::strategy_final)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
                           "strategy");
