@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as Float32{}; your own declares parameters, compute, autocasts, scales_loss
+// refused: [fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as SingleDevice{cpu}; your own declares Backend, on_gpu, is_distributed, captures
+// refused: [fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as SingleDevice{cpu}; your own declares Backend and the constants on_gpu, is_distributed, captures
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

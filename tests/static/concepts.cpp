@@ -24,6 +24,37 @@ class NoBackend : public toy::Device {
 struct Silent : toy::Device {  // of the device: hides what its base says
   struct on_gpu {};
 };
+struct Bare {
+  using Backend = toy::Backend;
+  static constexpr Known on_gpu = Known::no;
+  static constexpr bool is_distributed = false, captures = false;
+};
+struct NoSeam : Bare {
+  void setup(auto&, auto const&) {}
+  void teardown(auto&) {}
+  int device() const { return 0; }
+  bool is_on_gpu() const { return false; }
+  auto& move(auto& batch) { return batch; }
+  void backward(auto&, double) {}
+  void flush(auto&, double) {}
+  int rank() const { return 0; }
+};
+struct Seam : NoSeam {
+  auto gradients(auto, auto& batch, auto&, auto&& body) { return body(batch); }
+};
+struct Moody : toy::Device {
+  bool captures = false;
+};
+struct MoodyPrecision : Float32 {
+  bool autocasts = false;
+};
+struct NoWindow {
+  static constexpr bool automatic = true;
+};
+struct OwnWindow : Automatic {};
+struct OwnLoop {
+  static constexpr bool automatic = false;
+};
 struct Half {
   static constexpr Dtype parameters = Dtype::float16;
 };
@@ -44,6 +75,14 @@ TEST_CASE("strategies", "[concept]") {
   STATIC_REQUIRE(!StrategyLike<Float32>);
   STATIC_REQUIRE(!StrategyLike<Cpu>);
   STATIC_REQUIRE(!StrategyLike<int>);
+  STATIC_REQUIRE(!StrategyLike<Moody>);
+}
+
+TEST_CASE("a strategy has all that the loops call of it", "[concept]") {
+  STATIC_REQUIRE(judge::policies<toy::P, toy::Device, Float32, Automatic>().ok());
+  STATIC_REQUIRE(judge::policies<toy::P, Seam, Float32, Automatic>().ok());
+  STATIC_REQUIRE(judge::policies<toy::P, NoSeam, Float32, Automatic>().fault == Fault::strategy_functions);
+  STATIC_REQUIRE(judge::policies<toy::P, Bare, Float32, Automatic>().fault == Fault::strategy_functions);
 }
 
 TEST_CASE("precisions", "[concept]") {
@@ -54,6 +93,7 @@ TEST_CASE("precisions", "[concept]") {
   STATIC_REQUIRE(PrecisionLike<Bf16True>);
   STATIC_REQUIRE(PrecisionLike<Fp16True>);
   STATIC_REQUIRE(!PrecisionLike<Half>);
+  STATIC_REQUIRE(!PrecisionLike<MoodyPrecision>);
   STATIC_REQUIRE(!PrecisionLike<toy::Device>);
   STATIC_REQUIRE(!PrecisionLike<int>);
 }
@@ -63,6 +103,9 @@ TEST_CASE("optimizations", "[concept]") {
   STATIC_REQUIRE(OptimizationLike<Manual>);
   STATIC_REQUIRE(!OptimizationLike<ClipNorm>);
   STATIC_REQUIRE(!OptimizationLike<Float32>);
+  STATIC_REQUIRE(OptimizationLike<OwnWindow>);
+  STATIC_REQUIRE(OptimizationLike<OwnLoop>);
+  STATIC_REQUIRE(!OptimizationLike<NoWindow>);
 }
 
 TEST_CASE("optimizers", "[concept]") {

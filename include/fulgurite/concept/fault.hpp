@@ -12,7 +12,7 @@ enum class Fault : std::uint8_t {
   none,
   // make_trainer's arguments, policies
   arguments, strategy, precision, optimization, fp16_needs_gpu, closure_needs_unscaled, capture_needs_stable_gradients, capture_needs_automatic,
-  capture_hook, capture_scale, capture_hidden, capture_skip, precision_support, strategy_final, strategy_needs_gpu, fixed_window, sharded_average, skip_distributed, skip_closure, opaque_batch,
+  capture_hook, capture_scale, capture_hidden, capture_skip, precision_support, strategy_final, strategy_functions, strategy_needs_gpu, fixed_window, sharded_average, skip_distributed, skip_closure, opaque_batch,
   trait,  // of a strategy, a model or a callback
   // model
   model_class, model_holder, model_final, private_base, metric_list, metric_twice, training_step, configure_optimizers, optimizer_type, schedule_type, schedule_metric, schedule_configured, one_optimizer, metric_unreported, metric_name, configure_model,

@@ -8,6 +8,7 @@
 #include <fulgurite/concept/fault.hpp>
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/known.hpp>
+#include <fulgurite/policy/optimization.hpp>
 #include <fulgurite/policy/precision.hpp>
 
 namespace fulgurite {
@@ -17,23 +18,27 @@ template <class S>
 concept StrategyLike = requires {
   typename S::Backend;
   typename S::Backend::Value;
-  { S::on_gpu } -> std::convertible_to<Known>;
-  { S::is_distributed } -> std::convertible_to<bool>;
-  { S::captures } -> std::convertible_to<bool>;
+  typename std::integral_constant<Known, S::on_gpu>;  // known while compiling, as those below
+  typename std::bool_constant<S::is_distributed>;
+  typename std::bool_constant<S::captures>;
 };
 
 /// Declares what happens to parameters, operators and the loss.
 template <class P>
 concept PrecisionLike = requires {
-  { P::parameters } -> std::convertible_to<Dtype>;
-  { P::compute } -> std::convertible_to<Dtype>;
-  { P::autocasts } -> std::convertible_to<bool>;
-  { P::scales_loss } -> std::convertible_to<bool>;
+  typename std::integral_constant<Dtype, P::parameters>;
+  typename std::integral_constant<Dtype, P::compute>;
+  typename std::bool_constant<P::autocasts>;
+  typename std::bool_constant<P::scales_loss>;
 };
 
-/// Declares who drives the optimizer.
+/// Declares who drives the optimizer; the trainer needs to know how.
 template <class O>
-concept OptimizationLike = requires { { O::automatic } -> std::convertible_to<bool>; };
+concept OptimizationLike = requires { typename std::bool_constant<O::automatic>; } && (!O::automatic || requires(O& how) {
+  { how.accumulate_grad_batches } -> std::convertible_to<int>;
+  { how.clip } -> std::convertible_to<Clip>;
+  { how.tbptt } -> std::convertible_to<int>;
+});
 
 /// What the loops ask of an optimizer, once the backend has adopted it.
 template <class O>
@@ -88,11 +93,30 @@ struct precision_support {
 
 namespace judge {
 
+/// What the loops call of every strategy, found by name as hooks are: most of it takes what only they know.
+#define FULGURITE_STRATEGY_FUNCTIONS(ROW) \
+  ROW(setup) ROW(teardown) ROW(device) ROW(is_on_gpu) ROW(move) ROW(gradients) ROW(backward) ROW(flush) ROW(rank)
+struct StrategyDecoy {
+#define FULGURITE_ROW(NAME) void NAME();
+  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+template <class S>
+struct StrategyProbe : S, StrategyDecoy {};
+template <class S>
+consteval bool has_strategy_functions() {
+#define FULGURITE_ROW(NAME) && !requires { &StrategyProbe<S>::NAME; }
+  return true FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW);
+#undef FULGURITE_ROW
+}
+#undef FULGURITE_STRATEGY_FUNCTIONS
+
 /// From each policy alone to the rules between them.
 template <class M, class S, class P, class O>
 consteval Verdict policies() {
   if constexpr (!StrategyLike<S>) return Verdict{Fault::strategy}.by(strategy_at_fault);
   else if constexpr (std::is_final_v<S>) return Verdict{Fault::strategy_final}.by(strategy_at_fault);
+  else if constexpr (!has_strategy_functions<S>()) return Verdict{Fault::strategy_functions}.by(strategy_at_fault);
   else if constexpr (says_too_late<S>()) return Verdict{Fault::trait}.by(strategy_at_fault);
   else if constexpr (!PrecisionLike<P>) return Verdict{Fault::precision}.by(precision_at_fault);
   else if constexpr (!OptimizationLike<O>) return Verdict{Fault::optimization}.by(optimization_at_fault);

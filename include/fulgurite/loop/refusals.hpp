@@ -23,10 +23,10 @@ struct About<HookId::none> {
                           "precision, an optimization, then callbacks: pass them in this order");
     if constexpr (V.fault == Fault::strategy)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such "
-                          "as SingleDevice{cpu}; your own declares Backend, on_gpu, is_distributed, captures");
+                          "as SingleDevice{cpu}; your own declares Backend and the constants on_gpu, is_distributed, captures");
     if constexpr (V.fault == Fault::precision)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such "
-                          "as Float32{}; your own declares parameters, compute, autocasts, scales_loss");
+                          "as Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss");
     if constexpr (V.fault == Fault::optimization)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
                           "Automatic{} or Manual{}");
@@ -58,6 +58,9 @@ struct About<HookId::none> {
     if constexpr (V.fault == Fault::strategy_final)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
                           "strategy");
+    if constexpr (V.fault == Fault::strategy_functions)
+      static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy_functions] a strategy has setup, teardown, device, is_on_gpu, move, "
+                          "gradients, backward, flush and rank, and this one lacks some: add them, or derive it from SingleDevice");
     if constexpr (V.fault == Fault::strategy_needs_gpu)
       static_assert(accepts<Subject, Fine>, "[fulgurite.policy.strategy_needs_gpu] this strategy runs on GPUs alone: give "
                           "it a CUDA device, or use SingleDevice{cpu}");
