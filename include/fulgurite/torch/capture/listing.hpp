@@ -80,6 +80,8 @@ class Listing {
     return text_;
   }
 
+  bool is_world(Storage storage) const { return world_.number(storage).has_value(); }
+
   Role role(at::Tensor const& tensor) const {
     auto const storage = storage_of(tensor);
     if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};

@@ -18,11 +18,18 @@ namespace fulgurite::libtorch::capture {
 
 using torch::jit::Stack;
 
-/// One call: the operator, what it received and returned, and whether graphs were being made.
+/// The counter by which others see that a tensor was written to, and the memory that was.
+struct Version {
+  Storage storage;
+  c10::VariableVersion counter;
+};
+
+/// One call: the operator, what it received and returned, whether graphs were being made, and the version counters of what it wrote.
 struct Call {
   c10::OperatorHandle op;
   Stack in, out;
   bool graph;
+  std::vector<Version> written = {};
   std::string name() const { return op.operator_name().name; }
 };
 
@@ -51,10 +58,16 @@ class Recorder {
     if (!refusal.empty()) return;
     Stack out = keep(Stack(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end()));
     if (!refusal.empty()) return;
-    for (std::size_t i = 0; i != arguments; ++i)
-      if (auto const* alias = schema.arguments()[i].alias_info(); alias && alias->isWrite() && moved(in[i], given[i]))
-        return refuse(op.operator_name().name + " changes the shape of a tensor in place");
-    calls.push_back({op, std::move(in), std::move(out), graph});
+    std::vector<Version> written;
+    for (std::size_t i = 0; i != arguments; ++i) {
+      auto const* alias = schema.arguments()[i].alias_info();
+      if (!alias || !alias->isWrite()) continue;
+      if (moved(in[i], given[i])) return refuse(op.operator_name().name + " changes the shape of a tensor in place");
+      each_tensor_in(given[i], [&](at::Tensor const& tensor) {
+        if (!tensor.is_inference()) written.push_back({storage_of(tensor), tensor.unsafeGetTensorImpl()->version_counter()});
+      });
+    }
+    calls.push_back({op, std::move(in), std::move(out), graph, std::move(written)});
   }
 
   static Recorder*& current() {

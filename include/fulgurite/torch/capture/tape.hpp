@@ -34,6 +34,9 @@ class Tape {
     std::vector<std::optional<OutForm>> forms(calls_.size());
     for (std::size_t i = 0; i != calls_.size(); ++i)
       if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
+    for (auto& call : calls_)
+      for (auto& [storage, version] : call.written)
+        if (listing.is_world(storage)) versions_.push_back(version);
     own_memory(listing, batch);
     Graphs const graphs;
     for (std::size_t i = 0; i != calls_.size(); ++i) {
@@ -60,6 +63,7 @@ class Tape {
     Graphs const graphs;
     c10::impl::ExcludeDispatchKeyGuard const below(above());
     for (auto const& step : steps_) run(step);
+    for (auto& version : versions_) version.bump();
   }
 
   /// What left the step, as the last replay has computed it; the next one overwrites it.
@@ -244,6 +248,7 @@ class Tape {
   std::vector<Step> steps_;
   std::vector<at::Tensor> inputs_, leaving_;
   at::Tensor seed_;  ///< keeps its values as long as the tape
+  std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
   std::vector<at::Storage> retired_;
   std::unordered_set<Storage> rewritten_;
   TapeFacts facts_;

@@ -98,23 +98,23 @@ class World {
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// All bytes, one tensor after another.
+  /// All bytes, one piece of memory after another: whole ones, since a call may write a part that belongs to no tensor (an arena's clearing).
   std::vector<char> bytes() const {
     std::size_t size = 0;
-    for (auto const& watched : watched_) size += watched.tensor().nbytes();
+    for (auto const& storage : storages_) size += storage.nbytes();
     std::vector<char> all(size);
     auto* to = all.data();
-    for (auto const& watched : watched_) {
-      if (auto const n = watched.tensor().nbytes()) std::memcpy(to, watched.tensor().const_data_ptr(), n);
-      to += watched.tensor().nbytes();
+    for (auto const& storage : storages_) {
+      if (auto const n = storage.nbytes()) std::memcpy(to, storage.data(), n);
+      to += storage.nbytes();
     }
     return all;
   }
   void restore(std::vector<char> const& all) const {
     auto const* from = all.data();
-    for (auto const& watched : watched_) {
-      if (auto const n = watched.tensor().nbytes()) std::memcpy(watched.tensor().data_ptr(), from, n);
-      from += watched.tensor().nbytes();
+    for (auto const& storage : storages_) {
+      if (auto const n = storage.nbytes()) std::memcpy(storage.mutable_data(), from, n);
+      from += storage.nbytes();
     }
   }
 
@@ -125,7 +125,7 @@ class World {
       return;
     }
     watched_.emplace_back(tensor);
-    numbers_.emplace(storage_of(tensor), numbers_.size());
+    if (numbers_.emplace(storage_of(tensor), numbers_.size()).second) storages_.push_back(tensor.storage());
   }
 
   Modes modes_;
@@ -134,6 +134,7 @@ class World {
   std::vector<std::shared_ptr<torch::nn::Module>> owned_;
   std::vector<std::pair<torch::nn::Module const*, bool>> modules_;
   std::unordered_map<Storage, std::size_t> numbers_;
+  std::vector<at::Storage> storages_;
   std::string refusal_;
 };
 
