@@ -20,7 +20,22 @@
 namespace fulgurite::libtorch::capture {
 
 struct OutForm {
+  /// Where an argument comes from: the call's own arguments, the places of its results, or a constant.
+  struct Source {
+    enum class Kind { given, place, constant };
+    Kind kind;
+    std::size_t index = 0;
+    IValue constant = {};
+  };
   c10::OperatorHandle op;
+  std::vector<Source> arguments = {};
+
+  Stack stack(Stack const& given, Stack const& places) const {
+    Stack all;
+    for (auto const& source : arguments)
+      all.push_back(source.kind == Source::Kind::given ? given[source.index] : source.kind == Source::Kind::place ? places[source.index] : source.constant);
+    return all;
+  }
 };
 
 /// All overloads of an operator.
@@ -38,22 +53,36 @@ inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name
 }
 
 /// The same arguments in the same order, then one place for each result; with a kernel of the CPU's own, not one made of the plain form.
-inline bool fits(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
+inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
   auto const& out = op.schema();
-  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() || out.returns().size() != plain.returns().size()) return false;
+  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() || out.returns().size() != plain.returns().size()) return std::nullopt;
+  OutForm form{op};
   std::size_t given = 0, places = 0;
   for (auto const& argument : out.arguments()) {
     if (argument.is_out()) {
-      ++places;
+      form.arguments.push_back({OutForm::Source::Kind::place, places++});
       continue;
     }
-    if (given == plain.arguments().size()) return false;
-    auto const& same = plain.arguments()[given++];
-    if (same.name() != argument.name() || *same.real_type() != *argument.real_type()) return false;
+    if (given == plain.arguments().size()) return std::nullopt;
+    auto const& same = plain.arguments()[given];
+    if (same.name() != argument.name() || *same.real_type() != *argument.real_type()) return std::nullopt;
+    form.arguments.push_back({OutForm::Source::Kind::given, given++});
   }
   for (auto const& result : plain.returns())
-    if (result.real_type()->kind() != c10::TypeKind::TensorType) return false;
-  return places == plain.returns().size() && op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+    if (result.real_type()->kind() != c10::TypeKind::TensorType) return std::nullopt;
+  if (places != plain.returns().size() || !op.hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+  return form;
+}
+
+/// Operators without such a form that do the same as another one, which has it.
+inline std::optional<OutForm> other_name(std::string const& name) {
+  using Kind = OutForm::Source::Kind;
+  auto const named = [](char const* other, char const* overload) { return c10::Dispatcher::singleton().findSchema({other, overload}); };
+  if (name == "aten::relu")
+    if (auto const op = named("aten::clamp_min", "out")) return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}};
+  if (name == "aten::clone" || name == "aten::_to_copy")
+    if (auto const op = named("aten::copy_", "")) return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}};
+  return std::nullopt;
 }
 
 /// Runs both forms on copies of what the call received: the bits, the layouts and the arguments must be the same, and nothing be complained of.
@@ -61,30 +90,26 @@ class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
 
-  bool passes(c10::OperatorHandle const& op) {
+  bool passes(OutForm const& form) {
     try {
       at::AutoDispatchBelowADInplaceOrView const below;
       at::AutoGradMode const mode(call_.graph);
       Stack plain = copies();
       call_.op.callBoxed(plain);
-      Stack given = copies(), all;
+      Stack given = copies(), results;
       std::vector<at::Tensor> places;
-      std::size_t next = 0;
-      for (auto const& argument : op.schema().arguments()) {
-        if (!argument.is_out()) {
-          all.push_back(given[next++]);
-          continue;
-        }
-        auto const& like = call_.out[places.size()].toTensor();
+      for (IValue const& result : call_.out) {
+        auto const& like = result.toTensor();
         at::Tensor place = at::empty_strided(like.sizes(), like.strides(), like.options());
         if (!same_layout(place, like) || place.storage().nbytes() != like.storage().nbytes()) return false;
         if (auto const n = place.storage().nbytes()) std::memset(place.storage().mutable_data(), 0xff, n);
         places.push_back(place);
-        all.push_back(place);
+        results.push_back(place);
       }
       std::vector<std::pair<Storage, std::size_t>> before;
       for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
-      op.callBoxed(all);
+      Stack all = form.stack(given, results);
+      form.op.callBoxed(all);
       for (std::size_t i = 0; i != places.size(); ++i) {
         auto const& result = plain[i].toTensor();
         if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second || !same_layout(places[i], result) ||
@@ -147,8 +172,9 @@ inline std::optional<OutForm> out_form(Call const& call) {
   each_tensor_of(call.in, [&](at::Tensor const& tensor) { ++seen[storage_of(tensor)]; });
   for (IValue const& value : call.out)
     if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0) return std::nullopt;
+  if (auto form = other_name(call.name()); form && Trial(call).passes(*form)) return form;
   for (auto const& op : overloads(call.name()))
-    if (fits(call.op.schema(), op) && Trial(call).passes(op)) return OutForm{op};
+    if (auto form = same_arguments(call.op.schema(), op); form && Trial(call).passes(*form)) return form;
   return std::nullopt;
 }
 

@@ -8,11 +8,13 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <c10/core/CPUAllocator.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/capture/direct_gradients.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 
@@ -20,7 +22,7 @@ namespace fulgurite::libtorch::capture {
 
 /// What describes a tape to a person.
 struct TapeFacts {
-  std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0;
+  std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
   std::size_t bytes = 0;  ///< kept for what the step computes
 };
 
@@ -34,6 +36,7 @@ class Tape {
     std::vector<std::optional<OutForm>> forms(calls_.size());
     for (std::size_t i = 0; i != calls_.size(); ++i)
       if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
+    DirectGradients const gradients(calls_, alive, forms, listing, leaving_);
     for (auto& call : calls_)
       for (auto& [storage, version] : call.written)
         if (listing.is_world(storage)) versions_.push_back(version);
@@ -41,17 +44,22 @@ class Tape {
     Graphs const graphs;
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       if (!alive[i]) continue;
-      auto step = forms[i] ? written_to(calls_[i], *forms[i]) : adopting(calls_[i]);
+      if (auto instead = gradients.instead_of(i)) {
+        ++facts_.direct;
+        if (!instead->tensors.empty()) steps_.emplace_back(std::move(*instead));
+        continue;
+      }
+      auto step = forms[i] ? written_to(calls_[i], *forms[i], gradients.place_of(i)) : adopting(calls_[i]);
       if (forms[i]) ++facts_.out_forms;
       if (is_constant(calls_[i])) {
         ++facts_.constants;
         c10::impl::ExcludeDispatchKeyGuard const below(above());
         run(step);
       } else {
-        steps_.push_back(std::move(step));
+        steps_.emplace_back(std::move(step));
+        ++facts_.replayed;
       }
     }
-    facts_.replayed = steps_.size();
   }
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
@@ -62,7 +70,10 @@ class Tape {
       if (inputs_[i].defined() && inputs_[i].numel() != 0) std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
     Graphs const graphs;
     c10::impl::ExcludeDispatchKeyGuard const below(above());
-    for (auto const& step : steps_) run(step);
+    for (auto const& step : steps_) {
+      if (auto const* call = std::get_if<Step>(&step)) run(*call);
+      else std::get<Memory>(step).run();
+    }
     for (auto& version : versions_) version.bump();
   }
 
@@ -211,11 +222,10 @@ class Tape {
     retired_.clear();
   }
 
-  static Step written_to(Call const& call, OutForm const& form) {
-    Stack in;
-    std::size_t given = 0, out = 0;
-    for (auto const& argument : form.op.schema().arguments()) in.push_back(argument.is_out() ? call.out[out++] : call.in[given++]);
-    return finished({form.op, std::move(in), call.out.size(), call.graph, false, {}, {}});
+  /// `place`: of its only result, where that is not its own memory.
+  static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place) {
+    Stack const results = place ? Stack{*place} : call.out;
+    return finished({form.op, form.stack(call.in, results), results.size(), call.graph, false, {}, {}});
   }
 
   static Step adopting(Call const& call) {
@@ -245,7 +255,7 @@ class Tape {
   }
 
   std::vector<Call> calls_;
-  std::vector<Step> steps_;
+  std::vector<std::variant<Step, Memory>> steps_;
   std::vector<at::Tensor> inputs_, leaving_;
   at::Tensor seed_;  ///< keeps its values as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
