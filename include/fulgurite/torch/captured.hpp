@@ -21,6 +21,7 @@
 #include <fulgurite/metric/cell.hpp>
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/torch/capture/compare.hpp>
+#include <fulgurite/torch/capture/copies.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
 #include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
@@ -131,6 +132,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     std::vector<std::string> text = {};
     std::unique_ptr<libtorch::capture::Tape> tape = nullptr;
     std::vector<Logged> logged = {};
+    libtorch::capture::Copies copies = {};
     std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
     std::size_t returned = 0;                ///< of the leaving tensors, those of the result; the others are logged
     int failures = 0, checks = 0;
@@ -335,17 +337,15 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     plan.tape->replay(leaves_);
     ++plan.replayed;
     ++report_->replayed;
-    at::AutoDispatchBelowADInplaceOrView const below;
-    auto const& leaving = plan.tape->leaving();
     Result result = *static_cast<Result const*>(plan.result.get());
     std::size_t next = 0;
     each_leaf(
         result,
         [&](at::Tensor& tensor) {
-          if (tensor.defined()) tensor = leaving[next++].clone();  // the next replay must not overwrite it
+          if (tensor.defined()) tensor = plan.copies.take(*plan.tape, next++);
         },
         [](std::int64_t) {});
-    for (auto const& logged : plan.logged) board.post({logged.metric, leaving[next++].clone(), logged.weight, logged.origin});
+    for (auto const& logged : plan.logged) board.post({logged.metric, plan.copies.take(*plan.tape, next++), logged.weight, logged.origin});
     return result;
   }
 

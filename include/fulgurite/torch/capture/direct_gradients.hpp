@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,30 +15,6 @@
 #include <fulgurite/torch/capture/out_form.hpp>
 
 namespace fulgurite::libtorch::capture {
-
-/// Work on memory that needs no operator.
-struct Memory {
-  enum class Kind {
-    clear,
-    add_to_zero,  ///< x becomes 0 + x, in place: only -0 changes, to 0
-  };
-  Kind kind;
-  std::vector<at::Tensor> tensors = {};
-
-  void run() const {
-    for (auto const& tensor : tensors) {
-      if (kind == Kind::clear) std::memset(tensor.data_ptr(), 0, tensor.nbytes());
-      else if (tensor.scalar_type() == at::kFloat) add(static_cast<float*>(tensor.data_ptr()), tensor.numel());
-      else add(static_cast<double*>(tensor.data_ptr()), tensor.numel());
-    }
-  }
-
- private:
-  template <class T>
-  static void add(T* values, std::int64_t n) {
-    for (std::int64_t i = 0; i != n; ++i) values[i] += T(0);
-  }
-};
 
 /// Finds, after each zero_() of memory of the model, the calls whose only result is added once to a slice of it, and is used for nothing else.
 class DirectGradients {

@@ -16,6 +16,7 @@
 #include <c10/util/Exception.h>
 
 #include <fulgurite/torch/capture/listing.hpp>
+#include <fulgurite/torch/capture/memory.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -29,6 +30,7 @@ struct OutForm {
   };
   c10::OperatorHandle op;
   std::vector<Source> arguments = {};
+  std::optional<std::size_t> rows = std::nullopt;  ///< each row of the place is this argument before the call
 
   Stack stack(Stack const& given, Stack const& places) const {
     Stack all;
@@ -56,7 +58,7 @@ inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name
 inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
   auto const& out = op.schema();
   if (out.arguments().size() != plain.arguments().size() + plain.returns().size() || out.returns().size() != plain.returns().size()) return std::nullopt;
-  OutForm form{op};
+  OutForm form{op, {}, {}};
   std::size_t given = 0, places = 0;
   for (auto const& argument : out.arguments()) {
     if (argument.is_out()) {
@@ -79,9 +81,12 @@ inline std::optional<OutForm> other_name(std::string const& name) {
   using Kind = OutForm::Source::Kind;
   auto const named = [](char const* other, char const* overload) { return c10::Dispatcher::singleton().findSchema({other, overload}); };
   if (name == "aten::relu")
-    if (auto const op = named("aten::clamp_min", "out")) return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}};
+    if (auto const op = named("aten::clamp_min", "out")) return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}, {}};
+  if (name == "aten::addmm")  // which would copy the bias into the place by an operator
+    if (auto const op = named("aten::addmm_", ""))
+      return OutForm{*op, {{Kind::place, 0}, {Kind::given, 1}, {Kind::given, 2}, {Kind::given, 3}, {Kind::given, 4}}, 0};
   if (name == "aten::clone" || name == "aten::_to_copy")
-    if (auto const op = named("aten::copy_", "")) return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}};
+    if (auto const op = named("aten::copy_", "")) return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}, {}};
   return std::nullopt;
 }
 
@@ -108,6 +113,11 @@ class Trial {
       }
       std::vector<std::pair<Storage, std::size_t>> before;
       for (auto const& place : places) before.emplace_back(storage_of(place), place.storage().nbytes());
+      if (form.rows) {
+        Memory const rows{Memory::Kind::repeat, {given[*form.rows].toTensor(), places[0]}};
+        if (!rows.fits_rows()) return false;
+        rows.run();
+      }
       Stack all = form.stack(given, results);
       form.op.callBoxed(all);
       for (std::size_t i = 0; i != places.size(); ++i) {

@@ -51,6 +51,7 @@ class Tape {
       }
       auto step = forms[i] ? written_to(calls_[i], *forms[i], gradients.place_of(i)) : adopting(calls_[i]);
       if (forms[i]) ++facts_.out_forms;
+      if (forms[i] && forms[i]->rows) steps_.emplace_back(Memory{Memory::Kind::repeat, {calls_[i].in[*forms[i]->rows].toTensor(), step.in[0].toTensor()}});
       if (is_constant(calls_[i])) {
         ++facts_.constants;
         c10::impl::ExcludeDispatchKeyGuard const below(above());
