@@ -1,0 +1,192 @@
+// What changes between steps, and what notices it.
+
+#include "captured_fits.hpp"
+
+#include <string>
+#include <type_traits>
+
+using namespace captured_fits;
+
+namespace {
+
+struct Normal {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch); }
+};
+constexpr long changes_at = 30;
+struct SetsData : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.parameters()[0].set_data(net.parameters()[0].detach().clone() * 0.5);
+  }
+};
+struct Freezes : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.parameters()[0].set_requires_grad(false);
+  }
+};
+struct Hooks : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
+  }
+};
+struct NewGradient : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.parameters()[0].mutable_grad() = torch::ones_like(net.parameters()[0].detach());
+  }
+};
+struct LosesGradient : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.parameters()[0].mutable_grad().reset();
+  }
+};
+struct Autocasts : Normal {
+  static void before(auto&, long batch) {
+    bool const on = batch >= changes_at && batch < 50;
+    at::autocast::set_autocast_enabled(at::kCPU, on);
+    at::autocast::set_autocast_cache_enabled(!on);  // which would keep results of a step for the next
+  }
+};
+struct NoGraph : Normal {
+  static void before(auto&, long batch) {
+    if (batch == changes_at) torch::GradMode::set_enabled(false);
+  }
+};
+struct NewBuffer {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return (plain_loss(net.body, batch) * (1 + net.counter)).sum(); }
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.counter.set_data(torch::ones({1}));
+  }
+};
+struct Evaluates {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return F::cross_entropy(torch::dropout(net.body->forward(batch.data), 0.3, net.body->is_training()), batch.target);
+  }
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.body->eval();
+  }
+};
+struct Deterministic : Normal {
+  static void before(auto&, long batch) { at::globalContext().setDeterministicAlgorithms(batch >= changes_at && batch < 50, true); }
+};
+/// A buffer that is written between steps is read by the next replay.
+struct WritesBuffer : NewBuffer {
+  static void before(auto& net, long batch) { net.counter.fill_(double(batch % 3)); }
+};
+struct Toggles : Normal {
+  static void before(auto& net, long batch) { batch % 2 == 0 ? net.body->eval() : net.body->train(); }
+};
+/// The number is the same for long, and then another.
+struct Later {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * net.factor; }
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.factor = 0.5;
+  }
+};
+/// A tensor that is not the model's, later.
+struct LaterOutside {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto const value = plain_loss(net.body, batch);
+    return net.memory.defined() ? value * net.memory : value;
+  }
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.memory = torch::full({}, 0.5);
+  }
+};
+/// Batches of any type.
+struct Casts {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
+  }
+};
+/// A result whose shape depends on values of a buffer, which the operator does not say.
+struct Packs {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto const packed = std::get<0>(at::_pack_padded_sequence(net.body->forward(batch.data).unsqueeze(2), net.lengths, true));
+    return packed.pow(2).mean();
+  }
+  static void before(auto& net, long batch) {
+    if (batch == changes_at) net.lengths.narrow(0, 7, 1).fill_(1);
+  }
+};
+
+/// It changes at one step: the step is recorded anew, and the bits stay right.
+template <class Step>
+void recorded_anew() {
+  auto const [report, ran] = twice<With<Step>>(batches(7, 8), {}, 10);
+  CHECK(report.reasons.empty());
+  CHECK(report.tapes.size() == (std::is_same_v<Step, Deterministic> || std::is_same_v<Step, Autocasts> ? 3 : 2));
+  CHECK(report.replayed > 30);
+}
+
+}  // namespace
+
+TEST_CASE("the guard of each step: set_data, freezing, a new hook, gradient or buffer, a gradient that is gone, eval(), autocast and switches of LibTorch are noticed at once") {
+  recorded_anew<SetsData>();
+  recorded_anew<Freezes>();
+  recorded_anew<Hooks>();
+  recorded_anew<NewGradient>();
+  recorded_anew<LosesGradient>();
+  recorded_anew<Autocasts>();
+  recorded_anew<NewBuffer>();
+  recorded_anew<Evaluates>();
+  recorded_anew<Deterministic>();
+}
+TEST_CASE("a model that changes all the time stays eager in the end") {
+  auto const [report, ran] = twice<With<Toggles>>(batches(7, 8), {}, 10);
+  CHECK(report.replayed == 0);
+  REQUIRE(report.reasons.size() == 1);
+  CHECK(report.reasons[0].find("again and again") != std::string::npos);
+}
+TEST_CASE("a buffer that is written between steps is what the next replay reads") {
+  auto const [report, ran] = twice<With<WritesBuffer>>(batches(7, 8), {}, 10);
+  CHECK(report.reasons.empty());
+  CHECK(report.replayed > 40);
+}
+TEST_CASE("graphs switched off: the captured fit fails as the plain one does, instead of replaying") {
+  auto model = fresh<With<NoGraph>>();
+  CHECK_THROWS(fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10));
+  torch::GradMode::set_enabled(true);
+  CHECK(model->now == changes_at + 1);
+}
+
+namespace {
+
+/// Replays go wrong for a while, unseen; a later check finds it and says so.
+template <class Step>
+void found_later(std::string const& word) {
+  auto model = fresh<With<Step>>();
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  fit(strategy, *model, batches(7, 8), {}, 20);
+  REQUIRE(report->reasons.size() == 1);
+  CHECK(report->reasons[0].find(word) != std::string::npos);
+  CHECK(report->reasons[0].find("steps replayed before may be wrong") != std::string::npos);
+  CHECK(report->eager > 0);
+}
+
+}  // namespace
+
+TEST_CASE("a number of the host that changes later, or a tensor from outside, is found by a later check, which says that steps may be wrong") {
+  found_later<Later>("not the same each time: aten::mul");
+  found_later<LaterOutside>("register it as a buffer");
+}
+TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
+  auto data = batches(6, 8, 5);
+  data[1].data = data[1].data.to(torch::kDouble);
+  data[2].target = data[2].target.to(torch::kInt);
+  data[3].data = data[3].data.t().contiguous().t();
+  data[4].data = data[4].data.to(torch::kBFloat16);
+  auto const [report, ran] = twice<With<Casts>>(data, {}, 12);
+  CHECK(report.reasons.empty());
+  CHECK(report.tapes.size() == 6);
+  CHECK(report.replayed > 30);
+}
+TEST_CASE("a result of another shape than recorded ends the fit with an error") {
+  auto model = fresh<With<Packs>>();
+  try {
+    fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10);
+    FAIL("replayed");
+  } catch (Error const& error) {
+    CHECK(error.identifier() == "fulgurite.capture.layout");
+  }
+  CHECK(model->now == changes_at + 1);
+}

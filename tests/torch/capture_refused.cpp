@@ -1,0 +1,223 @@
+// Steps that cannot be replayed: they stay eager with the same bits, and one warning says why.
+
+#include "captured_fits.hpp"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace captured_fits;
+
+namespace {
+
+struct Item {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto value = plain_loss(net.body, batch);
+    return value.template item<float>() > 1.1F ? value * 2 : value;
+  }
+};
+struct Equal {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto value = plain_loss(net.body, batch);
+    return torch::equal(batch.data, batch.data) ? value : value * 2;
+  }
+};
+struct Anneals {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * (1.0 / net.ran); }
+};
+struct HookFactor {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto const scores = net.body->forward(batch.data);
+    scores.register_hook([by = 1.0 / net.ran](torch::Tensor const& gradient) { return gradient * by; });
+    return F::cross_entropy(scores, batch.target);
+  }
+};
+struct EveryFifth {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto value = plain_loss(net.body, batch);
+    return net.ran % 5 == 0 ? value * 2 : value;
+  }
+};
+struct ReadsMemory {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return plain_loss(net.body, batch) * double(batch.data.template data_ptr<float>()[0]);
+  }
+};
+struct MakesTensor {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch) * torch::tensor(1.0F / float(net.ran)); }
+};
+struct FillsTensor {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto by = torch::empty({1});
+    by.template data_ptr<float>()[0] = 1.0F / float(net.ran);
+    return (plain_loss(net.body, batch) * by).sum();
+  }
+};
+struct PartlyFills {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto by = torch::empty({2});
+    by.narrow(0, 0, 1).fill_(0.5);
+    by.template data_ptr<float>()[1] = 0.25F;
+    return (plain_loss(net.body, batch) * by).sum();
+  }
+};
+struct FromBlob {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    static float number = 0.5F;
+    return plain_loss(net.body, batch) * torch::from_blob(&number, {});
+  }
+};
+struct Unregistered {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return F::cross_entropy(net.body->forward(batch.data), batch.target, F::CrossEntropyFuncOptions().weight(net.weights));
+  }
+};
+struct Keeps {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto scores = net.body->forward(batch.data);
+    net.memory = scores.detach();
+    return F::cross_entropy(scores, batch.target);
+  }
+};
+struct Carries {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto value = plain_loss(net.body, batch);
+    auto sum = net.memory.defined() ? value + 0.1 * net.memory : value;
+    net.memory = value.detach();
+    return sum;
+  }
+};
+struct Masks {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto scores = net.body->forward(batch.data);
+    return F::cross_entropy(scores, batch.target) + scores.index({batch.target > 0}).pow(2).mean();
+  }
+};
+struct WritesBatch {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    batch.data.add_(0.01);
+    return plain_loss(net.body, batch);
+  }
+};
+struct Resizes {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto x = batch.data.clone();
+    x.t_();
+    return plain_loss(net.body, batch) + x.pow(2).mean();
+  }
+};
+struct HiddenState {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    net.counter.template data_ptr<float>()[0] += 1.0F;
+    return (plain_loss(net.body, batch) * net.counter).sum();
+  }
+};
+struct Threads {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    torch::Tensor by;
+    std::thread([&] { by = batch.data.pow(2).mean(); }).join();
+    return plain_loss(net.body, batch) * by;
+  }
+};
+struct Complex {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return plain_loss(net.body, batch) + torch::real(torch::fft_fft(net.body->forward(batch.data))).pow(2).mean();
+  }
+};
+struct Sparse {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return plain_loss(net.body, batch) + batch.data.detach().to_sparse().sum() * 0.0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a step that reads a value on the host stays eager") {
+  stays_eager<Item>("aten::_local_scalar_dense reads a value on the host");
+  stays_eager<Equal>("aten::equal");
+  stays_eager<Masks>("aten::index has a result whose shape depends on values");
+}
+TEST_CASE("a number of the host that changes each step: two recordings differ") {
+  stays_eager<Anneals>("not the same each time: aten::mul");
+  stays_eager<HookFactor>("not the same each time: aten::mul");
+  stays_eager<EveryFifth>("not the same each time");
+  stays_eager<ReadsMemory>("not the same each time: aten::mul");
+  stays_eager<MakesTensor>("not the same each time: aten::scalar_tensor");
+}
+TEST_CASE("a tensor that the host fills stays eager, even where an operator has set a part of it") {
+  stays_eager<FillsTensor>("the host has filled");
+  stays_eager<PartlyFills>("a replay does not give the same bits");
+}
+TEST_CASE("closed world: a tensor that is not the model's stays eager") {
+  stays_eager<FromBlob>("register it as a buffer");
+  stays_eager<Unregistered>("register it as a buffer");
+  stays_eager<Carries>("register it as a buffer");
+  stays_eager<Threads>("register it as a buffer");
+}
+TEST_CASE("a result of the step that the model keeps would not change: it stays eager") { stays_eager<Keeps>("aten::addmm is kept after the step"); }
+TEST_CASE("a step that writes into its batch, or changes shapes in place, stays eager") {
+  stays_eager<WritesBatch>("aten::add_ writes into the batch");
+  stays_eager<Resizes>("aten::t_ changes the shape");
+}
+TEST_CASE("memory that changes without an operator: replay and step differ in their bits") { stays_eager<HiddenState>("the same bits"); }
+TEST_CASE("complex and sparse tensors stay eager") {
+  stays_eager<Complex>("dense real");
+  stays_eager<Sparse>("dense real");
+}
+
+namespace {
+
+struct Counted {
+  torch::Tensor data, target;
+  double scale;
+};
+struct Numbered : Common {
+  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 3)));
+  torch::Tensor training_step(Counted const& batch) { return plain_loss(body, batch) * batch.scale; }
+};
+struct Outputs {
+  torch::Tensor loss, scores;
+};
+struct Answers : Common {
+  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 3)));
+  std::vector<torch::Tensor> scores = {};
+  Outputs training_step(auto const& batch) {
+    ++ran;
+    auto const y = body->forward(batch.data);
+    return {F::cross_entropy(y, batch.target), y};
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) { losses.push_back(outputs.scores.sum().template item<float>()); kept.push_back(outputs.scores.sum()); }
+};
+struct WithNumber {
+  torch::Tensor loss;
+  int right = 0;
+};
+struct AnswersNumber : Common {
+  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 3)));
+  WithNumber training_step(auto const& batch) {
+    ++ran;
+    return {plain_loss(body, batch), ran};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a batch or a result that holds more than tensors stays eager; a struct of tensors is replayed") {
+  std::vector<Counted> numbered;
+  for (auto const& batch : batches(7, 8)) numbered.push_back({batch.data, batch.target, 0.5});
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  Numbered model;
+  auto trainer = make_trainer<Numbered>({.max_epochs = 2}, strategy, Float32{}, Automatic{});
+  trainer.fit(model, numbered);
+  REQUIRE(report->reasons.size() == 1);
+  CHECK(report->reasons[0].find("the batch holds more than tensors") == 0);
+  CHECK(report->eager == 14);
+
+  auto const [answers, some] = twice<Answers>(batches(7, 8));
+  CHECK(answers.reasons.empty());
+  CHECK(answers.replayed > 40);
+  auto const [number, all] = twice<AnswersNumber>(batches(7, 8));
+  CHECK(number.replayed == 0);
+  CHECK(number.reasons.size() == 1);
+}
