@@ -227,3 +227,34 @@ TEST_CASE("captured fast_dev_run and overfit_batches") {
   CHECK(report->replayed > 0);
   CHECK(equal(model, {.max_epochs = 15, .overfit_batches = 3}, {}, batches(7, 8)).replayed > 30);
 }
+
+namespace {
+
+/// Its gradient is the batch.
+struct Weights : torch::nn::Module {
+  torch::Tensor weight = register_parameter("weight", torch::ones({40}));
+  int ran = 0;
+  torch::Tensor training_step(auto const& batch) {
+    ++ran;
+    return (weight * batch.data).sum();
+  }
+  auto configure_optimizers() { return optim::SGD(*this, {.lr = 0.1}); }
+};
+
+}  // namespace
+
+TEST_CASE("a gradient of -0 that is written in place is the 0 that clearing and adding makes of it") {
+  std::vector<data::Batch> data;
+  for (int i = 0; i != 20; ++i) data.push_back({torch::full({40}, -0.0), torch::zeros({1})});
+  Weights model;
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto trainer = make_trainer<Weights>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  trainer.fit(model, data);
+  CHECK(report->reasons.empty());
+  REQUIRE(report->tapes.size() == 1);
+  CHECK(report->tapes[0].direct == 2);
+  CHECK(report->replayed > 0);
+  CHECK(model.ran + report->replayed == 20);
+  CHECK(fixtures::same_bits(model.weight.grad(), torch::zeros({40})));
+}
