@@ -47,6 +47,13 @@ struct Smooth {
   }
 };
 
+struct Reader {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto value = plain_loss(net.body, batch);
+    return value.template item<float>() > 1.1F ? value * 2 : value;
+  }
+};
+
 struct Sequence : Common {
   torch::nn::Embedding words = register_module("words", torch::nn::Embedding(5, 8));
   torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(torch::nn::LSTMOptions(8, 8).num_layers(2).dropout(0.2).batch_first(true)));
@@ -149,4 +156,24 @@ TEST_CASE("captured Bf16Mixed: the casts of autocast are on the tape") {
   auto const a = written->parameters(), b = captured->parameters();
   for (std::size_t i = 0; i != a.size(); ++i) CHECK(fixtures::same_bits(a[i], b[i]));
   CHECK(written->losses == captured->losses);
+}
+TEST_CASE("describe() tells what was recorded, replayed, dropped, kept and checked, and why steps stay as they are written") {
+  auto const described = [](auto&& model, std::vector<data::Batch> const& data) {
+    using M = std::remove_cvref_t<decltype(model)>;
+    auto trainer = make_trainer<M>({.max_epochs = 4}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+    trainer.fit(model, data);
+    return describe(trainer);
+  };
+  auto const says = [](std::string const& text, std::string const& what) {
+    INFO(text);
+    CHECK(text.find(what) != std::string::npos);
+  };
+  auto const text = described(Mlp(), batches(7, 8));
+  says(text, "\nstrategy\n  steps replayed: ");
+  says(text, " of these checked against a replay: ");
+  says(text, "\n  tape of ");
+  says(text, " operators: ");
+  says(text, "; keeps ");
+  CHECK(text.find("stays as written") == std::string::npos);
+  says(described(With<Reader>(), batches(7, 8)), "\n  stays as written: aten::_local_scalar_dense reads a value on the host");
 }

@@ -55,6 +55,7 @@ class TrainerBody {
   Outcome const& outcome() const;
   TrainerOptions const& options() const;
   O const& optimization() const;
+  S const& strategy() const;
 };
 
 template <class M, class S, class P, class O, class... Cs>
@@ -200,6 +201,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   Outcome const& outcome() const { return state_.outcome; }
   TrainerOptions const& options() const { return state_.options; }
   O const& optimization() const { return state_.optimization; }
+  S const& strategy() const { return state_.strategy; }
 
  private:
   template <bool Evaluation = false, class D>

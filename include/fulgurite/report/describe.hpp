@@ -251,7 +251,8 @@ struct Described<Trainer<M, S, P, O, Cs...>> : ConstantText<[] { return Describe
 template <class Trainer>
 inline constexpr std::string_view description = report::Described<std::remove_cvref_t<Trainer>>::view;
 
-/// `std::cout << describe(trainer);`: the same, and what the options of this trainer add and switch off.
+/// `std::cout << describe(trainer);`: the same, what the options of this trainer add and switch off, and what its strategy tells of its
+/// work so far, where it has an `account()`.
 template <class M, class S, class P, class O, class... Cs>
 std::string describe(Trainer<M, S, P, O, Cs...> const& trainer) {
   std::string text(description<Trainer<M, S, P, O, Cs...>>);
@@ -283,7 +284,12 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer) {
   loop_off(o.limit_predict_batches, "predict");
   if (o.num_sanity_val_steps == 0) say("sanity check: off, num_sanity_val_steps is 0");
   if (o.log_every_n_steps == 0) say("rows of steps: off, log_every_n_steps is 0");
-  return text + "\noptions\n" + options;
+  text += "\noptions\n" + options;
+  if constexpr (requires { trainer.strategy().account(); }) {
+    text += "\nstrategy\n";
+    for (std::string const& line : trainer.strategy().account()) text += "  " + line + "\n";
+  }
+  return text;
 }
 
 }  // namespace fulgurite

@@ -18,11 +18,10 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <fulgurite/loop/step_key.hpp>
-#include <fulgurite/metric/cell.hpp>
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/torch/capture/compare.hpp>
-#include <fulgurite/torch/capture/copies.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
+#include <fulgurite/torch/capture/plan.hpp>
 #include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/rng.hpp>
@@ -47,6 +46,8 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   Captured& operator=(Captured const&) = delete;
 
   std::shared_ptr<CaptureReport const> report() const { return report_; }
+  /// The same in lines of text, which describe(trainer) prints.
+  std::vector<std::string> account() const { return libtorch::capture::account(*report_); }
 
   template <class Model, class Precision>
   void setup(Model& model, Precision const& precision) {
@@ -112,40 +113,20 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
 
  private:
   using Step = libtorch::capture::Listing;
-  enum class Stage { first, second, check, replay, eager };
+  using Plan = libtorch::capture::Plan;
+  using Stage = libtorch::capture::Stage;
+  using Logged = libtorch::capture::Logged;
   static constexpr int most_failures = 3;
   static constexpr int checks_before_trust = 3;
-  static constexpr long longest_gap = 512;
   static constexpr std::size_t most_plans = 64;
   static constexpr int most_forgotten = 32;
 
-  struct Logged {
-    std::size_t metric;
-    double weight;
-    Origin origin;
-  };
-  /// What is known of the steps of one kind and shape.
-  struct Plan {
-    StepKey key{};
-    std::vector<std::int64_t> shape = {};
-    Stage stage = Stage::first;
-    std::vector<std::string> text = {};
-    std::unique_ptr<libtorch::capture::Tape> tape = nullptr;
-    std::vector<Logged> logged = {};
-    libtorch::capture::Copies copies = {};
-    std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
-    std::size_t returned = 0;                ///< of the leaving tensors, those of the result; the others are logged
-    int failures = 0, checks = 0;
-    long gap = 16, until_check = 0;
-    long replayed = 0;
-  };
   template <class Result>
   struct Taken {
     std::optional<Result> result = std::nullopt;
     std::vector<libtorch::capture::Call> calls = {};
     std::unique_ptr<Step> step = nullptr;
     std::vector<at::Tensor> leaving = {};
-    std::size_t returned = 0;
     std::vector<Logged> logged = {};
     std::vector<std::string> text = {};
     std::string refusal = {};
@@ -210,7 +191,6 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
           tensor = detached(tensor);
         },
         [](std::int64_t) {});
-    taken.returned = taken.leaving.size();
     std::vector<typename Board::Entry> entries;
     board.each_pending([&](auto const& entry) {
       if (entry.value.defined()) entries.push_back({entry.metric, detached(entry.value), entry.weight, entry.origin});
@@ -276,7 +256,6 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
       return;
     }
     plan.logged = taken.logged;
-    plan.returned = taken.returned;
     plan.result = std::make_shared<Result>(*taken.result);
     libtorch::RngScope const generators;  // building tries operators
     plan.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.step, leaves_, std::move(taken.leaving), seed_);
@@ -316,19 +295,13 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     if (!wrong.empty()) {
       give_up(plan, wrong);
     } else if (plan.stage == Stage::replay) {
-      plan.gap = std::min(2 * plan.gap, longest_gap);
-      next_check(plan);
+      plan.rarer_checks();
+      plan.next_check(noise_);
     } else if (++plan.checks == checks_before_trust) {
       plan.stage = Stage::replay;
-      next_check(plan);
+      plan.next_check(noise_);
     }
     return std::move(*taken.result);
-  }
-
-  /// Not at regular distances: what happens every so many steps must not hide between.
-  void next_check(Plan& plan) {
-    noise_ = noise_ * 6364136223846793005U + 1442695040888963407U;
-    plan.until_check = plan.gap / 2 + static_cast<long>((noise_ >> 33U) % static_cast<std::uint64_t>(plan.gap));
   }
 
   template <class Result, class Board>

@@ -18,4 +18,20 @@ struct CaptureReport {
   std::vector<libtorch::capture::TapeFacts> tapes = {};        ///< one for each kind and shape of step
 };
 
+namespace libtorch::capture {
+
+inline std::vector<std::string> account(CaptureReport const& report) {
+  auto const text = [](auto n) { return std::to_string(n); };
+  std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) + ", of these checked against a replay: " +
+                                 text(report.checked) + ", as written for good: " + text(report.eager)};
+  for (auto const& tape : report.tapes)
+    lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" + text(tape.out_forms) +
+                    " write into memory they are given), dropped: " + text(tape.views) + " views, " + text(tape.constants) + " constants, " +
+                    text(tape.dead) + " without effect, " + text(tape.direct) + " clearings and additions of gradients; keeps " + text(tape.bytes) + " bytes");
+  for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
+  return lines;
+}
+
+}  // namespace libtorch::capture
+
 }  // namespace fulgurite
