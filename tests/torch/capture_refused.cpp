@@ -2,6 +2,8 @@
 
 #include "captured_fits.hpp"
 
+#include "../unit/callback_stderr.hpp"
+
 #include <string>
 #include <thread>
 #include <vector>
@@ -136,6 +138,12 @@ TEST_CASE("a step that reads a value on the host stays eager") {
   stays_eager<Item>("aten::_local_scalar_dense reads a value on the host");
   stays_eager<Equal>("aten::equal");
   stays_eager<Masks>("aten::index has a result whose shape depends on values");
+}
+TEST_CASE("what stays eager says so once in a fit, with the identifier and the reason") {
+  auto model = fresh<With<Item>>();
+  auto const text = said([&] { fit(Captured{SingleDevice{cpu}}, *model, batches(8, 8, 5), {.accumulate_grad_batches = 2}, 4); });
+  CHECK(text == "warning: [fulgurite.capture.eager] steps of a captured fit run as they are written, because of this: "
+                "aten::_local_scalar_dense reads a value on the host\n");
 }
 TEST_CASE("a number of the host that changes each step: two recordings differ") {
   stays_eager<Anneals>("not the same each time: aten::mul");

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -337,7 +336,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   void warn(std::string const& reason) {
     if (std::find(report_->reasons.begin(), report_->reasons.end(), reason) != report_->reasons.end()) return;
     report_->reasons.push_back(reason);
-    std::fprintf(stderr, "warning: [fulgurite.capture.eager] a step stays eager: %s\n", reason.c_str());
+    libtorch::capture::warn("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
   }
 
   void forget() {

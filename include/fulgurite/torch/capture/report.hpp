@@ -1,6 +1,7 @@
 #pragma once
 // What a captured strategy tells of its work.
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct CaptureReport {
 };
 
 namespace libtorch::capture {
+
+inline void warn(std::string const& identifier, std::string const& sentence) {
+  std::fprintf(stderr, "warning: [%s] %s\n", identifier.c_str(), sentence.c_str());
+}
 
 inline std::vector<std::string> account(CaptureReport const& report) {
   auto const text = [](auto n) { return std::to_string(n); };
