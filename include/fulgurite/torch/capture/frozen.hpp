@@ -15,9 +15,9 @@ using Storage = c10::StorageImpl*;
 
 inline Storage storage_of(at::Tensor const& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 
-/// A dense real tensor of the CPU: the only kind that a tape knows.
-inline bool is_plain(at::Tensor const& tensor) {
-  return tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.unsafeGetTensorImpl()->has_storage() && !tensor.is_quantized() &&
+/// A dense real tensor of this device: the only kind that a tape (of the CPU) or a graph (of a GPU) knows.
+inline bool is_plain(at::Tensor const& tensor, at::Device device = at::kCPU) {
+  return tensor.layout() == at::kStrided && tensor.device() == device && tensor.unsafeGetTensorImpl()->has_storage() && !tensor.is_quantized() &&
          !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_complex();
 }
 

@@ -39,6 +39,8 @@ inline constexpr auto seam = c10::DispatchKey::Fake;
 
 class Recorder {
  public:
+  explicit Recorder(at::Device device = at::kCPU) : device_(device) {}
+
   std::vector<Call> calls;
   std::string refusal;  ///< the first thing that cannot be on a tape; from then on nothing is kept
 
@@ -81,11 +83,14 @@ class Recorder {
   }
 
  private:
+  at::Device device_;
+
   Stack keep(Stack const& values) {
     Stack kept;
     if (!refusal.empty()) return kept;
     each_tensor_of(values, [&](at::Tensor const& tensor) {
-      if (!is_plain(tensor)) refuse("the step uses a tensor that is not a dense real one of the CPU");
+      bool const number = !device_.is_cpu() && tensor.is_cpu() && tensor.dim() == 0;  // kernels of a device take it by value
+      if (!number && !is_plain(tensor, device_)) refuse("the step uses a tensor that is not a dense real one of " + (device_.is_cpu() ? "the CPU" : device_.str()));
     });
     if (!refusal.empty()) return kept;
     kept.reserve(values.size());

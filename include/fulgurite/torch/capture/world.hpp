@@ -23,10 +23,11 @@ namespace fulgurite::libtorch::capture {
 
 /// Switches of LibTorch that decide which operators a step calls.
 struct Modes {
+  explicit Modes(at::DeviceType type) : autocast(at::autocast::is_autocast_enabled(type)), cast(at::autocast::get_autocast_dtype(type)) {}
   bool graph = c10::GradMode::is_enabled();
   bool inference = c10::InferenceMode::is_enabled();
-  bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
-  at::ScalarType cast = at::autocast::get_autocast_dtype(at::kCPU);
+  bool autocast;
+  at::ScalarType cast;
   bool deterministic = at::globalContext().deterministicAlgorithms();
   bool onednn = at::globalContext().userEnabledMkldnn();
   friend bool operator==(Modes const&, Modes const&) = default;
@@ -63,7 +64,7 @@ class Watched {
 /// The model when a step was recorded.
 class World {
  public:
-  explicit World(torch::nn::Module& model) {
+  explicit World(torch::nn::Module& model, at::Device device = at::kCPU) : device_(device), modes_(device.type()) {
     for (auto const& parameter : distinct(model.parameters())) {
       add(parameter);
       parameters_.emplace_back(parameter, parameter.grad());
@@ -82,7 +83,7 @@ class World {
 
   /// Asked before each replay: whether all of it is where it was, and nothing was switched.
   bool unchanged() const {
-    if (!(Modes{} == modes_)) return false;
+    if (!(Modes(device_.type()) == modes_)) return false;
     for (auto const& watched : watched_)
       if (!watched.unchanged()) return false;
     for (auto const& [parameter, gradient] : parameters_)
@@ -96,6 +97,12 @@ class World {
   std::optional<std::size_t> number(Storage storage) const {
     auto const found = numbers_.find(storage);
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  /// f(tensor) for each parameter, gradient and buffer.
+  template <class F>
+  void each_tensor(F&& f) const {
+    for (auto const& watched : watched_) f(watched.tensor());
   }
 
   /// All bytes, one piece of memory after another: whole ones, since a call may write a part that belongs to no tensor (an arena's clearing).
@@ -120,14 +127,15 @@ class World {
 
  private:
   void add(at::Tensor const& tensor) {
-    if (!is_plain(tensor) || !tensor.is_non_overlapping_and_dense()) {
-      refusal_ = "the model has a tensor that is not a dense real one of the CPU";
+    if (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense()) {
+      refusal_ = "the model has a tensor that is not a dense real one of " + (device_.is_cpu() ? "the CPU" : device_.str());
       return;
     }
     watched_.emplace_back(tensor);
     if (numbers_.emplace(storage_of(tensor), numbers_.size()).second) storages_.push_back(tensor.storage());
   }
 
+  at::Device device_;
   Modes modes_;
   std::vector<Watched> watched_;
   std::vector<std::pair<at::Tensor, at::Tensor>> parameters_;
