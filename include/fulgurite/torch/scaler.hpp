@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -32,15 +33,16 @@ class Scaler {
         found_any_(at::zeros({1}, scale_.options())) {}
 
   /// scale * factor in the kind of the loss, as the gradient that backward starts with: the loss itself is never
-  /// multiplied.
+  /// multiplied. One tensor for each factor and kind, whose value follows the scale: a captured step reads the same one
+  /// each time.
   at::Tensor seed(at::Tensor const& loss, double factor) {
     require_scalar(loss);
-    if (seed_.defined() && factor == seed_factor_ && same_kind(seed_, loss)) return seed_;
+    for (auto const& made : seeds_)
+      if (made.factor == factor && same_kind(made.seed, loss)) return made.seed;
     at::NoGradGuard const no_graph;
-    seed_ = at::empty_like(loss.detach());
-    seed_.copy_(scale_.mul(factor).reshape(loss.sizes()));
-    seed_factor_ = factor;
-    return seed_;
+    auto const& made = seeds_.emplace_back(Seed{factor, at::empty_like(loss.detach())});
+    follow(made);
+    return made.seed;
   }
 
   /// Divides the gradients by the scale and remembers whether one of them was infinite or not a number.
@@ -71,7 +73,7 @@ class Scaler {
     at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor,
                            precision_.growth_interval);
     found_any_.zero_();
-    seed_.reset();
+    for (auto const& made : seeds_) follow(made);
   }
 
   /// Waits for the device.
@@ -84,18 +86,23 @@ class Scaler {
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
       scale_.fill_(now);
       good_steps_.fill_(good);
-      seed_.reset();
+      for (auto const& made : seeds_) follow(made);
     }
   }
 
  private:
+  struct Seed {
+    double factor;
+    at::Tensor seed;
+  };
+  void follow(Seed const& made) const { made.seed.copy_(scale_.mul(made.factor).reshape(made.seed.sizes())); }
+
   Precision precision_;
   at::Tensor scale_;
   at::Tensor good_steps_;
   at::Tensor found_;
   at::Tensor found_any_;
-  at::Tensor seed_;
-  double seed_factor_ = 0;
+  std::vector<Seed> seeds_;
 };
 
 }  // namespace fulgurite::libtorch
