@@ -1,0 +1,527 @@
+// Steps as graphs: what decides when one is recorded, trusted and given up, shown on the CPU with a graph that replays operators in fixed memory,
+// as a GPU does. The tests on a real graph are skipped where there is no GPU.
+
+#include "fixtures.hpp"
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/graph/captured.hpp>
+#include <fulgurite/torch/graph/fused.hpp>
+#include <fulgurite/torch/scaler.hpp>
+
+using namespace fulgurite;
+namespace F = torch::nn::functional;
+namespace graph = libtorch::graph;
+namespace capture = libtorch::capture;
+
+namespace {
+
+/// Like a CUDA graph: recording executes nothing (what the CPU has done meanwhile is undone and overwritten), a replay computes the same
+/// operators into the same memory.
+class Replayed {
+ public:
+  static inline torch::nn::Module* model = nullptr;
+  static inline std::string fails = {};          ///< what recording complains of
+  static inline bool watches = true;             ///< the side stream sees host reads
+  static inline double noise = 0, offset = 0;    ///< what a replay adds to the first gradient: alternating, or always
+  static inline int alive = 0, captures = 0;
+
+  static std::string missing(at::Device) { return {}; }
+  struct Side {
+    explicit Side(at::Device) {}
+    template <class F>
+    auto run(std::string& waited, F&& f) {
+      fixtures::Operators const operators;
+      auto result = f();
+      if (watches && operators.host_reads() != 0) waited = "the host waits";
+      return result;
+    }
+  };
+
+  explicit Replayed(Side&) { ++alive; }
+  ~Replayed() { --alive; }
+  Replayed(Replayed const&) = delete;
+  Replayed& operator=(Replayed const&) = delete;
+
+  template <class F>
+  void capture(F&& f) {
+    ++captures;
+    capture::World const world(*model);
+    graph::Snapshot const before(world, at::kCPU);
+    capture::Recorder recorder;
+    {
+      capture::Recording const on(recorder);
+      f();
+    }
+    before.restore();
+    if (!fails.empty()) throw std::runtime_error(fails);
+    if (!recorder.refusal.empty()) throw std::runtime_error(recorder.refusal);
+    calls_ = std::move(recorder.calls);
+    std::unordered_set<capture::Storage> given;
+    for (auto const& call : calls_) {
+      capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
+      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+        if (given.insert(capture::storage_of(tensor)).second) std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
+      });
+    }
+  }
+
+  void replay() {
+    at::NoGradGuard const no_graph;
+    at::AutoDispatchBelowADInplaceOrView const below;
+    for (auto const& call : calls_) {
+      torch::jit::Stack stack = call.in;
+      call.op.callBoxed(&stack);
+      std::vector<at::Tensor> made;
+      capture::each_tensor_of(stack, [&](at::Tensor const& tensor) { made.push_back(tensor); });
+      std::size_t next = 0;
+      capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+        if (made[next].data_ptr() != tensor.data_ptr()) capture::detached(tensor).copy_(made[next]);
+        ++next;
+      });
+    }
+    sign_ = -sign_;
+    if (noise != 0 || offset != 0) capture::detached(model->parameters().front().grad()).add_(sign_ * noise + offset);
+  }
+
+ private:
+  std::vector<capture::Call> calls_;
+  double sign_ = 1;
+};
+
+using GraphedCpu = graph::Graphed<SingleDevice<Cpu>, Replayed>;
+
+/// What the models share: how often the step really ran, logging, the optimizer.
+struct Common : torch::nn::Module {
+  static constexpr Metric<"loss"> loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  static constexpr Metric<"largest"> largest{.on_epoch = Report::yes};
+  using Metrics = MetricList<loss, largest>;
+  int ran = 0;
+  std::vector<float> losses = {};
+  std::vector<torch::Tensor> kept = {};
+  auto configure_optimizers() { return fulgurite::optim::Adam(*this, {.lr = 0.01}); }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    kept.push_back(outputs.loss);
+    losses.push_back(outputs.loss.template item<float>());
+  }
+  torch::Tensor classified(torch::Tensor const& scores, torch::Tensor const& target, auto& ctx) {
+    ++ran;
+    auto value = F::cross_entropy(scores, target);
+    ctx.log(loss, value);
+    ctx.log(largest, scores.abs().max());
+    return value;
+  }
+};
+
+struct Mlp : Common {
+  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16), torch::nn::Tanh(),
+                                                                             torch::nn::Dropout(0.3), torch::nn::Linear(16, 3)));
+  torch::Tensor training_step(auto const& batch, auto& ctx) { return classified(body->forward(batch.data), batch.target, ctx); }
+};
+
+std::vector<data::Batch> batches(int n, int rows, int last) {
+  auto generator = at::detail::createCPUGenerator(11);
+  std::vector<data::Batch> all;
+  for (int i = 0; i != n; ++i) {
+    int const here = i == n - 1 ? last : rows;
+    all.push_back({torch::randn({here, 6}, generator), torch::randint(0, 3, {here}, generator, torch::kLong)});
+  }
+  return all;
+}
+
+struct Result {
+  std::vector<torch::Tensor> tensors;
+  std::vector<float> losses;
+  std::vector<std::optional<double>> values;
+  torch::Tensor generator;
+};
+
+auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic how, int epochs, auto... callbacks) {
+  for (auto& batch : data) batch.data = batch.data.clone();
+  Replayed::model = &model;
+  torch::manual_seed(5);
+  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, Float32{}, how, callbacks...);
+  trainer.fit(model, data);
+  Result result{model.parameters(), model.losses, {trainer.value(Common::loss), trainer.value(Common::largest)}, at::detail::getDefaultCPUGenerator().get_state()};
+  for (auto const& buffer : model.buffers()) result.tensors.push_back(buffer);
+  return result;
+}
+
+template <class M>
+std::unique_ptr<M> fresh() {
+  torch::manual_seed(3);
+  return std::make_unique<M>();
+}
+
+void same(Result const& a, Result const& b) {
+  REQUIRE(a.tensors.size() == b.tensors.size());
+  for (std::size_t i = 0; i != a.tensors.size(); ++i) CHECK(fixtures::same_bits(a.tensors[i], b.tensors[i]));
+  CHECK(a.losses == b.losses);
+  for (std::size_t i = 0; i != a.values.size(); ++i) CHECK(bool(a.values[i] == b.values[i]));
+  CHECK(fixtures::same_bits(a.generator, b.generator));
+}
+
+/// Fits both ways, compares every bit, and returns the report and how often the step's code ran.
+template <class M>
+std::pair<CaptureReport, int> both(std::vector<data::Batch> const& data, Automatic how = {}, int epochs = 10, auto... callbacks) {
+  auto written = fresh<M>(), graphed = fresh<M>();
+  auto const plain = fit(SingleDevice{cpu}, *written, data, how, epochs, callbacks...);
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  same(fit(strategy, *graphed, data, how, epochs, callbacks...), plain);
+  for (std::size_t i = 0; i != graphed->kept.size(); ++i) CHECK(graphed->kept[i].template item<float>() == graphed->losses[i]);
+  return {*report, graphed->ran};
+}
+
+struct Knobs {
+  ~Knobs() {
+    Replayed::fails.clear();
+    Replayed::watches = true;
+    Replayed::noise = Replayed::offset = 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fit with graphs has the bits of the fit as it is written, the short last batch and accumulation included") {
+  auto const [report, ran] = both<Mlp>(batches(7, 8, 5));
+  CHECK(report.reasons.empty());
+  CHECK(report.recorded == 2);      // two shapes
+  CHECK(report.eager == 2 * 3);     // what prepares them
+  CHECK(report.checked >= 2 * 3);
+  // Code of the model runs in every step that is not a replay, and no step runs twice.
+  CHECK(ran == report.eager + report.checked + report.recorded);
+  CHECK(ran + report.replayed == 10 * 7 + report.recorded);
+  CHECK(Replayed::alive == 0);
+
+  auto const windows = both<Mlp>(batches(7, 8, 5), {.accumulate_grad_batches = 2, .clip = ClipNorm{0.1}});
+  CHECK(windows.first.reasons.empty());
+  CHECK(windows.first.replayed > 20);
+}
+
+namespace {
+
+/// Short batches go through one head, long ones through the other.
+struct TwoHeads : Common {
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(6, 8)), even = register_module("even", torch::nn::Linear(8, 3)),
+                    odd = register_module("odd", torch::nn::Linear(8, 3));
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const hidden = torch::tanh(body->forward(batch.data));
+    return classified(batch.data.size(0) == 8 ? even->forward(hidden) : odd->forward(hidden), batch.target, ctx);
+  }
+};
+
+/// The loss is read on the way.
+struct Reading : Mlp {
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto value = Mlp::training_step(batch, ctx);
+    return value.template item<float>() > 100 ? value * 0.5 : value;
+  }
+};
+
+/// A number of the host goes into the loss: another in each step, or after 100 steps another in every third.
+struct Annealed : Mlp {
+  static inline bool seldom = false;
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto value = Mlp::training_step(batch, ctx);
+    auto const step = losses.size();
+    return seldom ? value * (step > 100 && step % 3 == 0 ? 0.5 : 1.0) : value / double(step + 1);
+  }
+};
+
+/// A layer is frozen after some epochs, and later unfrozen.
+struct Freezing : Mlp {
+  int epoch = 0;
+  void on_train_epoch_start() {
+    ++epoch;
+    body[0]->as<torch::nn::Linear>()->weight.set_requires_grad(epoch < 4 || epoch > 7);
+    body[1]->train(epoch < 6);
+  }
+};
+
+struct Spoiling : Mlp {
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto data = batch.data;
+    data.mul_(0.5);
+    return Mlp::training_step(batch, ctx);
+  }
+};
+
+/// The last scores are kept for others to look at.
+struct Keeping : Common {
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(6, 3));
+  torch::Tensor scores = {};
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto all = body->forward(batch.data);
+    scores = all.detach();
+    return classified(all, batch.target, ctx);
+  }
+};
+
+/// Something is kept from step to step that is no buffer.
+struct Remembering : Mlp {
+  torch::Tensor mean = torch::zeros({6});
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    mean = mean * 0.9 + batch.data.mean(0) * 0.1;
+    ++ran;
+    auto value = F::cross_entropy(body->forward(batch.data - mean), batch.target);
+    ctx.log(loss, value);
+    ctx.log(largest, value);
+    return value;
+  }
+};
+
+bool mentions(CaptureReport const& report, std::string const& text) {
+  for (auto const& reason : report.reasons)
+    if (reason.find(text) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a parameter that a replayed step does not reach is left alone by the optimizer") {
+  auto data = batches(6, 8, 8);
+  for (std::size_t i = 0; i != data.size(); ++i)
+    if (i % 3 == 1) data[i] = {data[i].data.narrow(0, 0, 5), data[i].target.narrow(0, 0, 5)};
+  auto const report = both<TwoHeads>(data, {}, 14).first;
+  CHECK(report.reasons.empty());
+  CHECK(report.recorded == 2);
+  CHECK(report.replayed > 30);
+}
+
+TEST_CASE("a step in which the host waits is not even recorded") {
+  Knobs const knobs;
+  Replayed::captures = 0;
+  auto const [report, ran] = both<Reading>(batches(7, 8, 8));
+  CHECK(mentions(report, "the host waits"));
+  CHECK(report.replayed == 0);
+  CHECK(Replayed::captures == 0);
+  CHECK(ran == 70);
+}
+
+TEST_CASE("a step whose recording fails runs as it is written, with one warning that names the reason") {
+  Knobs const knobs;
+  Replayed::fails = "operation not permitted when stream is capturing\nand much more";
+  auto const [report, ran] = both<Mlp>(batches(7, 8, 5));
+  REQUIRE(report.reasons.size() == 1);
+  CHECK(report.reasons.front() == "it cannot be recorded: operation not permitted when stream is capturing");
+  CHECK(report.replayed == 0);
+  CHECK(ran == 70 + 2);  // for each shape, the code ran once in vain
+  CHECK(Replayed::alive == 0);
+}
+
+TEST_CASE("a number of the host that changes is noticed, at once or in a later check") {
+  Annealed::seldom = false;
+  auto const always = both<Annealed>(batches(7, 8, 8)).first;
+  CHECK(mentions(always, "a replay does not give the same bits"));
+  CHECK(always.replayed == 1);  // the recorded step itself, which is right
+
+  // What happens seldom is met by a check sooner or later; the steps before may be wrong, and the warning says so.
+  Annealed::seldom = true;
+  auto model = fresh<Annealed>();
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  fit(strategy, *model, batches(7, 8, 8), {}, 120);
+  CHECK(mentions(*report, "steps replayed before may be wrong"));
+  CHECK(report->replayed > 50);
+}
+
+TEST_CASE("freezing and switching layers make graphs anew, with the same bits") {
+  auto const report = both<Freezing>(batches(7, 8, 8), {}, 12).first;
+  CHECK(report.reasons.empty());
+  CHECK(report.recorded == 4);
+}
+
+TEST_CASE("what a step writes or keeps beside the model is noticed: its batch, a member that is no buffer") {
+  auto const spoiling = both<Spoiling>(batches(7, 8, 8), {}, 1).first;
+  CHECK(mentions(spoiling, "writes into its batch"));
+  CHECK(spoiling.replayed == 0);
+  auto const remembering = both<Remembering>(batches(7, 8, 8)).first;
+  CHECK(mentions(remembering, "register it as a buffer"));
+  CHECK(remembering.recorded == 0);
+  auto const keeping = both<Keeping>(batches(7, 8, 8)).first;
+  CHECK(mentions(keeping, "is kept after it"));
+  CHECK(keeping.recorded == 0);
+}
+
+TEST_CASE("kernels that do not repeat their bits are allowed their own spread, and no more") {
+  Knobs const knobs;
+  auto const reasons = [] {
+    auto model = fresh<Mlp>();
+    GraphedCpu strategy{SingleDevice{cpu}};
+    auto const report = strategy.report();
+    fit(strategy, *model, batches(7, 8, 8), {}, 4);
+    return report->reasons.size();
+  };
+  Replayed::noise = 1e-3;
+  CHECK(reasons() == 0);
+  Replayed::offset = 0.1;
+  CHECK(reasons() == 1);
+  Replayed::noise = 0;
+  Replayed::offset = 1e-3;
+  CHECK(reasons() == 1);
+}
+
+TEST_CASE("the seed of a scaled loss is one tensor whose value follows the scale: a graph may keep it") {
+  libtorch::Scaler<Fp16Mixed> scaler(Fp16Mixed{.init_scale = 8}, at::kCPU);
+  auto const loss = torch::ones({});
+  auto const half = scaler.seed(loss, 0.5), whole = scaler.seed(loss, 1.0);
+  auto weight = torch::ones({2}, torch::requires_grad());
+  weight.mutable_grad() = torch::full({2}, INFINITY);
+  scaler.unscale(std::vector<torch::Tensor>{weight});
+  scaler.update();
+  CHECK(scaler.seed(loss, 0.5).is_same(half));
+  CHECK(scaler.seed(loss, 1.0).is_same(whole));
+  CHECK(half.item<float>() == 2);
+  CHECK(whole.item<float>() == 4);
+}
+
+namespace {
+
+/// Parameters and the state of their optimizer, as one module: what a graph of its update writes.
+struct Stepped : torch::nn::Module {
+  torch::Tensor parameters = register_parameter("parameters", torch::linspace(-1, 1, 40)), gradients = register_buffer("gradients", torch::linspace(1, -2, 40)),
+                first = register_buffer("first", torch::zeros({40})), second = register_buffer("second", torch::zeros({40})),
+                largest = register_buffer("largest", torch::zeros({40}));
+  graph::Numbers numbers = graph::Numbers::on(at::kCPU, 0.1);
+  Stepped() {
+    register_buffer("lr", numbers.lr);
+    register_buffer("step", numbers.step);
+    numbers.found_inf = register_buffer("found", torch::zeros({1}));
+  }
+  void adam(auto const& options) { graph::fused_adam(parameters, gradients, first, second, largest, numbers, options); }
+};
+
+}  // namespace
+
+TEST_CASE("a fused update takes its changing numbers from tensors, and can be recorded") {
+  // Against LibTorch's own optimizers, to within rounding.
+  for (bool const amsgrad : {false, true}) {
+    Stepped adam, adamw;
+    auto theirs = adam.parameters.detach().clone().requires_grad_(), theirs_w = theirs.detach().clone().requires_grad_();
+    torch::optim::Adam reference({theirs}, torch::optim::AdamOptions(0.1).weight_decay(0.01).amsgrad(amsgrad));
+    torch::optim::AdamW reference_w({theirs_w}, torch::optim::AdamWOptions(0.1).weight_decay(0.01).amsgrad(amsgrad));
+    for (int i = 0; i != 20; ++i) {
+      auto const gradient = torch::linspace(1, -2, 40) * std::cos(i);
+      theirs.mutable_grad() = theirs_w.mutable_grad() = gradient;
+      adam.gradients.copy_(gradient);
+      adamw.gradients.copy_(gradient);
+      reference.step();
+      reference_w.step();
+      adam.adam(fulgurite::optim::AdamOptions{.weight_decay = 0.01, .amsgrad = amsgrad});
+      adamw.adam(fulgurite::optim::AdamWOptions{.weight_decay = 0.01, .amsgrad = amsgrad});
+    }
+    CHECK(torch::allclose(adam.parameters, theirs, 1e-5, 1e-6));
+    CHECK(torch::allclose(adamw.parameters, theirs_w, 1e-5, 1e-6));
+    CHECK_FALSE(torch::allclose(adam.parameters, adamw.parameters, 1e-5, 1e-6));
+  }
+  {
+    Stepped sgd;
+    auto theirs = sgd.parameters.detach().clone().requires_grad_();
+    torch::optim::SGD reference({theirs}, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true));
+    for (int i = 0; i != 20; ++i) {
+      theirs.mutable_grad() = sgd.gradients;
+      reference.step();
+      graph::fused_sgd(sgd.parameters, sgd.gradients, sgd.first, sgd.numbers, {.momentum = 0.9, .nesterov = true});
+    }
+    CHECK(torch::allclose(sgd.parameters, theirs, 1e-5, 1e-6));
+  }
+
+  // A step that is to be skipped changes nothing, and does not count.
+  fulgurite::optim::AdamOptions const options{};
+  Stepped eager, recorded;
+  eager.adam(options);
+  auto const before = eager.parameters.detach().clone(), moment = eager.first.clone();
+  eager.numbers.found_inf->fill_(1);
+  eager.gradients.fill_(INFINITY);
+  eager.adam(options);
+  CHECK(fixtures::same_bits(eager.parameters, before));
+  CHECK(fixtures::same_bits(eager.first, moment));
+  CHECK(eager.numbers.step.item<float>() == 1);
+
+  // Recorded once; rate, step count and skipping are read anew in each replay.
+  Stepped again;
+  Replayed::model = &recorded;
+  Replayed::Side side(at::kCPU);
+  Replayed update(side);
+  update.capture([&] { recorded.adam(options); });
+  for (int i = 0; i != 6; ++i) {
+    for (auto* one : {&again, &recorded}) {
+      one->numbers.lr.fill_(0.1 / (i + 1));
+      one->numbers.found_inf->fill_(i == 3);
+    }
+    again.adam(options);
+    update.replay();
+    CHECK(fixtures::same_bits(again.parameters, recorded.parameters));
+  }
+  CHECK(recorded.numbers.step.item<float>() == 5);
+}
+
+TEST_CASE("Captured{SingleDevice{cuda}} is a strategy in every build") {
+  using Strategy = Captured<SingleDevice<Cuda>>;
+  STATIC_REQUIRE(Strategy::captures);
+  STATIC_REQUIRE(Strategy::on_gpu == Known::yes);
+  if (torch::cuda::is_available()) SKIP("there is a GPU");
+  auto trainer = make_trainer<Mlp>({.max_epochs = 1}, Strategy{SingleDevice{cuda}}, Float32{}, Automatic{});
+  auto model = fresh<Mlp>();
+  auto data = batches(1, 8, 8);
+  CHECK_THROWS_WITH(trainer.fit(*model, data), Catch::Matchers::ContainsSubstring("fulgurite.strategy.cuda_absent"));
+  CHECK(graph::NoGraph::missing(at::kCPU).find("CUDA") != std::string::npos);
+}
+
+#if defined(FULGURITE_HAS_CUDA_RUNTIME)
+// Not run so far: these were written where there is no GPU.
+TEST_CASE("on a GPU, a fit with CUDA graphs has the losses of the fit as it is written") {
+  if (!torch::cuda::is_available()) SKIP("there is no GPU");
+  auto const run = [](auto strategy) {
+    auto model = fresh<Mlp>();
+    fit(strategy, *model, batches(7, 8, 5), {.accumulate_grad_batches = 2}, 20);
+    return std::pair(model->losses, model->ran);
+  };
+  Captured<SingleDevice<Cuda>> strategy{SingleDevice{cuda}};
+  auto const report = strategy.report();
+  auto const [expected, all] = run(SingleDevice{cuda});
+  auto const [losses, ran] = run(strategy);
+  CHECK(report->reasons.empty());
+  CHECK(report->replayed > 60);
+  CHECK(ran < all);
+  REQUIRE(losses.size() == expected.size());
+  for (std::size_t i = 0; i != losses.size(); ++i) CHECK(std::abs(losses[i] - expected[i]) <= 1e-4 * std::abs(expected[i]));
+}
+
+TEST_CASE("on a GPU, a step that waits stays eager, and a recording that fails leaves LibTorch usable") {
+  if (!torch::cuda::is_available()) SKIP("there is no GPU");
+  Captured<SingleDevice<Cuda>> strategy{SingleDevice{cuda}};
+  auto const report = strategy.report();
+  auto model = fresh<Reading>();
+  fit(strategy, *model, batches(7, 8, 8), {}, 2);
+  CHECK(mentions(*report, "the host waits"));
+
+  graph::CudaGraph::Side side{at::Device(at::kCUDA, 0)};
+  auto const x = torch::rand({4}, at::kCUDA);
+  {
+    graph::CudaGraph failing(side);
+    CHECK_THROWS(failing.capture([&] { return torch::rand({4}, at::kCUDA).sum().item<float>() + x.sum().item<float>(); }));
+  }
+  CHECK_NOTHROW(torch::rand({4}, at::kCUDA).sum().item<float>());  // the generator draws again
+  graph::CudaGraph working(side);
+  torch::Tensor y;
+  working.capture([&] { y = x * 2; });
+  working.replay();
+  CHECK(torch::equal(y.cpu(), (x * 2).cpu()));
+}
+#endif
