@@ -1,0 +1,153 @@
+// P13: steps as CUDA graphs against the same trainer without them, on nets of MNIST's size. Built where LibTorch has CUDA; not run on a GPU so far.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/graph/captured.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
+
+namespace {
+
+namespace nn = torch::nn;
+using namespace fulgurite;
+using Batch = torch::data::Example<>;
+
+constexpr long warm_up = 200, steps = 2000;
+constexpr int rounds = 7;
+constexpr double bar = 4;
+
+struct Mlp : nn::Module {
+  nn::Linear one = register_module("one", nn::Linear(784, 128)), two = register_module("two", nn::Linear(128, 128)),
+             three = register_module("three", nn::Linear(128, 10));
+  torch::Tensor scores(torch::Tensor const& x) { return three(torch::relu(two(torch::relu(one(x.flatten(1)))))); }
+};
+struct Cnn : nn::Module {
+  nn::Conv2d one = register_module("one", nn::Conv2d(1, 16, 3)), two = register_module("two", nn::Conv2d(16, 32, 3));
+  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)), four = register_module("four", nn::Linear(64, 10));
+  torch::Tensor scores(torch::Tensor const& images) {
+    auto x = torch::max_pool2d(torch::relu(one(images)), 2);
+    x = torch::max_pool2d(torch::relu(two(x)), 2);
+    return four(torch::relu(three(x.flatten(1))));
+  }
+};
+
+struct Sgd {
+  static auto make(nn::Module const& net) { return optim::SGD(net, {.lr = 1e-2, .momentum = 0.9}); }
+};
+struct Adam {
+  static auto make(nn::Module const& net) { return optim::Adam(net, {.lr = 1e-3}); }
+};
+
+template <class Net, class Optimizer>
+struct Trained : Net {
+  static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
+  using Metrics = MetricList<loss>;
+  std::vector<torch::Tensor> losses = {};
+  torch::Tensor training_step(Batch const& batch, auto& ctx) {
+    auto value = torch::nn::functional::cross_entropy(this->scores(batch.data), batch.target);
+    ctx.log(loss, value);
+    return value;
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    if (losses.size() < warm_up) losses.push_back(outputs.loss);
+  }
+  auto configure_optimizers() { return Optimizer::make(*this); }
+};
+
+/// Batches that are on the GPU already, over and over; the time from one of them to the end, when the GPU is done.
+class Timed {
+ public:
+  using value_type = Batch;
+  explicit Timed(std::vector<Batch>& batches) : batches_(batches) {}
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = Batch;
+    Timed* all;
+    long at;
+    Batch& operator*() const { return all->batches_[static_cast<std::size_t>(at) % all->batches_.size()]; }
+    Iterator& operator++() {
+      ++at;
+      if (at == warm_up || at == warm_up + steps) all->stamp();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(Iterator const& other) const { return at == other.at; }
+  };
+  Iterator begin() { return {this, 0}; }
+  Iterator end() { return {this, warm_up + steps}; }
+  std::size_t size() const { return warm_up + steps; }
+  double microseconds() const { return std::chrono::duration<double, std::micro>(to_ - from_).count() / steps; }
+
+ private:
+  void stamp() {
+    torch::cuda::synchronize();
+    from_ = std::exchange(to_, std::chrono::steady_clock::now());
+  }
+  std::vector<Batch>& batches_;
+  std::chrono::steady_clock::time_point from_, to_;
+};
+
+struct Measured {
+  double least = std::numeric_limits<double>::infinity();
+  std::vector<torch::Tensor> losses = {};
+  std::string note = {};
+};
+
+template <class Model>
+void once(Measured& into, std::vector<Batch>& batches, auto strategy) {
+  torch::manual_seed(1);
+  Model model;
+  Timed loader(batches);
+  auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  trainer.fit(model, loader);
+  into.least = std::min(into.least, loader.microseconds());
+  into.losses = model.losses;
+  if constexpr (requires { strategy.report(); })
+    for (auto const& reason : strategy.report()->reasons) into.note = ", eager: " + reason;
+}
+
+template <class Net, class Optimizer>
+bool met(char const* name, std::int64_t rows) {
+  using Model = Trained<Net, Optimizer>;
+  torch::manual_seed(2);
+  std::vector<Batch> batches;
+  for (int i = 0; i != 32; ++i) batches.push_back({torch::randn({rows, 1, 28, 28}).cuda(), torch::randint(10, {rows}, torch::kLong).cuda()});
+  Measured written, graphs;
+  for (int round = 0; round != rounds; ++round) {
+    once<Model>(written, batches, SingleDevice{cuda});
+    once<Model>(graphs, batches, Captured<SingleDevice<Cuda>>{SingleDevice{cuda}});
+  }
+  double apart = 0;
+  for (std::size_t i = 0; i != written.losses.size(); ++i)
+    apart = std::max(apart, std::abs(written.losses[i].item<double>() - graphs.losses[i].item<double>()));
+  double const ratio = written.least / graphs.least;
+  std::printf("P13 %-16s %6.1f us -> %6.1f us: %.2f >= %.0f %s, first %ld losses %s%s\n", name, written.least, graphs.least, ratio, bar,
+              ratio >= bar ? "met" : "missed", warm_up, apart == 0 ? "equal" : ("up to " + std::to_string(apart) + " apart").c_str(), graphs.note.c_str());
+  return ratio >= bar;
+}
+
+}  // namespace
+
+int main() {
+  if (!torch::cuda::is_available()) {
+    std::puts("P13 was not measured: LibTorch sees no GPU");
+    return 0;
+  }
+  bool good = met<Mlp, Sgd>("mnist-mlp-sgd", 64);
+  good = met<Mlp, Adam>("mnist-mlp-adam", 64) && good;
+  good = met<Cnn, Adam>("mnist-cnn-adam", 16) && good;
+  return good ? 0 : 1;
+}
