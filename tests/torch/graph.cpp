@@ -6,6 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -358,6 +359,32 @@ TEST_CASE("what a step writes or keeps beside the model is noticed: its batch, a
   CHECK(keeping.recorded == 0);
 }
 
+namespace {
+
+struct Numbered {
+  torch::Tensor data, target;
+  double factor = 1;
+};
+struct Scaling : Common {
+  torch::nn::Linear body = register_module("body", torch::nn::Linear(6, 3));
+  torch::Tensor training_step(Numbered const& batch, auto& ctx) { return classified(body->forward(batch.data) * batch.factor, batch.target, ctx); }
+};
+
+}  // namespace
+
+TEST_CASE("a batch with a number in it is never recorded") {
+  auto model = fresh<Scaling>();
+  std::vector<Numbered> data;
+  for (auto const& batch : batches(7, 8, 8)) data.push_back({batch.data, batch.target, 0.5});
+  GraphedCpu strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto trainer = make_trainer<Scaling>({.max_epochs = 2}, strategy, Float32{}, Automatic{});
+  trainer.fit(*model, data);
+  CHECK(mentions(*report, "holds more than tensors"));
+  CHECK(report->reasons.size() == 1);
+  CHECK(report->eager == 14);
+}
+
 TEST_CASE("kernels that do not repeat their bits are allowed their own spread, and no more") {
   Knobs const knobs;
   auto const reasons = [] {
@@ -472,7 +499,8 @@ TEST_CASE("a fused update takes its changing numbers from tensors, and can be re
 }
 
 TEST_CASE("Captured{SingleDevice{cuda}} is a strategy in every build") {
-  using Strategy = Captured<SingleDevice<Cuda>>;
+  using Strategy = decltype(Captured{SingleDevice{cuda}});
+  STATIC_REQUIRE(std::derived_from<Strategy, graph::Graphed<SingleDevice<Cuda>, graph::DeviceGraph>>);
   STATIC_REQUIRE(Strategy::captures);
   STATIC_REQUIRE(Strategy::on_gpu == Known::yes);
   if (torch::cuda::is_available()) SKIP("there is a GPU");
@@ -492,7 +520,7 @@ TEST_CASE("on a GPU, a fit with CUDA graphs has the losses of the fit as it is w
     fit(strategy, *model, batches(7, 8, 5), {.accumulate_grad_batches = 2}, 20);
     return std::pair(model->losses, model->ran);
   };
-  Captured<SingleDevice<Cuda>> strategy{SingleDevice{cuda}};
+  Captured strategy{SingleDevice{cuda}};
   auto const report = strategy.report();
   auto const [expected, all] = run(SingleDevice{cuda});
   auto const [losses, ran] = run(strategy);
@@ -505,7 +533,7 @@ TEST_CASE("on a GPU, a fit with CUDA graphs has the losses of the fit as it is w
 
 TEST_CASE("on a GPU, a step that waits stays eager, and a recording that fails leaves LibTorch usable") {
   if (!torch::cuda::is_available()) SKIP("there is no GPU");
-  Captured<SingleDevice<Cuda>> strategy{SingleDevice{cuda}};
+  Captured strategy{SingleDevice{cuda}};
   auto const report = strategy.report();
   auto model = fresh<Reading>();
   fit(strategy, *model, batches(7, 8, 8), {}, 2);

@@ -35,7 +35,7 @@ namespace fulgurite::libtorch::graph {
 template <class Graph>
 class GraphSteps {
  public:
-  GraphSteps() : report_(std::make_shared<CaptureReport>()) {}
+  explicit GraphSteps(std::shared_ptr<CaptureReport> report = std::make_shared<CaptureReport>()) : report_(std::move(report)) {}
   /// A copy has no graphs: they belong to one model in one fit.
   GraphSteps(GraphSteps const& other) : report_(other.report_) {}
   GraphSteps(GraphSteps&&) noexcept = default;
