@@ -11,12 +11,6 @@
 
 namespace fulgurite::libtorch {
 
-#if defined(__clang__)
-#define FULGURITE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define FULGURITE_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 /// Memory for results that are no states, for one block at a time. One of each thread.
 template <class T>
 class Scratch {
@@ -52,89 +46,79 @@ class Block {
   Block(T* data, std::size_t size, Scratch<T>& scratch) : data_(data), size_(size), scratch_(&scratch) {}
 
   [[gnu::always_inline]] Block const& mul_(double factor) const {
-    auto const s = static_cast<T>(factor);
-    each([x = data_, s](std::size_t i) __attribute__((always_inline)) { x[i] *= s; });
-    return *this;
+    return change([s = static_cast<T>(factor)](T x) __attribute__((always_inline)) { return x * s; });
   }
   [[gnu::always_inline]] Block const& div_(double divisor) const {
-    auto const s = static_cast<T>(divisor);
-    each([x = data_, s](std::size_t i) __attribute__((always_inline)) { x[i] /= s; });
-    return *this;
+    return change([s = static_cast<T>(divisor)](T x) __attribute__((always_inline)) { return x / s; });
   }
   [[gnu::always_inline]] Block const& add_(double summand) const {
-    auto const s = static_cast<T>(summand);
-    each([x = data_, s](std::size_t i) __attribute__((always_inline)) { x[i] += s; });
-    return *this;
+    return change([s = static_cast<T>(summand)](T x) __attribute__((always_inline)) { return x + s; });
   }
-  [[gnu::always_inline]] Block const& add_(Block const& y, double alpha) const {
-    sum(data_, data_, y.data_, static_cast<T>(alpha));
-    return *this;
-  }
-  [[gnu::always_inline]] Block add(Block const& y, double alpha) const {
-    auto const to = result();
-    sum(to.data_, data_, y.data_, static_cast<T>(alpha));
-    return to;
-  }
-  [[gnu::always_inline]] Block const& addcmul_(Block const& a, Block const& b, double value) const {
-    sum_of_products(data_, data_, a.data_, b.data_, static_cast<T>(value));
-    return *this;
-  }
-  [[gnu::always_inline]] Block addcmul(Block const& a, Block const& b, double value) const {
-    auto const to = result();
-    sum_of_products(to.data_, data_, a.data_, b.data_, static_cast<T>(value));
-    return to;
-  }
+  [[gnu::always_inline]] Block const& add_(Block const& y, double alpha) const { return change(sum(alpha), y); }
+  [[gnu::always_inline]] Block add(Block const& y, double alpha) const { return result(sum(alpha), y); }
+  [[gnu::always_inline]] Block const& addcmul_(Block const& a, Block const& b, double value) const { return change(sum_of_products(value), a, b); }
+  [[gnu::always_inline]] Block addcmul(Block const& a, Block const& b, double value) const { return result(sum_of_products(value), a, b); }
   [[gnu::always_inline]] Block const& addcdiv_(Block const& a, Block const& b, double value = 1.0) const {
-    each([x = data_, a = a.data_, b = b.data_, s = static_cast<T>(value)](std::size_t i) __attribute__((always_inline)) { x[i] += s * a[i] / b[i]; });
-    return *this;
+    return change([s = static_cast<T>(value)](T x, T y, T z) __attribute__((always_inline)) { return x + s * y / z; }, a, b);
   }
   [[gnu::always_inline]] Block sqrt() const {
-    auto const to = result();
-    to.copy_(*this);
+    auto const to = result([](T x) __attribute__((always_inline)) { return x; });
     scratch_->take_root();
     return to;
   }
   [[gnu::always_inline]] Block const& copy_(Block const& from) const {
-    each([x = data_, y = from.data_](std::size_t i) __attribute__((always_inline)) { x[i] = y[i]; });
-    return *this;
+    return change([](T, T y) __attribute__((always_inline)) { return y; }, from);
   }
   /// The greater of both; a nan wins.
   [[gnu::always_inline]] Block const& take_maximum(Block const& other) const {
-    each([x = data_, y = other.data_](std::size_t i) __attribute__((always_inline)) { x[i] = y[i] > x[i] || y[i] != y[i] ? y[i] : x[i]; });
-    return *this;
+    return change([](T x, T y) __attribute__((always_inline)) { return y > x || y != y ? y : x; }, other);
   }
 
  private:
-  /// f(i) for all, in portions that have a constant length: then compilers vectorise at -O2, too.
-  template <class F>
-  [[gnu::always_inline]] void each(F&& f) const {
-    constexpr std::size_t portion = 64 / sizeof(T);
-    for (std::size_t from = 0; from < size_; from += portion) {
-      FULGURITE_INDEPENDENT
-      for (std::size_t i = from; i < from + portion; ++i) f(i);
+  /// This becomes f(this, more...), number by number.
+  template <class F, class... Blocks>
+  [[gnu::always_inline]] Block const& change(F f, Blocks const&... more) const {
+    in_place(f, size_, data_, more.data_...);
+    return *this;
+  }
+  template <class F, class... Blocks>
+  [[gnu::always_inline]] Block result(F f, Blocks const&... more) const {
+    Block const to(scratch_->fresh(), size_, *scratch_);
+    elsewhere(f, size_, to.data_, data_, more.data_...);
+    return to;
+  }
+
+  // What is written is read by nobody else, and portions have a constant length: then both compilers vectorise at -O2.
+  template <class F, class... Pointers>
+  [[gnu::always_inline]] static void in_place(F f, std::size_t size, T* __restrict to, Pointers... from) {
+    for (std::size_t begin = 0; begin < size; begin += portion) {
+      for (std::size_t i = 0; i != portion; ++i) to[begin + i] = f(to[begin + i], from[begin + i]...);
     }
   }
-
-  [[gnu::always_inline]] Block result() const { return Block(scratch_->fresh(), size_, *scratch_); }
-
-  [[gnu::always_inline]] void sum(T* to, T const* x, T const* y, T alpha) const {
-    each([=](std::size_t i) __attribute__((always_inline)) {
-      if constexpr (Fused) to[i] = std::fma(y[i], alpha, x[i]);
-      else to[i] = x[i] + alpha * y[i];
-    });
+  template <class F, class... Pointers>
+  [[gnu::always_inline]] static void elsewhere(F f, std::size_t size, T* __restrict to, Pointers... from) {
+    for (std::size_t begin = 0; begin < size; begin += portion) {
+      for (std::size_t i = 0; i != portion; ++i) to[begin + i] = f(from[begin + i]...);
+    }
   }
-  [[gnu::always_inline]] void sum_of_products(T* to, T const* x, T const* a, T const* b, T value) const {
-    each([=](std::size_t i) __attribute__((always_inline)) {
-      if constexpr (Fused) to[i] = std::fma(value * a[i], b[i], x[i]);
-      else to[i] = x[i] + value * a[i] * b[i];
-    });
+  static constexpr std::size_t portion = 64 / sizeof(T);
+
+  [[gnu::always_inline]] static auto sum(double alpha) {
+    return [s = static_cast<T>(alpha)](T x, T y) __attribute__((always_inline)) {
+      if constexpr (Fused) return std::fma(y, s, x);
+      else return x + s * y;
+    };
+  }
+  [[gnu::always_inline]] static auto sum_of_products(double value) {
+    return [s = static_cast<T>(value)](T x, T y, T z) __attribute__((always_inline)) {
+      if constexpr (Fused) return std::fma(s * y, z, x);
+      else return x + s * y * z;
+    };
   }
   T* data_;
   std::size_t size_;
   Scratch<T>* scratch_;
 };
-
-#undef FULGURITE_INDEPENDENT
 
 /// The same operation on tensors.
 inline void take_maximum(at::Tensor& x, at::Tensor const& other) { at::maximum_out(x, x, other); }
