@@ -17,6 +17,7 @@
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 
@@ -360,6 +361,127 @@ TEST_CASE("state is saved and loaded to the bit; a state that does not fit is re
   CHECK_THROWS_WITH(fulgurite::load_state_text(smaller, text), Catch::Matchers::StartsWith("[fulgurite.optim.state_mismatch]"));
 }
 
+namespace {
+/// Its parts in either order.
+struct Reversed : torch::nn::Module {
+  torch::nn::Linear out{nullptr}, in{nullptr};
+  explicit Reversed(bool reversed, std::int64_t outputs = 1) {
+    if (reversed) out = register_module("out", torch::nn::Linear(3, outputs));
+    in = register_module("in", torch::nn::Linear(4, 3));
+    if (!reversed) out = register_module("out", torch::nn::Linear(3, outputs));
+  }
+  void learn(auto& optimizer, int steps) {
+    torch::manual_seed(static_cast<std::uint64_t>(steps));
+    for (int step = 0; step != steps; ++step) {
+      optimizer.zero_grad();
+      out(torch::relu(in(torch::randn({8, 4})))).square().mean().backward();
+      optimizer.step();
+    }
+  }
+};
+}  // namespace
+
+TEST_CASE("state is found by name: a net that lists its parts in another order goes on with the same bits", "[arena]") {
+  Reversed net(false), other(true);
+  ours::Adam optimizer(net, {.lr = 0.01, .amsgrad = true});
+  ours::Adam late(other, {.amsgrad = true});
+  net.learn(optimizer, 10);
+  auto const text = fulgurite::state_text(optimizer);
+  for (auto const& parameter : net.named_parameters()) {
+    at::NoGradGuard const no_graph;
+    other.named_parameters()[parameter.key()].copy_(parameter.value());
+  }
+  fulgurite::load_state_text(late, text);
+  CHECK(late.lr(0) == 0.01);
+  net.learn(optimizer, 9);
+  other.learn(late, 9);
+  for (auto const& parameter : net.named_parameters()) {
+    CHECK(same_bits(parameter.value(), other.named_parameters()[parameter.key()]));
+    for (auto const& [name, tensor] : optimizer.state(parameter.key()).tensors) CHECK(same_bits(tensor, late.state(parameter.key())[name]));
+  }
+  CHECK(late.state("out.bias").step == 19);
+
+  // What does not fit changes nothing: neither rates nor a single moment.
+  auto const refused = [&](auto& into, std::string const& why) {
+    auto const before = fulgurite::state_text(into);
+    CHECK_THROWS_WITH(fulgurite::load_state_text(into, text),
+                      Catch::Matchers::StartsWith("[fulgurite.optim.state_mismatch]") && Catch::Matchers::ContainsSubstring(why));
+    CHECK(fulgurite::state_text(into) == before);
+  };
+  Reversed wider(false, 2), doubled(false);
+  ours::Adam another_shape(wider, {.amsgrad = true}), without_names(net.parameters(), {.amsgrad = true}), other_kinds(net);
+  refused(another_shape, "of 'out.weight' is F32 [1, 3], here of type F32 [2, 3]");
+  refused(without_names, "no '0' is in it");
+  refused(other_kinds, "other kinds of state");
+  doubled.out->to(at::kDouble);
+  ours::Adam another_type(doubled, {.amsgrad = true});
+  refused(another_type, "here of type F64");
+  ours::Adam two_groups({{net.in->parameters(), {.amsgrad = true}}, {net.out->parameters(), {.amsgrad = true}}});
+  refused(two_groups, "4 parameters in 1 groups, here 4 in 2");
+}
+
+namespace {
+template <class Optimizer>
+Tensor learn(Optimizer& optimizer, std::vector<Tensor> const& p, int& evaluations) {
+  return optimizer.step([&] {
+    ++evaluations;
+    optimizer.zero_grad();
+    auto loss = (1 - p[0]).square().sum() + 100 * (p[1] - p[0].square()).square().sum();  // Rosenbrock's valley
+    loss.backward();
+    return loss;
+  });
+}
+std::vector<Tensor> valley() { return {torch::full({3}, -1.2).requires_grad_(), torch::ones({3}).requires_grad_(), torch::ones({2}).requires_grad_()}; }
+}  // namespace
+
+TEST_CASE("LBFGS takes the steps of torch::optim over flat buffers, also from a saved state", "[arena]") {
+  static_assert(fulgurite::OptimizerLike<ours::LBFGS> && ours::LBFGS::needs_closure && ours::LBFGS::stable_gradients);
+  for (bool const search : {false, true}) {
+    auto by_torch = valley(), flat = valley(), later = valley();
+    auto torch_options = theirs::LBFGSOptions(search ? 1 : 0.001).max_iter(5).history_size(4);
+    ours::LBFGSOptions options{.lr = search ? 1 : 0.001, .max_iter = 5, .history_size = 4};
+    if (search) torch_options.line_search_fn("strong_wolfe"), options.line_search_fn = "strong_wolfe";
+    theirs::LBFGS raw(by_torch, torch_options);
+    ours::LBFGS optimizer(flat, options), resumed(later, {.lr = 7});
+    int evaluations[3] = {};
+    auto const gradients = flat[1].grad();
+    for (int step = 0; step != 20; ++step) {
+      if (step == 8) {
+        fulgurite::load_state_text(resumed, fulgurite::state_text(optimizer));
+        at::NoGradGuard const no_graph;
+        for (std::size_t i = 0; i != flat.size(); ++i) later[i].copy_(flat[i]);
+        evaluations[2] = evaluations[1];
+      }
+      if (step == 12) {
+        raw.param_groups()[0].options().set_lr(0.5);
+        optimizer.set_lr(0, 0.5);
+        resumed.set_lr(0, 0.5);
+      }
+      auto const loss = learn(raw, by_torch, evaluations[0]);
+      CHECK(same_bits(loss, learn(optimizer, flat, evaluations[1])));
+      if (step >= 8) CHECK(same_bits(loss, learn(resumed, later, evaluations[2])));
+      CHECK(same(by_torch, flat));
+    }
+    CHECK(same(flat, later));
+    CHECK((evaluations[0] == evaluations[1] && evaluations[1] == evaluations[2] && evaluations[0] > 40));
+    CHECK((flat[1].grad().is_same(gradients) && flat[0].storage().is_alias_of(flat[2].storage())));
+    auto const& torch_state = static_cast<theirs::LBFGSParamState&>(*raw.state()[by_torch[0].unsafeGetTensorImpl()]);
+    CHECK(optimizer.state().step == torch_state.n_iter());
+    CHECK(same_bits(optimizer.state()["d"], torch_state.d()));
+    CHECK(same_bits(optimizer.state()["old_dirs.3"], torch_state.old_dirs()[3]));
+  }
+  auto p = valley(), fewer = std::vector{p[0]};
+  using Catch::Matchers::StartsWith;
+  ours::LBFGS optimizer(p), small(std::vector{torch::ones({2}).requires_grad_()});
+  int evaluations = 0;
+  CHECK(optimizer.state().tensors.empty());
+  learn(optimizer, p, evaluations);
+  CHECK_THROWS_WITH(fulgurite::load_state_text(small, fulgurite::state_text(optimizer)), StartsWith("[fulgurite.optim.state_mismatch]"));
+  CHECK(small.state().tensors.empty());
+  CHECK_THROWS_WITH(optimizer.add_group(fewer, 0.1), StartsWith("[fulgurite.optimizer.one_group]"));
+  CHECK_THROWS_WITH(ours::LBFGS(p, {.line_search_fn = "armijo"}), StartsWith("[fulgurite.optim.option]"));
+}
+
 TEST_CASE("clipping and unscaling are operations on the flat gradient", "[arena]") {
   auto by_torch = parameters(at::kDouble), flat = parameters(at::kDouble);
   ours::SGD optimizer(flat, {.lr = 0.1});
@@ -398,6 +520,8 @@ using ByTorch = Trained<decltype([](auto& model) { return theirs::Adam(model.par
 using ByTorchSGD = Trained<decltype([](auto& model) { return theirs::SGD(model.parameters(), 0.1); })>;
 using FlatSGD = Trained<decltype([](auto& model) { return ours::SGD(model, {.lr = 0.1}); })>;
 using Flat = Trained<decltype([](auto& model) { return ours::Adam(model, {.lr = 0.01}); })>;
+using ByTorchLBFGS = Trained<decltype([](auto& model) { return theirs::LBFGS(model.parameters(), theirs::LBFGSOptions(0.1).max_iter(3)); })>;
+using FlatLBFGS = Trained<decltype([](auto& model) { return ours::LBFGS(model, {.lr = 0.1, .max_iter = 3}); })>;
 
 /// The weights after some epochs, and those that were averaged, if any.
 template <class Model, class... More>
@@ -416,6 +540,7 @@ std::vector<Tensor> fitted(fulgurite::Automatic const& optimization, More... cal
 TEST_CASE("fit with a flat optimizer ends with the weights of fit with torch::optim", "[arena]") {
   using fulgurite::Automatic;
   CHECK(same(fitted<ByTorch>(Automatic{}), fitted<Flat>(Automatic{})));
+  CHECK(same(fitted<ByTorchLBFGS>(Automatic{}), fitted<FlatLBFGS>(Automatic{})));
   Automatic const windows{.accumulate_grad_batches = 5};
   CHECK(same(fitted<ByTorch>(windows), fitted<Flat>(windows)));
   fulgurite::EMAWeightAveraging const average{{.decay = 0.9}};

@@ -131,31 +131,32 @@ class ArenaOptimizer {
     unknown("a tensor");
   }
 
-  /// Options of the groups, steps and state of each parameter, in order. Loading demands the same groups and shapes.
+  /// Options of the groups, and of each parameter, by its name, the steps and the state. Loading demands the same names, groups, kinds of
+  /// state, shapes and element types, whatever the order; else it is an Error, and nothing has changed.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
-    std::vector<Entry> entries;
-    for (auto const& slot : arena_->slots()) entries.push_back({slot.group, slot.steps, {}});
-    if constexpr (Archive::loading) {
-      auto groups = groups_;
-      std::vector<Entry> saved;
-      archive("groups", groups)("parameters", saved);
-      load(groups, saved);
-    } else {
-      for (std::size_t i = 0; i != entries.size(); ++i)
-        for (auto const& state : arena_->slots()[i].states)
-          if (state.defined()) entries[i].states.push_back(libtorch::saved(state));
-      archive("groups", groups_)("parameters", entries);
-    }
+    auto groups = groups_;
+    std::vector<Saved> parameters;
+    if constexpr (!Archive::loading)
+      for (std::size_t i = 0; i != arena_->slots().size(); ++i) parameters.push_back(saved(i));
+    archive("groups", groups)("parameters", parameters);
+    if constexpr (Archive::loading) load(groups, parameters);
   }
 
  private:
-  struct Entry {
+  struct SavedState {
+    std::string name = {};
+    SavedValue value = {};
+    void state(auto& archive) { archive("name", name)("value", value); }
+  };
+  /// One parameter in an archive.
+  struct Saved {
+    std::string name = {};
     std::size_t group = 0;
     long steps = 0;
-    std::vector<SavedValue> states = {};
-    void state(auto& archive) { archive("group", group)("steps", steps)("states", states); }
+    std::vector<SavedState> states = {};
+    void state(auto& archive) { archive("name", name)("group", group)("steps", steps)("states", states); }
   };
 
   ArenaOptimizer() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
@@ -170,6 +171,11 @@ class ArenaOptimizer {
       if (parameter == std::to_string(i)) return i;
     unknown("'" + std::string(parameter) + "'");
   }
+  std::string name_of(std::size_t position) const {
+    for (auto const& [name, where] : names_)
+      if (where == position) return name;
+    return std::to_string(position);
+  }
   static ParameterState state_of(libtorch::Arena::Slot const& slot) {
     ParameterState state{slot.steps, {}};
     for (std::size_t s = 0; s != Rule::states.size(); ++s)
@@ -177,24 +183,50 @@ class ArenaOptimizer {
     return state;
   }
 
-  void load(std::vector<Options> const& groups, std::vector<Entry> const& saved) {
+  Saved saved(std::size_t position) const {
+    auto const& slot = arena_->slots()[position];
+    Saved all{name_of(position), slot.group, slot.steps, {}};
+    for (auto const& [name, tensor] : state_of(slot).tensors) all.states.push_back({name, libtorch::saved(tensor)});
+    return all;
+  }
+
+  void load(std::vector<Options> const& groups, std::vector<Saved> const& parameters) {
+    auto const refuse = [](std::string const& why) {
+      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another " + std::string(name()) + ": " + why +
+                                                        "; groups, parameters and options must be those of the optimizer it is loaded into");
+    };
     auto& slots = arena_->slots();
-    bool fits = groups.size() == groups_.size() && saved.size() == slots.size();
-    for (std::size_t i = 0; fits && i != slots.size(); ++i) {
-      auto const kept = std::count_if(slots[i].states.begin(), slots[i].states.end(), [](auto const& state) { return state.defined(); });
-      fits = saved[i].group == slots[i].group && saved[i].states.size() == static_cast<std::size_t>(kept);
-      for (auto const& state : saved[i].states) fits = fits && state.shape == slots[i].parameter.sizes().vec();
-    }
-    if (!fits)
-      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another " + std::string(name()) +
-                                                        ": groups, parameters, shapes and kinds of state must be those of the optimizer it is loaded into");
+    if (groups.size() != groups_.size() || parameters.size() != slots.size())
+      refuse(std::to_string(parameters.size()) + " parameters in " + std::to_string(groups.size()) + " groups, here " + std::to_string(slots.size()) + " in " +
+             std::to_string(groups_.size()));
+    for (auto const& options : groups) Rule::check(options);
+    std::vector<Saved const*> of(slots.size());
     for (std::size_t i = 0; i != slots.size(); ++i) {
-      slots[i].steps = saved[i].steps;
-      auto from = saved[i].states.begin();
-      for (auto& state : slots[i].states)
-        if (state.defined()) libtorch::restore(state, *from++);
+      auto const named = name_of(i);
+      auto const found = std::find_if(parameters.begin(), parameters.end(), [&](Saved const& one) { return one.name == named; });
+      if (found == parameters.end()) refuse("no '" + named + "' is in it");
+      if (found->group != slots[i].group) refuse("'" + named + "' is in group " + std::to_string(found->group));
+      require_same_states(state_of(slots[i]), *found, refuse);
+      of[i] = &*found;
+    }
+    for (std::size_t i = 0; i != slots.size(); ++i) {
+      slots[i].steps = of[i]->steps;
+      auto tensors = state_of(slots[i]).tensors;
+      for (auto const& state : of[i]->states) libtorch::restore(tensors.at(state.name), state.value);
     }
     groups_ = groups;
+  }
+  static void require_same_states(ParameterState const& here, Saved const& there, auto const& refuse) {
+    if (there.states.size() != here.tensors.size()) refuse("of '" + there.name + "' it has other kinds of state");
+    for (auto const& [name, value] : there.states) {
+      auto const found = here.tensors.find(name);
+      if (found == here.tensors.end()) refuse("of '" + there.name + "' it has a '" + name + "'");
+      auto const& tensor = found->second;
+      if (value.dtype != libtorch::element_name(tensor.scalar_type(), there.name) || value.shape != tensor.sizes().vec() ||
+          value.bytes.size() != tensor.nbytes())
+        refuse("'" + name + "' of '" + there.name + "' is " + value.dtype + " " + libtorch::shape_text(value.shape) + ", here of type " +
+               std::string(libtorch::element_name(tensor.scalar_type(), there.name)) + " " + libtorch::shape_text(tensor.sizes()));
+    }
   }
 
   std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves

@@ -1,0 +1,221 @@
+#pragma once
+// torch::optim::LBFGS with its parameters and gradients in flat buffers.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
+#include <torch/nn/module.h>
+#include <torch/optim/lbfgs.h>
+
+#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/arena.hpp>
+#include <fulgurite/torch/averaging.hpp>
+#include <fulgurite/torch/optim/arena_optimizer.hpp>
+
+namespace fulgurite::optim {
+
+struct LBFGSOptions {
+  double lr = 1;
+  std::int64_t max_iter = 20;                              ///< evaluations of the closure in a step, but for line searches
+  std::optional<std::int64_t> max_eval = std::nullopt;     ///< 5/4 of max_iter
+  double tolerance_grad = 1e-7;
+  double tolerance_change = 1e-9;
+  std::int64_t history_size = 100;
+  std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or none
+
+  void state(auto& archive) {
+    archive("lr", lr)("max_iter", max_iter)("max_eval", max_eval)("tolerance_grad", tolerance_grad)("tolerance_change", tolerance_change)(
+        "history_size", history_size)("line_search_fn", line_search_fn);
+  }
+};
+
+/// `optim::LBFGS(*this, {.max_iter = 4})`: the steps are torch::optim::LBFGS's own. Parameters and gradients lie in an arena, so that clearing
+/// and clipping are one operation, and gradients stay where they are (`stable_gradients`). One group. What it has learnt of the curvature is
+/// of all parameters together, in their present type and place: it does not move along with to(device).
+class LBFGS {
+ public:
+  using Options = LBFGSOptions;
+  static constexpr bool needs_closure = true;
+  static constexpr bool stable_gradients = true;
+  static constexpr std::string_view name() { return "LBFGS"; }
+
+  explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
+  explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {})
+      : arena_(std::make_unique<libtorch::Arena>(0)), options_(checked(options)), optimizer_(distinct(parameters), theirs(options)) {
+    arena_->add(distinct(parameters), 0, {});
+  }
+
+  /// Gradients become zero in place.
+  void zero_grad() { arena_->zero_grad(); }
+
+  /// The closure clears, runs backward and returns the loss; it is called as often as the method asks. Returns the first loss.
+  template <class Closure>
+  at::Tensor step(Closure&& closure) {
+    arena_->look();
+    return optimizer_.step(std::ref(closure));
+  }
+
+  std::size_t groups() const { return 1; }
+  double lr(std::size_t group) const { return optimizer_.param_groups().at(group).options().get_lr(); }
+  void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
+  std::optional<double> momentum(std::size_t) const { return std::nullopt; }
+  std::optional<double> weight_decay(std::size_t) const { return std::nullopt; }
+  void add_group(std::vector<at::Tensor> const&, double) {
+    throw Error("fulgurite.optimizer.one_group", "LBFGS has one parameter group, so none can be added: use another optimizer");
+  }
+
+  libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
+
+  /// Iterations, and by torch.optim's names d, H_diag, prev_flat_grad and, oldest first, old_dirs.0, old_stps.0, ro.0 and so on. Nothing
+  /// before the first step.
+  ParameterState state() const {
+    ParameterState all;
+    if (auto const* now = torch_state()) {
+      all.step = now->n_iter();
+      each_tensor(*now, [&](std::string const& name, at::Tensor const& tensor) { all.tensors.emplace(name, tensor); });
+    }
+    return all;
+  }
+
+  /// Loading demands parameters of the same count and type, in the same order; else it is an Error, and nothing has changed.
+  template <class Archive>
+    requires requires { Archive::loading; }
+  void state(Archive& archive) {
+    Options options = options_;
+    options.lr = lr(0);
+    Saved saved;
+    if constexpr (!Archive::loading) saved = save();
+    archive("options", options)("state", saved);
+    if constexpr (Archive::loading) load(options, saved);
+  }
+
+ private:
+  using State = torch::optim::LBFGSParamState;
+  struct Saved {
+    long func_evals = 0, n_iter = 0;
+    double t = 0, prev_loss = 0;
+    std::vector<SavedValue> last = {};  ///< d, H_diag, prev_flat_grad
+    std::vector<SavedValue> old_dirs = {}, old_stps = {}, ro = {};
+    void state(auto& archive) {
+      archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)("old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
+    }
+  };
+
+  static Options const& checked(Options const& o) {
+    require_option(o.lr >= 0, name(), "lr", o.lr);
+    require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
+    require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)", static_cast<double>(o.history_size));
+    require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(), "line_search_fn (which is strong_wolfe or none)", 0);
+    return o;
+  }
+  static torch::optim::LBFGSOptions theirs(Options const& o) {
+    return torch::optim::LBFGSOptions(o.lr)
+        .max_iter(o.max_iter)
+        .max_eval(o.max_eval ? o.max_eval : o.max_iter * 5 / 4)
+        .tolerance_grad(o.tolerance_grad)
+        .tolerance_change(o.tolerance_change)
+        .history_size(o.history_size)
+        .line_search_fn(o.line_search_fn);
+  }
+  static std::vector<at::Tensor> distinct(std::vector<at::Tensor> const& parameters) {
+    if (parameters.empty()) throw Error("fulgurite.optim.parameter", "LBFGS was given no parameters: hand it module->parameters()");
+    return libtorch::distinct(parameters);
+  }
+
+  /// LibTorch files it under the first parameter.
+  State const* torch_state() const {
+    auto const& all = optimizer_.state();
+    auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
+    return found == all.end() ? nullptr : static_cast<State const*>(found->second.get());
+  }
+  template <class F>
+  static void each_tensor(State const& state, F&& f) {
+    auto const one = [&](std::string const& name, at::Tensor const& tensor) {
+      if (tensor.defined()) f(name, tensor);
+    };
+    one("d", state.d());
+    one("H_diag", state.H_diag());
+    one("prev_flat_grad", state.prev_flat_grad());
+    auto const many = [&](std::string const& name, std::deque<at::Tensor> const& tensors) {
+      for (std::size_t i = 0; i != tensors.size(); ++i) one(name + "." + std::to_string(i), tensors[i]);
+    };
+    many("old_dirs", state.old_dirs());
+    many("old_stps", state.old_stps());
+    many("ro", state.ro());
+  }
+
+  Saved save() const {
+    Saved to;
+    auto const* now = torch_state();
+    if (!now) return to;
+    to.func_evals = now->func_evals();
+    to.n_iter = now->n_iter();
+    to.t = now->t();
+    to.prev_loss = now->prev_loss();
+    if (now->d().defined())
+      for (auto const& tensor : {now->d(), now->H_diag(), now->prev_flat_grad()}) to.last.push_back(libtorch::saved(tensor));
+    auto const many = [](std::vector<SavedValue>& list, std::deque<at::Tensor> const& tensors) {
+      for (auto const& tensor : tensors) list.push_back(libtorch::saved(tensor));
+    };
+    many(to.old_dirs, now->old_dirs());
+    many(to.old_stps, now->old_stps());
+    many(to.ro, now->ro());
+    return to;
+  }
+
+  void load(Options const& options, Saved const& from) {
+    checked(options);
+    auto state = std::make_unique<State>();
+    std::int64_t count = 0;
+    auto type = arena_->parameters().front().scalar_type();
+    for (auto const& parameter : arena_->parameters()) {
+      count += parameter.numel();
+      type = c10::promoteTypes(type, parameter.scalar_type());
+    }
+    auto const tensor = [&](SavedValue const& value, bool vector) {
+      for (auto const& known : libtorch::element_names) {
+        bool const fits = value.dtype == known.name && (vector ? known.type == type && value.shape == std::vector{count} : value.shape.empty());
+        if (!fits) continue;  // a number may be whole: H_diag begins as one
+        auto made = at::empty(value.shape, arena_->parameters().front().options().requires_grad(false).dtype(known.type));
+        libtorch::restore(made, value);
+        return made;
+      }
+      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor of " + value.dtype + " " +
+                                                        libtorch::shape_text(value.shape) + ", the parameters here are " + std::to_string(count) +
+                                                        " numbers together; they must be those it was saved with");
+    };
+    auto const many = [&](std::vector<SavedValue> const& values, bool vectors) {
+      std::deque<at::Tensor> all;
+      for (auto const& value : values) all.push_back(tensor(value, vectors));
+      return all;
+    };
+    state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
+    if (from.last.size() == 3)
+      state->d(tensor(from.last[0], true)).H_diag(tensor(from.last[1], false)).prev_flat_grad(tensor(from.last[2], true));
+    state->old_dirs(many(from.old_dirs, true)).old_stps(many(from.old_stps, true)).ro(many(from.ro, false));
+    auto& all = optimizer_.state();
+    auto* const key = optimizer_.param_groups().front().params().front().unsafeGetTensorImpl();
+    if (from.n_iter == 0 && from.func_evals == 0) all.erase(key);
+    else all[key] = std::move(state);
+    optimizer_.param_groups().front().set_options(std::make_unique<torch::optim::LBFGSOptions>(theirs(options)));
+    options_ = options;
+  }
+
+  std::unique_ptr<libtorch::Arena> arena_;  ///< ranges of parameters point to it, the optimizer moves
+  Options options_;
+  torch::optim::LBFGS optimizer_;
+};
+
+}  // namespace fulgurite::optim
