@@ -2,6 +2,7 @@
 // Scaling and clipping of gradients, without asking the device for a number.
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +14,7 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace fulgurite::libtorch {
 
@@ -59,16 +61,33 @@ void scale_gradients(Parameters const& parameters, double factor) {
 
 inline at::Tensor factor_of(at::Tensor const& norm, double limit) { return norm.add(1e-6).reciprocal_().mul_(limit).clamp_max_(1.0); }
 
+/// On the CPU the norm is there, so the same factor is a plain number, with the same bits. Not while Captured records a step: the number
+/// would be part of the recording.
+inline std::optional<double> factor_now(at::Tensor const& norm, double limit) {
+  if (!norm.is_cpu() || c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) return std::nullopt;
+  auto const of = [&]<class T>(T value) {
+    T const factor = T(1) / (value + static_cast<T>(1e-6)) * static_cast<T>(limit);
+    return static_cast<double>(factor > T(1) ? T(1) : factor);
+  };
+  if (norm.scalar_type() == at::kFloat) return of(*static_cast<float const*>(norm.const_data_ptr()));
+  if (norm.scalar_type() == at::kDouble) return of(*static_cast<double const*>(norm.const_data_ptr()));
+  return std::nullopt;
+}
+
 /// Limits the 2-norm over all gradients together: each is multiplied by min(1, limit / (norm + 1e-6)), as
-/// torch.nn.utils. clip_grad_norm_ does. Returns the norm before clipping as a tensor on the gradients' device; reading
-/// it is up to the caller.
+/// torch.nn.utils. clip_grad_norm_ does; where that is 1 nothing is written. Returns the norm before clipping as a tensor on the
+/// gradients' device; reading it is up to the caller.
 template <class Parameters>
 at::Tensor clip_norm(Parameters const& parameters, double limit) {
   Gradients const gradients(parameters);
   if (gradients->empty()) return at::zeros({});
   if (gradients->size() == 1) {
     auto const norm = at::linalg_vector_norm(gradients->front(), 2);
-    gradients->front().mul_(factor_of(norm, limit));
+    if (auto const factor = factor_now(norm, limit)) {
+      if (*factor != 1.0) gradients->front().mul_(*factor);
+    } else {
+      gradients->front().mul_(factor_of(norm, limit));
+    }
     return norm;
   }
   auto norms = at::_foreach_norm(*gradients, 2);
@@ -76,6 +95,10 @@ at::Tensor clip_norm(Parameters const& parameters, double limit) {
   if (!together)
     for (auto& norm : norms) norm = norm.to(gradients->front().device());
   auto norm = at::linalg_vector_norm(at::stack(norms), 2);
+  if (auto const factor = together ? factor_now(norm, limit) : std::nullopt) {
+    if (*factor != 1.0) at::_foreach_mul_(*gradients, *factor);
+    return norm;
+  }
   auto const factor = factor_of(norm, limit);
   if (together) at::_foreach_mul_(*gradients, factor);
   else
