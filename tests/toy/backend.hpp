@@ -236,6 +236,11 @@ struct Backend {
   }
   static bool averages(Value const&) { return true; }
   static Value clone(Value const& v) { return Tensor(v.value()); }
+  static std::vector<Value> clones(std::span<Value const> values) {
+    std::vector<Value> all;
+    for (auto const& v : values) all.push_back(clone(v));
+    return all;
+  }
   static void copy_into(Value& to, Value const& from) { to.set(from.value()); }
   static void lerp_into(Value& average, Value const& v, double t) { average.set(average.value() + t * (v.value() - average.value())); }
   static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {

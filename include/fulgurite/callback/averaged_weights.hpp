@@ -61,8 +61,7 @@ class AveragedWeights {
     [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
     auto& [live, kept] = of<Backend>();
     if (count_ == 0) {
-      kept.clear();
-      for (auto const& value : live) kept.push_back(Backend::clone(value));
+      kept = Backend::clones(live);
     } else if constexpr (std::is_invocable_r_v<double, F&, long>) {
       Backend::lerp_into(std::span<Value>(kept), std::span<Value const>(live), static_cast<double>(average(count_)));
     } else if constexpr (AveragingFunction<F, Value>) {
@@ -137,10 +136,8 @@ class AveragedWeights {
                                                              std::to_string(live.size()) + " to average: resume with the model and the options "
                                                              "that were saved");
     [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
-    for (std::size_t i = 0; i != loaded_->size(); ++i) {
-      kept.push_back(Backend::clone(live[i]));
-      Backend::restore(kept.back(), (*loaded_)[i]);
-    }
+    if (!loaded_->empty()) kept = Backend::clones(live);
+    for (std::size_t i = 0; i != loaded_->size(); ++i) Backend::restore(kept[i], (*loaded_)[i]);
     loaded_.reset();
     if (in_model_) exchange_in<Backend>();
   }

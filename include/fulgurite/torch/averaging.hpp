@@ -19,11 +19,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <fulgurite/checkpoint/saved_value.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/arena_slices.hpp>
 #include <fulgurite/torch/autocast.hpp>
 #include <fulgurite/torch/weights.hpp>
 
@@ -68,10 +70,71 @@ inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
   at::NoGradGuard const no_graph;
   average.lerp_(value, t);
 }
-/// All at once: on a GPU a few kernels instead of one a tensor.
+/// Copies that lie side by side, as the slices of an arena do: where the values do, too, an average over all is one operation.
+inline std::vector<at::Tensor> clones(std::span<at::Tensor const> values) {
+  at::NoGradGuard const no_graph;
+  struct Flat {
+    at::Tensor memory;
+    std::int64_t size = 0;
+  };
+  std::vector<Flat> flats;
+  std::vector<std::pair<std::size_t, std::int64_t>> places;
+  for (auto const& value : values) {
+    auto flat = std::find_if(flats.begin(), flats.end(), [&](Flat const& one) {
+      return one.memory.scalar_type() == value.scalar_type() && one.memory.device() == value.device();
+    });
+    if (flat == flats.end()) flat = flats.insert(flat, {at::empty({0}, value.options().requires_grad(false))});
+    places.emplace_back(flat - flats.begin(), flat->size);
+    flat->size += aligned(value.numel(), value);
+  }
+  for (auto& flat : flats) flat.memory = at::zeros({flat.size}, flat.memory.options());
+  std::vector<at::Tensor> all;
+  for (std::size_t i = 0; i != values.size(); ++i) {
+    auto const detached = values[i].detach();
+    all.push_back(slice(flats[places[i].first].memory, places[i].second, detached));
+    all.back().copy_(detached);
+  }
+  return all;
+}
+
+/// Memory in which `b` begins where a slice after `a` does.
+inline bool follows(at::Tensor const& a, at::Tensor const& b) {
+  return b.storage().unsafeGetStorageImpl() == a.storage().unsafeGetStorageImpl() && b.scalar_type() == a.scalar_type() &&
+         b.storage_offset() == a.storage_offset() + aligned(a.numel(), a);
+}
+/// Number for number at the same distance from their beginnings, and a kind whose numbers come out the same wherever they lie.
+inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+  return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.is_non_overlapping_and_dense();
+}
+/// `length` numbers from where `first` begins.
+inline at::Tensor stretch(at::Tensor const& first, std::int64_t length) {
+  auto all = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(first.storage()), first.key_set(), first.dtype());
+  all.unsafeGetTensorImpl()->set_storage_offset(first.storage_offset());
+  all.unsafeGetTensorImpl()->set_sizes_contiguous({length});
+  return all;
+}
+
+/// All at once: neighbours of `clones` in one operation; of the others, on a GPU, a few kernels instead of one a tensor.
 inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
   at::NoGradGuard const no_graph;
-  if (!averages.empty()) at::_foreach_lerp_(at::TensorList(averages.data(), averages.size()), at::TensorList(values.data(), values.size()), t);
+  std::vector<at::Tensor> other_averages, other_values;
+  for (std::size_t i = 0; i != averages.size();) {
+    std::size_t end = i + 1;
+    if (same_layout(averages[i], values[i]))
+      while (end != averages.size() && follows(averages[end - 1], averages[end]) && follows(values[end - 1], values[end]) &&
+             same_layout(averages[end], values[end]))
+        ++end;
+    if (end == i + 1) {
+      other_averages.push_back(averages[i]);
+      other_values.push_back(values[i]);
+    } else {
+      auto const length = averages[end - 1].storage_offset() + averages[end - 1].numel() - averages[i].storage_offset();
+      stretch(averages[i], length).lerp_(stretch(values[i], length), t);
+    }
+    i = end;
+  }
+  if (!other_averages.empty()) at::_foreach_lerp_(other_averages, other_values, t);
 }
 
 inline SavedValue saved(at::Tensor const& value) {

@@ -160,6 +160,7 @@ struct LibTorch : libtorch::Finetuning {
   }
   static bool averages(Value const& value) { return libtorch::averages(value); }
   static Value clone(Value const& value) { return libtorch::clone(value); }
+  static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
   static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
   static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
   static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
