@@ -217,4 +217,13 @@ TEST_CASE("an average of neighbours is one operation, with the bits of separate 
   check({p[0], p[1], p[2], p[4], p[5]}, 2 + 2);
   p[6].set_data(torch::randn({2, 4, 4, 3}).permute({0, 3, 1, 2}));
   check({p[5], p[6]}, 3);
+  // In its place again, but with its numbers in another order than when the average was begun.
+  optimizer.step();
+  std::vector<Tensor> const pair{p[5], p[6]};
+  auto together = LibTorch::clones(pair);
+  at::NoGradGuard const no_graph;
+  p[6].set_data(p[6].detach().as_strided({2, 3, 4, 4}, {48, 1, 12, 3}).add_(1));
+  auto const expected = together[1].lerp(p[6], 0.3);
+  LibTorch::lerp_into(together, pair, 0.3);
+  CHECK(same_bits(together[1], expected));
 }
