@@ -15,6 +15,7 @@
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/captured.hpp>
 #include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
@@ -524,16 +525,20 @@ using ByTorchLBFGS = Trained<decltype([](auto& model) { return theirs::LBFGS(mod
 using FlatLBFGS = Trained<decltype([](auto& model) { return ours::LBFGS(model, {.lr = 0.1, .max_iter = 3}); })>;
 
 /// The weights after some epochs, and those that were averaged, if any.
-template <class Model, class... More>
-std::vector<Tensor> fitted(fulgurite::Automatic const& optimization, More... callbacks) {
+template <class Model, class Strategy, class... More>
+std::vector<Tensor> fitted_by(Strategy strategy, fulgurite::Automatic const& optimization, More... callbacks) {
   torch::manual_seed(3);
   Model model;
   auto const data = batches(12);
   auto trainer = fulgurite::make_trainer<Model>(
-      fulgurite::TrainerOptions{.max_epochs = 4, .num_sanity_val_steps = 0, .log_every_n_steps = 0}, fulgurite::SingleDevice{fulgurite::cpu},
-      fulgurite::Float32{}, optimization, std::move(callbacks)...);
+      fulgurite::TrainerOptions{.max_epochs = 4, .num_sanity_val_steps = 0, .log_every_n_steps = 0}, std::move(strategy), fulgurite::Float32{},
+      optimization, std::move(callbacks)...);
   trainer.fit(model, data, batches(1));
   return model.parameters();
+}
+template <class Model, class... More>
+std::vector<Tensor> fitted(fulgurite::Automatic const& optimization, More... callbacks) {
+  return fitted_by<Model>(fulgurite::SingleDevice{fulgurite::cpu}, optimization, std::move(callbacks)...);
 }
 }  // namespace
 
@@ -541,6 +546,9 @@ TEST_CASE("fit with a flat optimizer ends with the weights of fit with torch::op
   using fulgurite::Automatic;
   CHECK(same(fitted<ByTorch>(Automatic{}), fitted<Flat>(Automatic{})));
   CHECK(same(fitted<ByTorchLBFGS>(Automatic{}), fitted<FlatLBFGS>(Automatic{})));
+  auto const captured = fulgurite::Captured{fulgurite::SingleDevice{fulgurite::cpu}};
+  CHECK(same(fitted<ByTorchLBFGS>(Automatic{}), fitted_by<FlatLBFGS>(captured, Automatic{})));
+  CHECK(captured.report()->replayed > 100);
   Automatic const windows{.accumulate_grad_batches = 5};
   CHECK(same(fitted<ByTorch>(windows), fitted<Flat>(windows)));
   fulgurite::EMAWeightAveraging const average{{.decay = 0.9}};
