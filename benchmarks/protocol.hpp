@@ -15,26 +15,33 @@
 
 namespace bench {
 
-/// A loop ready to run: `run(n)` takes n steps with an optimizer that starts anew; `weights()` shows what they made.
+class Stopwatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void start() { began_ = Clock::now(); }
+  double microseconds(long steps) const { return std::chrono::duration<double, std::micro>(Clock::now() - began_).count() / static_cast<double>(steps); }
+
+ private:
+  Clock::time_point began_ = Clock::now();
+};
+
+/// A loop ready to run. `run(warm_up, steps)` trains so many steps with an optimizer that starts anew and gives the microseconds of one of the latter.
 struct Loop {
-  std::function<void(long)> run;
-  std::function<std::vector<float>()> weights;
+  std::function<double(long warm_up, long steps)> run;
+  std::function<std::string()> bits = [] { return std::string(); };  ///< of all weights and buffers as they are now
+  std::function<std::string()> note = [] { return std::string(); };  ///< what else is to be said of it
 };
 
-/// One kind of loop for every workload, by the workload's name.
-using Loops = std::map<std::string, Loop>;
-
-struct Protocol {
-  long warm_up = 200;  ///< steps before anything is measured, the same for all, after which their weights are compared
-  int rounds = 11;
-  double steps_factor = 1;  ///< of the steps of a round
-};
+/// One kind of loop for the workloads that it has, by their names. Made when it is needed: a workload's memory is not the next one's.
+using Loops = std::map<std::string, std::function<Loop()>>;
 
 struct Row {
   std::string variant;
   std::vector<double> samples = {};  ///< microseconds a step, one a round
-  double warm_up = 0;                ///< the same of the warm-up
-  bool same_bits = false;            ///< its weights after the warm-up are those of the first variant
+  double warm_up = 0;                ///< the same of the very first steps: loaders start, steps are captured, memory is touched
+  bool same_bits = true;             ///< after that and after the last round the weights are those of the first variant
+  bool as_fast = true;               ///< those of the variant "fast"
+  std::string note = {};
 
   double least() const { return *std::min_element(samples.begin(), samples.end()); }
   double median() const {
@@ -45,32 +52,32 @@ struct Row {
   }
 };
 
-inline double microseconds_a_step(Loop const& loop, long steps) {
-  auto const began = std::chrono::steady_clock::now();
-  loop.run(steps);
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(steps);
+/// Compares what the loops have made so far; all of them have taken the same steps.
+inline void compare(std::vector<Row>& rows, std::vector<std::pair<std::string, Loop>> const& variants) {
+  auto const first = variants.front().second.bits();
+  auto const fast = std::find_if(variants.begin(), variants.end(), [](auto const& v) { return v.first == "fast"; });
+  auto const as_fast = fast == variants.end() ? first : fast->second.bits();
+  for (std::size_t i = 0; i != rows.size(); ++i) {
+    auto const bits = variants[i].second.bits();
+    rows[i].same_bits = rows[i].same_bits && bits == first;
+    rows[i].as_fast = rows[i].as_fast && bits == as_fast;
+  }
 }
 
-/// Measures the variants of one workload against each other; the first is what the others are compared with.
-inline std::vector<Row> measure(std::vector<std::pair<std::string, Loop>> const& variants, long steps, Protocol const& protocol) {
+/// Measures the variants of one workload against each other; the first is what the others are compared with. Every round warms up anew.
+inline std::vector<Row> measure(std::vector<std::pair<std::string, Loop>> const& variants, long warm_up, long steps, int rounds) {
   std::vector<Row> rows;
-  std::vector<float> expected;
-  for (auto const& [name, loop] : variants) {
-    Row row{name};
-    row.warm_up = microseconds_a_step(loop, protocol.warm_up);
-    auto const weights = loop.weights();
-    if (rows.empty()) expected = weights;
-    row.same_bits = weights == expected;
-    rows.push_back(std::move(row));
-  }
+  for (auto const& [name, loop] : variants) rows.push_back({.variant = name, .warm_up = loop.run(0, warm_up)});
+  compare(rows, variants);
   std::vector<std::size_t> order(variants.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937 random(1);
-  long const taken = std::max(1L, static_cast<long>(static_cast<double>(steps) * protocol.steps_factor));
-  for (int round = 0; round != protocol.rounds; ++round) {
+  for (int round = 0; round != rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
-    for (auto const i : order) rows[i].samples.push_back(microseconds_a_step(variants[i].second, taken));
+    for (auto const i : order) rows[i].samples.push_back(variants[i].second.run(warm_up, steps));
   }
+  compare(rows, variants);
+  for (std::size_t i = 0; i != rows.size(); ++i) rows[i].note = variants[i].second.note();
   return rows;
 }
 

@@ -1,30 +1,115 @@
-// The loop that a careful user of LibTorch writes: tensors prepared, nothing read back, gradients dropped instead of zeroed.
+// The loops that a careful user of LibTorch writes: tensors prepared, nothing read back, gradients dropped instead of zeroed.
 
-#include <memory>
-
-#include "workloads.hpp"
+#include "nets.hpp"
+#include "torch_digits.hpp"
 
 namespace bench {
 
-Loops raw_loops() {
-  Loops loops;
-  each_workload([&]<class Net, class Optimizer>(Workload<Net, Optimizer> const& workload) {
-    auto net = std::make_shared<Net>(seeded<Net>());
-    auto batches = std::make_shared<std::vector<Batch>>(Net::batches());
-    auto run = [net, batches](long steps) {
-      net->train();
-      auto optimizer = Optimizer::make(net->parameters());
-      auto const count = static_cast<long>(batches->size());
-      for (long i = 0; i != steps; ++i) {
-        Batch const& batch = (*batches)[static_cast<std::size_t>(i % count)];
+namespace {
+
+template <class Optimizer>
+Loop net_loop(NetWorkload const& workload) {
+  auto const net = workload.net();
+  auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
+  return loop_of(net, [net, batches](long warm_up, long steps) {
+    net->train();
+    auto optimizer = Optimizer::make(*net);
+    auto const count = static_cast<long>(batches->size());
+    Stopwatch watch;
+    for (long i = 0; i != warm_up + steps; ++i) {
+      if (i == warm_up) watch.start();
+      Batch const& batch = (*batches)[static_cast<std::size_t>(i % count)];
+      optimizer.zero_grad();
+      auto loss = net->loss(batch);
+      loss.backward();
+      optimizer.step();
+    }
+    return watch.microseconds(steps);
+  });
+}
+
+/// LibTorch's own loader: samples by index, stacked, in a new order each epoch.
+Loop loader_loop() {
+  auto const net = loader_net();
+  return loop_of(net, [net](long warm_up, long steps) {
+    net->train();
+    auto optimizer = Adam::make(*net);
+    auto const loader = torch_digits();
+    Stopwatch watch;
+    for (long i = 0; i != warm_up + steps;)
+      for (auto& batch : *loader) {
+        if (i == warm_up) watch.start();
         optimizer.zero_grad();
         auto loss = net->loss(batch);
         loss.backward();
         optimizer.step();
+        if (++i == warm_up + steps) break;
       }
-    };
-    loops.emplace(workload.name, Loop{run, [net] { return weights_of(*net); }});
+    return watch.microseconds(steps);
   });
+}
+
+/// A step is a slice of ten steps of time; the state goes on to the next slice without its graph.
+Loop sequence_loop() {
+  auto const net = std::make_shared<Sequence>();
+  auto const batches = std::make_shared<std::vector<Batch>>(sequences());
+  return loop_of(net, [net, batches](long warm_up, long steps) {
+    net->train();
+    auto optimizer = Adam::make(*net);
+    constexpr long slices = Sequence::time / Sequence::slice;
+    Stopwatch watch;
+    std::optional<Sequence::Hidden> hidden;
+    for (long i = 0; i != warm_up + steps; ++i) {
+      if (i == warm_up) watch.start();
+      long const from = i % slices * Sequence::slice;
+      if (from == 0) hidden.reset();
+      Batch const& batch = (*batches)[static_cast<std::size_t>(i / slices) % batches->size()];
+      auto [loss, next] = net->step({batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
+      optimizer.zero_grad();
+      loss.backward();
+      optimizer.step();
+      hidden.emplace(std::get<0>(next).detach(), std::get<1>(next).detach());
+    }
+    return watch.microseconds(steps);
+  });
+}
+
+/// While the generator is trained no gradient of the discriminator's weights is computed.
+Loop gan_loop() {
+  auto const net = std::make_shared<Gan>();
+  auto const batches = std::make_shared<std::vector<Batch>>(real_images());
+  return loop_of(net, [net, batches](long warm_up, long steps) {
+    net->train();
+    auto const generator = net->generator(), discriminator = net->discriminator();
+    torch::optim::Adam g(generator, torch::optim::AdamOptions(adam_rate)), d(discriminator, torch::optim::AdamOptions(adam_rate));
+    Stopwatch watch;
+    for (long i = 0; i != warm_up + steps; ++i) {
+      if (i == warm_up) watch.start();
+      auto const& real = (*batches)[static_cast<std::size_t>(i) % batches->size()].data;
+      auto const fake = net->draw(real.size(0));
+      d.zero_grad();
+      (net->judged(real, 0.9) + net->judged(fake.detach(), 0.0)).backward();
+      d.step();
+
+      for (auto const& p : discriminator) p.set_requires_grad(false);
+      g.zero_grad();
+      net->judged(fake, 1.0).backward();
+      g.step();
+      for (auto const& p : discriminator) p.set_requires_grad(true);
+    }
+    return watch.microseconds(steps);
+  });
+}
+
+}  // namespace
+
+Loops raw_loops() {
+  Loops loops;
+  for (auto const& workload : net_workloads())
+    loops[workload.name] = [&workload] { return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload); };
+  loops["mnist-mlp-loader-adam"] = loader_loop;
+  loops["lstm-tbptt-adam"] = sequence_loop;
+  loops["gan-adam"] = gan_loop;
   return loops;
 }
 

@@ -1,42 +1,62 @@
-// The same through the dynamic twin with eight callbacks that hear nothing of a step.
+// Through the dynamic twin with eight callbacks that hear nothing of a step: LibTorch's optimizers, prepared batches.
 
 #include <memory>
 
-#include "workloads.hpp"
-
+#include "cycle.hpp"
 #include "twin/on_libtorch.hpp"
 
 namespace bench {
+
+namespace {
 
 struct IdleCallback : twin::Callback<twin::LibTorch> {
   void on_fit_start(Trainer&) override {}
 };
 
-template <class Net, class Optimizer>
-struct TwinModule final : twin::Module<twin::LibTorch> {
-  Net net = seeded<Net>();
-  torch::Tensor training_step(Trainer&, Batch const& batch) override { return net.loss(batch); }
-  std::unique_ptr<twin::Optimizer> configure_optimizer() override {
-    using O = decltype(Optimizer::make(net.parameters()));
-    return std::make_unique<twin::TorchOptimizer<O>>(Optimizer::make(net.parameters()));
+struct WarmedUp : twin::Callback<twin::LibTorch> {
+  Stopwatch& watch;
+  long left;
+  WarmedUp(Stopwatch& started, long steps) : watch(started), left(steps) {}
+  void on_train_batch_start(Trainer&, Batch const&) override {
+    if (left-- == 0) watch.start();
   }
-  void train(bool on) override { net.train(on); }
 };
 
+template <class Optimizer>
+struct NetModule final : twin::Module<twin::LibTorch> {
+  std::shared_ptr<Net> net;
+  explicit NetModule(std::shared_ptr<Net> trained) : net(std::move(trained)) {}
+  torch::Tensor training_step(Trainer&, Batch const& batch) override { return net->loss(batch); }
+  std::unique_ptr<twin::Optimizer> configure_optimizer() override {
+    return std::make_unique<twin::TorchOptimizer<decltype(Optimizer::make(*net))>>(Optimizer::make(*net));
+  }
+  void train(bool on) override { net->train(on); }
+};
+
+template <class Optimizer>
+Loop net_loop(NetWorkload const& workload) {
+  auto const module = std::make_shared<NetModule<Optimizer>>(workload.net());
+  auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
+  return loop_of(module->net, [module, batches](long warm_up, long steps) {
+    Stopwatch watch;
+    twin::Trainer<twin::LibTorch> trainer({.max_epochs = 1});
+    for (int i = 0; i != 8; ++i) trainer.add(std::make_unique<IdleCallback>());
+    trainer.add(std::make_unique<WarmedUp>(watch, warm_up));
+    Cycle cycle(*batches, warm_up + steps);
+    twin::RangeLoader<twin::LibTorch, Cycle> loader(cycle);
+    trainer.fit(*module, loader);
+    return watch.microseconds(steps);
+  });
+}
+
+}  // namespace
+
+/// Where steps are short enough to show it.
 Loops twin_loops() {
   Loops loops;
-  each_workload([&]<class Net, class Optimizer>(Workload<Net, Optimizer> const& workload) {
-    auto module = std::make_shared<TwinModule<Net, Optimizer>>();
-    auto batches = std::make_shared<std::vector<Batch>>(Net::batches());
-    auto run = [module, batches](long steps) {
-      twin::Trainer<twin::LibTorch> trainer({.max_epochs = 1});
-      for (int i = 0; i != 8; ++i) trainer.add(std::make_unique<IdleCallback>());
-      Cycle cycle(*batches, steps);
-      twin::RangeLoader<twin::LibTorch, Cycle> loader(cycle);
-      trainer.fit(*module, loader);
-    };
-    loops.emplace(workload.name, Loop{run, [module] { return weights_of(module->net); }});
-  });
+  for (auto const& workload : net_workloads())
+    if (workload.name.starts_with("tiny-mlp") || workload.name == "regression-sgd")
+      loops[workload.name] = [&workload] { return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload); };
   return loops;
 }
 

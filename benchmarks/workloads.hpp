@@ -1,158 +1,48 @@
 #pragma once
-// The nets and the data of the workloads; every kind of loop trains these.
+// Names of the workloads, and how long each is measured. Without LibTorch: what they are stands in nets.hpp.
 
-#include <cstddef>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <torch/torch.h>
+#include <array>
+#include <string_view>
 
 #include "protocol.hpp"
 
 namespace bench {
 
-namespace nn = torch::nn;
-namespace F = torch::nn::functional;
-using Batch = torch::data::Example<>;
-
-/// Prepared batches, the same for all loops of a workload: loading is measured elsewhere.
-inline std::vector<Batch> classes(std::vector<std::int64_t> shape, std::int64_t count) {
-  torch::manual_seed(2);
-  std::vector<Batch> batches;
-  for (int i = 0; i != 32; ++i) batches.push_back({torch::randn(shape), torch::randint(count, {shape[0]}, torch::kLong)});
-  return batches;
-}
-
-/// W1: 32-32-32-2, batch 8.
-struct TinyMlp : nn::Module {
-  nn::Linear one = register_module("one", nn::Linear(32, 32)), two = register_module("two", nn::Linear(32, 32)),
-             three = register_module("three", nn::Linear(32, 2));
-  torch::Tensor loss(Batch const& b) { return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target); }
-  static std::vector<Batch> batches() { return classes({8, 32}, 2); }
-  static constexpr long steps = 1500;
-};
-
-/// W2: 784-128-128-10, batch 64.
-struct MnistMlp : nn::Module {
-  nn::Linear one = register_module("one", nn::Linear(784, 128)), two = register_module("two", nn::Linear(128, 128)),
-             three = register_module("three", nn::Linear(128, 10));
-  torch::Tensor loss(Batch const& b) { return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target); }
-  static std::vector<Batch> batches() { return classes({64, 784}, 10); }
-  static constexpr long steps = 1500;
-};
-
-/// W2: the classic two-convolution net of MNIST without its dropout, batch 16.
-struct MnistCnn : nn::Module {
-  nn::Conv2d one = register_module("one", nn::Conv2d(1, 16, 3)), two = register_module("two", nn::Conv2d(16, 32, 3));
-  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)), four = register_module("four", nn::Linear(64, 10));
-  torch::Tensor loss(Batch const& b) {
-    auto x = torch::max_pool2d(torch::relu(one(b.data)), 2);
-    x = torch::max_pool2d(torch::relu(two(x)), 2);
-    return F::cross_entropy(four(torch::relu(three(x.flatten(1)))), b.target);
-  }
-  static std::vector<Batch> batches() { return classes({16, 1, 28, 28}, 10); }
-  static constexpr long steps = 300;
-};
-
-/// W5: an LSTM, 10 in, 20 hidden, slices of 10 steps of time, batch 8. The slices are separate here.
-struct Lstm : nn::Module {
-  nn::LSTM lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(10, 20).batch_first(true)));
-  nn::Linear out = register_module("out", nn::Linear(20, 2));
-  torch::Tensor loss(Batch const& b) { return F::cross_entropy(out(std::get<0>(lstm(b.data)).select(1, -1)), b.target); }
-  static std::vector<Batch> batches() { return classes({8, 10, 10}, 2); }
-  static constexpr long steps = 500;
-};
-
-/// W7: linear regression, batch 1.
-struct Regression : nn::Module {
-  nn::Linear line = register_module("line", nn::Linear(1, 1));
-  torch::Tensor loss(Batch const& b) { return F::mse_loss(line(b.data), b.target); }
-  static std::vector<Batch> batches() {
-    torch::manual_seed(2);
-    std::vector<Batch> batches;
-    for (int i = 0; i != 32; ++i) {
-      auto const x = torch::randn({1, 1});
-      batches.push_back({x, 2 * x + 1});
-    }
-    return batches;
-  }
-  static constexpr long steps = 1500;
-};
-
-struct Sgd {
-  static auto make(std::vector<torch::Tensor> parameters) {
-    return torch::optim::SGD(std::move(parameters), torch::optim::SGDOptions(1e-2).momentum(0.9));
-  }
-};
-struct Adam {
-  static auto make(std::vector<torch::Tensor> parameters) { return torch::optim::Adam(std::move(parameters), torch::optim::AdamOptions(1e-3)); }
-};
-
-template <class N, class O>
 struct Workload {
-  using Net = N;
-  using Optimizer = O;
-  std::string name;
+  std::string_view name;
+  long steps;    ///< of a round
+  long warm_up;  ///< of a round, not measured: enough for the checks that follow a capture
 };
 
-/// f(workload) for each.
-template <class Visit>
-void each_workload(Visit&& f) {
-  f(Workload<TinyMlp, Sgd>{"tiny-mlp-sgd"});
-  f(Workload<TinyMlp, Adam>{"tiny-mlp-adam"});
-  f(Workload<MnistMlp, Sgd>{"mnist-mlp-sgd"});
-  f(Workload<MnistMlp, Adam>{"mnist-mlp-adam"});
-  f(Workload<MnistCnn, Adam>{"mnist-cnn-adam"});
-  f(Workload<Lstm, Adam>{"lstm-adam"});
-  f(Workload<Regression, Sgd>{"regression-sgd"});
-}
-
-/// The net of a workload, always with the same weights at first.
-template <class Net>
-Net seeded() {
-  torch::manual_seed(1);
-  return Net();
-}
-
-inline std::vector<float> weights_of(nn::Module const& net) {
-  std::vector<float> all;
-  for (auto const& p : net.parameters()) {
-    auto const flat = p.detach().flatten().contiguous();
-    all.insert(all.end(), flat.data_ptr<float>(), flat.data_ptr<float>() + flat.numel());
-  }
-  return all;
-}
-
-/// n batches, from the prepared ones over and over: what a trainer is given as its loader.
-class Cycle {
- public:
-  using value_type = Batch;
-  Cycle(std::vector<Batch>& batches, long n) : batches_(batches), n_(n) {}
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = Batch;
-    std::vector<Batch>* batches;
-    long at;
-    Batch& operator*() const { return (*batches)[static_cast<std::size_t>(at) % batches->size()]; }
-    Iterator& operator++() {
-      ++at;
-      return *this;
-    }
-    void operator++(int) { ++at; }
-    bool operator==(Iterator const& other) const { return at == other.at; }
-  };
-  Iterator begin() { return {&batches_, 0}; }
-  Iterator end() { return {&batches_, n_}; }
-  std::size_t size() const { return static_cast<std::size_t>(n_); }
-
- private:
-  std::vector<Batch>& batches_;
-  long n_;
+/// 1500 steps a round, fewer where one takes about a millisecond or more.
+inline constexpr std::array workloads{
+    Workload{"null-logged", 1'000'000, 1000},  Workload{"tiny-mlp-sgd", 1500, 200},   Workload{"tiny-mlp-adam", 1500, 200},
+    Workload{"regression-sgd", 1500, 200},     Workload{"mlp-dropout-adam", 1500, 200}, Workload{"mnist-mlp-16-adam", 1500, 100},
+    Workload{"mnist-mlp-sgd", 1500, 100},      Workload{"mnist-mlp-adam", 1500, 100}, Workload{"mnist-mlp-loader-adam", 600, 100},
+    Workload{"mnist-cnn-adam", 150, 30},       Workload{"lstm-adam", 400, 60},        Workload{"lstm-tbptt-adam", 400, 60},
+    Workload{"gan-adam", 150, 30},             Workload{"char-gpt-adam", 24, 8},      Workload{"resnet18-sgd", 12, 6},
 };
 
-Loops raw_loops();      ///< raw.cpp
-Loops trainer_loops();  ///< trainer.cpp
-Loops twin_loops();     ///< twin.cpp
+Loops raw_loops();         ///< raw.cpp
+Loops hand_tuned_loops();  ///< hand_tuned.cpp
+Loops trainer_loops();     ///< trainer.cpp
+Loops fast_loops();        ///< fast.cpp
+Loops captured_loops();    ///< captured.cpp
+Loops twin_loops();        ///< twin.cpp
+Loops silent_loops();      ///< null.cpp: the null model, which logs nothing
+Loops logged_loops();      ///< null.cpp: it logs one scalar a step
+Loops twin_silent_loops(), twin_logged_loops();
+
+/// What a checkpoint costs the step's thread, in milliseconds and MB of 10^6 bytes.
+struct CheckpointCost {
+  double megabytes = 0;       ///< of the file: weights and Adam's two states
+  std::vector<double> stalls = {};  ///< of the step's thread, one a checkpoint
+  std::vector<double> copies = {};  ///< the same bytes copied once in memory: what P14 wants
+  std::vector<double> writes = {};  ///< the same bytes by one plain write and fsync: what the disk wants
+};
+CheckpointCost measure_checkpoint(int checkpoints);  ///< checkpoint.cpp
+
+/// One thread, and LibTorch's version.
+char const* prepare_libtorch();  ///< nets.cpp
 
 }  // namespace bench

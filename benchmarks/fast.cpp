@@ -1,0 +1,16 @@
+// Through fulgurite's trainer with its own optimizers and its own loader (P4).
+
+#include "fitted.hpp"
+#include "our_set.hpp"
+
+namespace bench {
+
+Loops fast_loops() {
+  using namespace fulgurite;
+  using Strategy = decltype(SingleDevice{cpu});
+  auto loops = fitted_loops<Ours, Strategy>([] { return SingleDevice{cpu}; }, our_digits);
+  loops["gan-adam"] = [] { return fitted(std::make_shared<GanModel<Ours>>(), SingleDevice{cpu}, Manual{}, one_epoch, cycle(real_images())); };
+  return loops;
+}
+
+}  // namespace bench

@@ -1,0 +1,30 @@
+#pragma once
+// Fulgurite's optimizers over flat buffers, and its loader that gathers a batch at once.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/torch/tensor_loader.hpp>
+
+#include "nets.hpp"
+
+namespace bench {
+
+struct Ours {
+  static auto sgd(std::vector<torch::Tensor> const& parameters) {
+    return fulgurite::optim::SGD(parameters, {.lr = sgd_rate, .momentum = sgd_momentum});
+  }
+  static auto adam(std::vector<torch::Tensor> const& parameters) { return fulgurite::optim::Adam(parameters, {.lr = adam_rate}); }
+};
+
+inline auto our_digits(long) {
+  using namespace fulgurite;
+  return std::make_unique<data::TensorLoader<>>(
+      digits().images, digits().labels,
+      data::TensorLoaderOptions{.batch_size = loader_batch, .shuffle = true, .seed = shuffle_seed, .drop_last = true});
+}
+
+}  // namespace bench
