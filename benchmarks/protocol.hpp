@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "turns.hpp"
+
 namespace bench {
 
 class Stopwatch {
@@ -75,6 +77,7 @@ inline std::vector<Row> measure(std::vector<std::pair<std::string, Loop>> const&
   for (int round = 0; round != rounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (auto const i : order) rows[i].samples.push_back(variants[i].second.run(warm_up, steps));
+    give_turn();
   }
   compare(rows, variants);
   for (std::size_t i = 0; i != rows.size(); ++i) rows[i].note = variants[i].second.note();
