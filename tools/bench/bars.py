@@ -1,0 +1,141 @@
+"""The bars: what each asks for, what was measured, and whether it is met. One line a bar."""
+
+import dataclasses
+import statistics
+
+from samples import RAW, Samples
+
+
+@dataclasses.dataclass
+class Bar:
+    """One line. `value` is None where nothing was measured, and `why` says then why."""
+    name: str  # P5
+    of: str  # tiny-mlp-adam
+    value: float | None
+    sign: str = ''  # >=, <=, in; empty: reported only
+    target: float | tuple[float, float] = 0.0
+    spread: float = 0.0  # two equal things differ by so much, as a ratio
+    why: str = 'not measured'
+    workload: str = ''  # what to run again where it is missed
+
+    def met(self, slack: float = 0.0) -> bool:
+        if self.value is None or not self.sign:
+            return True
+        low, high = self.target if isinstance(self.target, tuple) else (self.target, self.target)
+        least = self.sign == '<=' or self.value >= low * (1 - slack)
+        return least and (self.sign == '>=' or self.value <= high * (1 + slack))
+
+    def fails(self) -> bool:
+        """Missed by more than noise: that is what the exit status tells."""
+        return not self.met(self.spread)
+
+    def short_by(self) -> float:
+        """By which part of its target it is missed: the smaller the better; below 0 it is met."""
+        if self.value is None or not self.sign:
+            return 0.0
+        low, high = self.target if isinstance(self.target, tuple) else (self.target, self.target)
+        below, above = (low - self.value) / (low or 1), (self.value - high) / (high or 1)
+        return below if self.sign == '>=' else above if self.sign == '<=' else max(below, above)
+
+    def line(self) -> str:
+        if self.value is None:
+            return f'{self.name} {self.of} skipped: {self.why}'
+        if not self.sign:
+            return f'{self.name} {self.of} {number(self.value)} reported'
+        target = '..'.join(map(number, self.target)) if isinstance(self.target, tuple) else number(self.target)
+        return f'{self.name} {self.of} {number(self.value)} {self.sign} {target} {"met" if self.met() else "missed"}'
+
+
+def number(value: float) -> str:
+    return f'{value:.3f}'.rstrip('0').rstrip('.') if abs(value) < 2 else f'{value:.3g}' if abs(value) < 1000 else f'{value:.0f}'
+
+
+NULL, P8_NS = 'null-logged', 50
+# What each workload asks of the fast set and of the captured one, against the raw loop; the others must not be slower.
+NOT_SLOWER = 0.98
+FAST = {'tiny-mlp-adam': 1.5, 'mnist-mlp-adam': 1.25, 'mnist-mlp-loader-adam': 1.6, 'mnist-cnn-adam': 1.02}
+CAPTURED = {'tiny-mlp-sgd': 7, 'tiny-mlp-adam': 8.5, 'mlp-dropout-adam': 3.2, 'regression-sgd': 5.5, 'mnist-mlp-adam': 1.65, 'char-gpt-adam': 1.35,
+            'lstm-adam': 1.25, 'mnist-cnn-adam': 1.05}
+PEERS = [('P6', 'tiny-mlp-adam', 'captured', 'pytorch', 28), ('P6', 'tiny-mlp-adam', 'captured', 'torch.compile', 18),
+         ('P6', 'tiny-mlp-adam', 'captured', 'jax', 2.5), ('P6', 'tiny-mlp-adam', 'fast', 'pytorch', 4.5),
+         ('P7', 'tiny-mlp-adam', 'captured', 'lightning', 75), ('P7', 'tiny-mlp-adam', 'captured', 'lightning barebones', 45),
+         ('P7', 'mnist-mlp-adam', 'captured', 'lightning', 5), ('P7', 'mnist-mlp-adam', 'captured', 'lightning barebones', 4),
+         ('P7', 'mnist-cnn-adam', 'captured', 'lightning', None), ('P7', 'mnist-cnn-adam', 'captured', 'lightning barebones', None)]
+
+
+def wanted(workload: str, only: str) -> bool:
+    return not only or workload in only.split(',')
+
+
+def of_loops(samples: Samples, only: str = '') -> list[Bar]:
+    """P3 to P5: the trainer against the loop by hand."""
+    bars = []
+    for workload in samples.workloads:
+        if wanted(workload, only) and samples.least(workload, RAW):
+            bars += of_workload(samples, workload)
+    bars += [same_bits(samples, 'P3', 'trainer', RAW), same_bits(samples, 'P5', 'captured', 'fast')]
+    bars += [Bar(name, workload, None, why='benchmarks/steps has no such workload')
+             for name, table in (('P4', FAST), ('P5', CAPTURED)) for workload in table
+             if workload not in samples.workloads and not only]
+    return sorted(bars, key=lambda bar: bar.name)
+
+
+def of_workload(samples: Samples, workload: str) -> list[Bar]:
+    spread = samples.spread(workload)
+    rows = [('P3', 'trainer', 'in', (NOT_SLOWER, 1.02)), ('P4', 'fast', '>=', FAST.get(workload, NOT_SLOWER)),
+            ('P5', 'captured', '>=', CAPTURED.get(workload, NOT_SLOWER))]
+    bars = []
+    for name, variant, sign, target in rows:
+        bars.append(Bar(name, workload, samples.ratio(workload, variant), sign, target, spread, f"its '{variant}' loop was not measured", workload))
+    return bars
+
+
+def same_bits(samples: Samples, name: str, variant: str, to: str) -> Bar:
+    """On how many workloads the weights are the same to the bit. Noise is no excuse here."""
+    said = [same for workload in samples.workloads if (same := samples.same_bits(workload, variant, to)) is not None]
+    return Bar(name, f'{variant}/workloads-with-the-bits-of-{to}', float(sum(said)) if said else None, '>=', len(said), why='steps did not compare them')
+
+
+def of_peers(samples: Samples, why: str, only: str = '') -> list[Bar]:
+    """P6 and P7: against Python."""
+    skipped = samples.data.get('peers_skipped', {})
+    bars = []
+    for name, workload, ours, theirs, target in PEERS:
+        if not wanted(workload, only):
+            continue
+        what = f'{workload}/{ours}/{theirs.replace(" ", "-")}'
+        missing = skipped.get(theirs, why) if samples.least(workload, theirs) is None else f"its '{ours}' loop was not measured"
+        bars.append(Bar(name, what, samples.ratio(workload, ours, theirs), '>=' if target else '', target or 0.0, samples.spread(workload), missing, workload))
+    return bars
+
+
+def of_logging(samples: Samples, only: str = '') -> list[Bar]:
+    """P8: what one logged scalar adds to a step that does nothing else, in nanoseconds."""
+    if not wanted(NULL, only):
+        return []
+    value, spread = samples.data.get('logged_scalar_ns'), 0.0
+    silent, logged, again = (samples.least(NULL, variant) for variant in ('silent', 'logged', 'silent again'))
+    if silent and logged:
+        value = 1000 * (logged - silent)
+        spread = 1000 * abs(silent - (again or silent)) / P8_NS
+    return [Bar('P8', 'logged-scalar-ns', value, '<=', P8_NS, spread, 'steps did not measure it', NULL if silent else '')]
+
+
+def of_extras(data: dict) -> list[Bar]:
+    """P13 and P14: what steps measures beside the loops."""
+    captured, checkpoint = data.get('cuda_captured_ratio'), data.get('checkpoint', {})
+    stalls, copies = (statistics.median(checkpoint.get(key) or [0]) for key in ('stall_ms', 'copy_ms'))
+    return [Bar('P13', 'whole-step-cuda-graph', captured, '>=', 4, why='there is no GPU here, or steps did not use it'),
+            Bar('P14', 'checkpoint-ms-a-MB', data.get('checkpoint_ms_per_mb'), why='steps did not measure it'),
+            Bar('P14', 'checkpoint-to-one-copy', stalls / copies if copies else None, why='steps did not measure it')]
+
+
+def better(one: Bar, other: Bar) -> Bar:
+    """Of two tries the one that is nearer to its bar."""
+    if one.value is None or other.value is None:
+        return other if one.value is None else one
+    return min(one, other, key=lambda bar: (bar.fails(), bar.short_by()))
+
+
+def order(bars: list[Bar]) -> list[Bar]:
+    return sorted(bars, key=lambda bar: int(bar.name[1:]))
