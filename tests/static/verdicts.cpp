@@ -193,10 +193,29 @@ struct Watches {
 struct Hooks {
   void on_train_start() {}
 };
+/// Or that of a hook.
+struct setup {
+  void on_train_start() {}
+};
+struct backward {
+  void on_train_start() {}
+};
+struct log_metrics {
+  void on_train_start() {}
+};
+struct on_fit_start {};
+struct Derived : on_fit_start {
+  void on_fit_start(int) {}
+};
 }  // namespace own_name
 
-TEST_CASE("a callback may be called Watches or Hooks", "[verdict]") {
+TEST_CASE("a callback may be called Watches or Hooks, or as a hook is", "[verdict]") {
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, own_name::Watches, own_name::Hooks>().ok());
+  STATIC_REQUIRE(on_toy<toy::P, own_name::setup>.ok());
+  STATIC_REQUIRE(on_toy<toy::P, own_name::backward>.ok());
+  STATIC_REQUIRE(on_toy<toy::P, own_name::log_metrics>.ok());
+  STATIC_REQUIRE(on_toy<toy::P, own_name::on_fit_start>.fault == Fault::callback_inert);
+  STATIC_REQUIRE(on_toy<toy::P, own_name::Derived>.hook.hook == HookId::on_fit_start);
 }
 
 namespace {

@@ -32,6 +32,18 @@ constexpr bool has(std::string_view text, std::string_view line) { return text.f
 
 }  // namespace
 
+namespace own_name {
+/// Its own name is that of a list which callbacks may declare.
+struct Watches {
+  void on_train_start() {}
+};
+}  // namespace own_name
+
+TEST_CASE("a callback may be called Watches") {
+  auto const trainer = make_trainer<toy::P>({.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, own_name::Watches{});
+  CHECK(has(describe(trainer), "Watches"));
+}
+
 TEST_CASE("the description is a constant: who hears what, in which order, and what is off") {
   constexpr auto text = description<Described>;
   static_assert(has(text, "Trainer of Net\n"));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace fulgurite {
 
@@ -28,12 +29,15 @@ struct Row {
 };
 
 // `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes the
-// look-up ambiguous exactly then. `accepts` asks for the call. When they disagree, the program is refused.
+// look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they disagree, the program is refused.
 #define FULGURITE_HOOK(NAME, ...)                                                             \
   struct NAME : Row<__VA_ARGS__> {                                                            \
     static constexpr std::string_view name() { return #NAME; }                                \
     template <class T>                                                                        \
-    static constexpr bool named = !requires { &Probe<T>::NAME; };                             \
+    static constexpr bool named = requires {                                                  \
+      requires !requires { &Probe<T>::NAME; };                                                \
+      requires !requires { requires std::is_same_v<class T::NAME, T>; };                      \
+    };                                                                                        \
     template <class T, class... A>                                                            \
     static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };      \
     template <class T, class... A>                                                            \

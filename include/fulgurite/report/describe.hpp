@@ -133,7 +133,7 @@ class Describer {
       out << (any ? ", " : "reads ") << what;
       any = true;
     };
-    if constexpr (requires { typename C::Watches; })
+    if constexpr (requires { typename C::Watches; requires !std::is_same_v<typename C::Watches, C>; })
       [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
     if constexpr (requires { C::reads; }) read(C::reads);
     if constexpr (requires { C::writes; }) {
