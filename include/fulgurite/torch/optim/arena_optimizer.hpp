@@ -58,7 +58,9 @@ struct ParameterState {
 ///     reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see libtorch::Arena);
 ///   - the 2-norm that clipping divides by: one sum instead of a sum of sums;
 ///   - a parameter that is listed twice in a group (a shared module): it is stepped once;
-///   - sparse gradients, which become dense.
+///   - sparse gradients, which become dense;
+///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over when the other does.
+///     Where both were cleared and no backward reached it, it counts for the second as having a gradient of zero.
 /// Everybody keeps using the module as before: loading weights, to(device), freezing, taking p.grad(), even set_data or Module::zero_grad.
 /// Where that takes a tensor out of the buffers it is copied back in at the next step, which costs time but no gradient.
 template <class Rule>
