@@ -481,6 +481,7 @@ TEST_CASE("LBFGS takes the steps of torch::optim over flat buffers, also from a 
   CHECK(small.state().tensors.empty());
   CHECK_THROWS_WITH(optimizer.add_group(fewer, 0.1), StartsWith("[fulgurite.optimizer.one_group]"));
   CHECK_THROWS_WITH(ours::LBFGS(p, {.line_search_fn = "armijo"}), StartsWith("[fulgurite.optim.option]"));
+  CHECK_THROWS_WITH(ours::LBFGS(std::vector<Tensor>{}), StartsWith("[fulgurite.optim.parameter] LBFGS was given no parameters"));
 }
 
 TEST_CASE("clipping and unscaling are operations on the flat gradient", "[arena]") {
