@@ -33,15 +33,15 @@ struct Wide : nn::Module {
 struct Between {
   using Stateless = fulgurite::ByChoice;
   std::vector<double>* gaps;
-  Stopwatch watch = {};
-  void on_train_batch_end() { watch.start(); }
-  void on_train_batch_start() { gaps->push_back(watch.microseconds(1) / 1000); }
+  Stopwatch::Clock::time_point ended = Stopwatch::Clock::now();
+  void on_train_batch_end() { ended = Stopwatch::Clock::now(); }
+  void on_train_batch_start() { gaps->push_back(Stopwatch::microseconds(ended, Stopwatch::Clock::now()) / 1000); }
 };
 
 double milliseconds(auto&& action) {
-  Stopwatch const watch;
+  auto const began = Stopwatch::Clock::now();
   action();
-  return watch.microseconds(1) / 1000;
+  return Stopwatch::microseconds(began, Stopwatch::Clock::now()) / 1000;
 }
 
 void write_plainly(std::filesystem::path const& file, std::vector<char> const& bytes) {

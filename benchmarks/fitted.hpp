@@ -14,14 +14,10 @@
 
 namespace bench {
 
-/// Starts the watch when the steps of the warm-up are over.
-struct WarmedUp {
+struct Watched {
   using Stateless = fulgurite::ByChoice;
   Stopwatch* watch;
-  long left;
-  void on_train_batch_start() {
-    if (left-- == 0) watch->start();
-  }
+  void on_train_batch_start() { watch->step(); }
 };
 
 template <class Set, Rule R>
@@ -62,11 +58,11 @@ struct GanModel : nn::Module {
 template <class Model, class Strategy, class How, class Options, class Loader>
 Loop fitted(std::shared_ptr<Model> model, Strategy strategy, How how, Options options, Loader loader, long slices = 1) {
   return loop_of(model->net, [=](long warm_up, long steps) {
-    Stopwatch watch;
-    auto trainer = fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how, WarmedUp{&watch, warm_up / slices});
+    Stopwatch watch(warm_up / slices, steps / slices);
+    auto trainer = fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how, Watched{&watch});
     auto batches = loader((warm_up + steps) / slices);
     trainer.fit(*model, *batches);
-    return watch.microseconds(steps);
+    return watch.result() / static_cast<double>(slices);
   });
 }
 

@@ -74,11 +74,13 @@ struct TwinRows final : twin::Logger {
 template <class Model>
 double fit(long, long steps) {
   Model model;
-  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, null::Device{}, fulgurite::Float32{}, fulgurite::Automatic{}, Rows{});
+  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, null::Device{}, fulgurite::Float32{},
+                                                fulgurite::Automatic{}, Rows{});
   Count batches(steps);
-  Stopwatch const watch;
+  Stopwatch watch(0, steps);
+  watch.step();
   trainer.fit(model, batches);
-  return watch.microseconds(steps);
+  return watch.result();
 }
 
 template <class Module>
@@ -88,9 +90,10 @@ double twin_fit(long, long steps) {
   trainer.add(std::make_unique<TwinRows>());
   Count batches(steps);
   twin::RangeLoader<Library, Count> loader(batches);
-  Stopwatch const watch;
+  Stopwatch watch(0, steps);
+  watch.step();
   trainer.fit(module, loader);
-  return watch.microseconds(steps);
+  return watch.result();
 }
 
 Loops only(double (*run)(long, long)) {

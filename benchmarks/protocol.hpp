@@ -17,14 +17,39 @@
 
 namespace bench {
 
+inline double median(std::vector<double> all) {
+  std::sort(all.begin(), all.end());
+  auto const half = all.size() / 2;
+  return all.size() % 2 == 1 ? all[half] : (all[half - 1] + all[half]) / 2;
+}
+
+/// Times the steps of a round behind its warm-up. Of 100 steps or more the mean is taken, ends of a fit and checks of a capture included. Fewer
+/// are timed one by one and their median is taken: a check that comes once in 500 steps must not count as one in ten.
 class Stopwatch {
  public:
   using Clock = std::chrono::steady_clock;
-  void start() { began_ = Clock::now(); }
-  double microseconds(long steps) const { return std::chrono::duration<double, std::micro>(Clock::now() - began_).count() / static_cast<double>(steps); }
+  Stopwatch(long warm_up, long steps) : warm_up_(warm_up), steps_(steps) { marks_.reserve(few() ? static_cast<std::size_t>(steps) + 1 : 1); }
+
+  /// A step begins.
+  void step() {
+    if (seen_ == warm_up_ || (seen_ > warm_up_ && few())) marks_.push_back(Clock::now());
+    ++seen_;
+  }
+  /// Of a step, in microseconds; the last one ends now.
+  double result() {
+    auto const end = Clock::now();
+    if (!few()) return microseconds(marks_.front(), end) / static_cast<double>(steps_);
+    std::vector<double> each;
+    for (std::size_t i = 0; i != marks_.size(); ++i) each.push_back(microseconds(marks_[i], i + 1 == marks_.size() ? end : marks_[i + 1]));
+    return median(std::move(each));
+  }
+
+  static double microseconds(Clock::time_point from, Clock::time_point to) { return std::chrono::duration<double, std::micro>(to - from).count(); }
 
  private:
-  Clock::time_point began_ = Clock::now();
+  bool few() const { return steps_ < 100; }
+  long warm_up_, steps_, seen_ = 0;
+  std::vector<Clock::time_point> marks_;
 };
 
 /// A loop ready to run. `run(warm_up, steps)` trains so many steps with an optimizer that starts anew and gives the microseconds of one of the latter.
@@ -40,18 +65,12 @@ using Loops = std::map<std::string, std::function<Loop()>>;
 struct Row {
   std::string variant;
   std::vector<double> samples = {};  ///< microseconds a step, one a round
-  double warm_up = 0;                ///< the same of the very first steps: loaders start, steps are captured, memory is touched
+  double warm_up = 0;                ///< the mean of the very first steps: loaders start, steps are captured, memory is touched
   bool same_bits = true;             ///< after that and after the last round the weights are those of the first variant
   bool as_fast = true;               ///< those of the variant "fast"
   std::string note = {};
 
   double least() const { return *std::min_element(samples.begin(), samples.end()); }
-  double median() const {
-    auto sorted = samples;
-    std::sort(sorted.begin(), sorted.end());
-    auto const half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-  }
 };
 
 /// Compares what the loops have made so far; all of them have taken the same steps.
@@ -69,7 +88,11 @@ inline void compare(std::vector<Row>& rows, std::vector<std::pair<std::string, L
 /// Measures the variants of one workload against each other; the first is what the others are compared with. Every round warms up anew.
 inline std::vector<Row> measure(std::vector<std::pair<std::string, Loop>> const& variants, long warm_up, long steps, int rounds) {
   std::vector<Row> rows;
-  for (auto const& [name, loop] : variants) rows.push_back({.variant = name, .warm_up = loop.run(0, warm_up)});
+  for (auto const& [name, loop] : variants) {
+    auto const began = Stopwatch::Clock::now();
+    loop.run(0, warm_up);
+    rows.push_back({.variant = name, .warm_up = Stopwatch::microseconds(began, Stopwatch::Clock::now()) / static_cast<double>(warm_up)});
+  }
   compare(rows, variants);
   std::vector<std::size_t> order(variants.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -15,16 +15,16 @@ Loop net_loop(NetWorkload const& workload) {
     net->train();
     auto optimizer = Optimizer::make(*net);
     auto const count = static_cast<long>(batches->size());
-    Stopwatch watch;
+    Stopwatch watch(warm_up, steps);
     for (long i = 0; i != warm_up + steps; ++i) {
-      if (i == warm_up) watch.start();
+      watch.step();
       Batch const& batch = (*batches)[static_cast<std::size_t>(i % count)];
       optimizer.zero_grad();
       auto loss = net->loss(batch);
       loss.backward();
       optimizer.step();
     }
-    return watch.microseconds(steps);
+    return watch.result();
   });
 }
 
@@ -35,17 +35,17 @@ Loop loader_loop() {
     net->train();
     auto optimizer = Adam::make(*net);
     auto const loader = torch_digits();
-    Stopwatch watch;
+    Stopwatch watch(warm_up, steps);
     for (long i = 0; i != warm_up + steps;)
       for (auto& batch : *loader) {
-        if (i == warm_up) watch.start();
+        watch.step();
         optimizer.zero_grad();
         auto loss = net->loss(batch);
         loss.backward();
         optimizer.step();
         if (++i == warm_up + steps) break;
       }
-    return watch.microseconds(steps);
+    return watch.result();
   });
 }
 
@@ -57,12 +57,14 @@ Loop sequence_loop() {
     net->train();
     auto optimizer = Adam::make(*net);
     constexpr long slices = Sequence::time / Sequence::slice;
-    Stopwatch watch;
+    Stopwatch watch(warm_up / slices, steps / slices);
     std::optional<Sequence::Hidden> hidden;
     for (long i = 0; i != warm_up + steps; ++i) {
-      if (i == warm_up) watch.start();
       long const from = i % slices * Sequence::slice;
-      if (from == 0) hidden.reset();
+      if (from == 0) {
+        hidden.reset();
+        watch.step();
+      }
       Batch const& batch = (*batches)[static_cast<std::size_t>(i / slices) % batches->size()];
       auto [loss, next] = net->step({batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
       optimizer.zero_grad();
@@ -70,7 +72,7 @@ Loop sequence_loop() {
       optimizer.step();
       hidden.emplace(std::get<0>(next).detach(), std::get<1>(next).detach());
     }
-    return watch.microseconds(steps);
+    return watch.result() / slices;
   });
 }
 
@@ -82,9 +84,9 @@ Loop gan_loop() {
     net->train();
     auto const generator = net->generator(), discriminator = net->discriminator();
     torch::optim::Adam g(generator, torch::optim::AdamOptions(adam_rate)), d(discriminator, torch::optim::AdamOptions(adam_rate));
-    Stopwatch watch;
+    Stopwatch watch(warm_up, steps);
     for (long i = 0; i != warm_up + steps; ++i) {
-      if (i == warm_up) watch.start();
+      watch.step();
       auto const& real = (*batches)[static_cast<std::size_t>(i) % batches->size()].data;
       auto const fake = net->draw(real.size(0));
       d.zero_grad();
@@ -97,7 +99,7 @@ Loop gan_loop() {
       g.step();
       for (auto const& p : discriminator) p.set_requires_grad(true);
     }
-    return watch.microseconds(steps);
+    return watch.result();
   });
 }
 

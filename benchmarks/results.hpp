@@ -35,8 +35,6 @@ inline std::string first_of(char const* file, std::string_view key) {
   return "unknown";
 }
 
-inline double median(std::vector<double> const& samples) { return Row{.variant = {}, .samples = samples}.median(); }
-
 inline void print_head(Results const& results) {
   std::printf("commit %s, LibTorch %s, %s, load %s\n\n", results.commit.c_str(), results.libtorch.c_str(), results.processor.c_str(), results.load.c_str());
   std::printf("%-22s %-13s %10s %10s  %6s  %6s  %10s  %s\n", "workload", "loop", "least us", "median us", "x", "x med", "warm-up us", "weights");
@@ -45,9 +43,9 @@ inline void print_head(Results const& results) {
 inline void print(Measured const& measured) {
   auto const& first = measured.rows.front();
   for (auto const& row : measured.rows)
-    std::printf("%-22s %-13s %10.3f %10.3f  %6.3f  %6.3f  %10.2f  %s%s\n", &row == &first ? measured.workload.c_str() : "", row.variant.c_str(), row.least(),
-                row.median(), first.least() / row.least(), first.median() / row.median(), row.warm_up, row.same_bits ? "same" : "DIFFERENT",
-                row.variant == "captured" ? row.as_fast ? ", as fast" : ", NOT AS FAST" : "");
+    std::printf("%-22s %-13s %10.3f %10.3f  %6.3f  %6.3f  %10.2f  %s%s\n", &row == &first ? measured.workload.c_str() : "", row.variant.c_str(),
+                row.least(), median(row.samples), first.least() / row.least(), median(first.samples) / median(row.samples), row.warm_up,
+                row.same_bits ? "same" : "DIFFERENT", row.variant == "captured" ? row.as_fast ? ", as fast" : ", NOT AS FAST" : "");
   for (auto const& row : measured.rows)
     if (!row.note.empty()) std::printf("    %s: %s\n", row.variant.c_str(), row.note.c_str());
   std::fflush(stdout);

@@ -13,13 +13,10 @@ struct IdleCallback : twin::Callback<twin::LibTorch> {
   void on_fit_start(Trainer&) override {}
 };
 
-struct WarmedUp : twin::Callback<twin::LibTorch> {
+struct Watched : twin::Callback<twin::LibTorch> {
   Stopwatch& watch;
-  long left;
-  WarmedUp(Stopwatch& started, long steps) : watch(started), left(steps) {}
-  void on_train_batch_start(Trainer&, Batch const&) override {
-    if (left-- == 0) watch.start();
-  }
+  explicit Watched(Stopwatch& started) : watch(started) {}
+  void on_train_batch_start(Trainer&, Batch const&) override { watch.step(); }
 };
 
 template <class Optimizer>
@@ -38,14 +35,14 @@ Loop net_loop(NetWorkload const& workload) {
   auto const module = std::make_shared<NetModule<Optimizer>>(workload.net());
   auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
   return loop_of(module->net, [module, batches](long warm_up, long steps) {
-    Stopwatch watch;
+    Stopwatch watch(warm_up, steps);
     twin::Trainer<twin::LibTorch> trainer({.max_epochs = 1});
     for (int i = 0; i != 8; ++i) trainer.add(std::make_unique<IdleCallback>());
-    trainer.add(std::make_unique<WarmedUp>(watch, warm_up));
+    trainer.add(std::make_unique<Watched>(watch));
     Cycle cycle(*batches, warm_up + steps);
     twin::RangeLoader<twin::LibTorch, Cycle> loader(cycle);
     trainer.fit(*module, loader);
-    return watch.microseconds(steps);
+    return watch.result();
   });
 }
 
