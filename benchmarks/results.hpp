@@ -53,7 +53,7 @@ inline void print(Measured const& measured) {
 
 inline void print(CheckpointCost const& cost) {
   auto const per_mb = [&](std::vector<double> const& ms) { return median(ms) / cost.megabytes; };
-  std::printf("\ncheckpoint of %.1f MB: the step's thread stands still for %.1f ms (median of %zu), %.3f ms a MB; one copy in memory takes %.3f, one plain "
+  std::printf("\ncheckpoint of %.1f MB of weights: the step's thread stands still for %.1f ms (median of %zu), %.3f ms a MB; one copy in memory takes %.3f, one plain "
               "write with fsync %.3f\n",
               cost.megabytes, median(cost.stalls), cost.stalls.size(), per_mb(cost.stalls), per_mb(cost.copies), per_mb(cost.writes));
 }
