@@ -1,6 +1,6 @@
 """What compiling costs (P10, P12): trainers with 1 to 64 callbacks and their twins, the umbrella header, the MNIST program with the library and without.
 
-    compile.py BUILD [--times N] [--commit HASH]
+    compile.py BUILD [--quick] [--times N] [--commit HASH]
 
 Seconds are user and system time of a whole compilation to an object at -O2, the least of N in turn (of N - 1 where LibTorch is included); memory
 is the peak of the compiler. Instantiations are clang's, of classes and functions, from -ftime-trace, and g++'s, of types and declarations, from
@@ -81,7 +81,7 @@ def compiled(words: list[str]) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def measured(compiler: str, scratch: pathlib.Path, torch: list[str], times: int) -> dict[str, dict]:
+def measured(compiler: str, scratch: pathlib.Path, torch: list[str], times: int, quick: bool) -> dict[str, dict]:
     made = units(scratch, torch)
     taken: dict[str, dict] = {name: {'seconds': [], 'memory_mb': 0.0} for name in made}
     for turn in range(times):
@@ -91,8 +91,8 @@ def measured(compiler: str, scratch: pathlib.Path, torch: list[str], times: int)
             seconds, memory = compiled([compiler, '-std=c++20', '-O2', '-c', '-o', str(scratch / 'unit.o'), *words])
             taken[name]['seconds'].append(round(seconds, 3))
             taken[name]['memory_mb'] = max(taken[name]['memory_mb'], round(memory))
-    for name, (words, _) in made.items():
-        said = instantiations([compiler, '-std=c++20', '-fsyntax-only', *words], scratch)
+    for name, (words, heavy) in made.items():
+        said = '' if quick and heavy else instantiations([compiler, '-std=c++20', '-fsyntax-only', *words], scratch)
         taken[name]['instantiations'] = said
         print(f'{compiler:11} {name:14} {min(taken[name]["seconds"]):8.2f} s {taken[name]["memory_mb"]:7.0f} MB   {said}', flush=True)
     return taken
@@ -126,13 +126,14 @@ def bars(file: pathlib.Path, commit: str) -> list[Bar]:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument('build', type=pathlib.Path)
+    options.add_argument('--quick', action='store_true', help='once, and instantiations of the trainers only')
     options.add_argument('--times', type=int, default=3)
     options.add_argument('--commit', default='unknown')
     given = options.parse_args()
     torch, data = libtorch(given.build), {'commit': given.commit, 'compilers': {}}
     with tempfile.TemporaryDirectory() as folder:
         for kind, compiler in compilers().items():
-            data['compilers'][kind] = measured(compiler, pathlib.Path(folder), torch, given.times)
+            data['compilers'][kind] = measured(compiler, pathlib.Path(folder), torch, 1 if given.quick else given.times, given.quick)
     out = given.build / 'benchmarks' / 'compile.json'
     out.parent.mkdir(parents=True, exist_ok=True)
     write(out, data)

@@ -7,6 +7,7 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / 'benchmarks' / 'peers'
 WORKLOADS = ['tiny-mlp-sgd', 'tiny-mlp-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam']
+QUICK = ['tiny-mlp-adam', 'mnist-mlp-adam']  # torch.compile alone takes 20 s for each
 VARIANTS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax']
 NOT_ASKED = 'run with --peers'
 STEPS, A_ROUND = 1500, 0.6  # at most so many steps a round; where a step is slower, about so many seconds
@@ -35,6 +36,7 @@ class Peers:
 
     def __init__(self, python: pathlib.Path, log: pathlib.Path, quick: bool):
         self.log, self.factor = log.open('w'), 0.1 if quick else 1.0
+        self.workloads = QUICK if quick else WORKLOADS
         self.all = [Peer(python, script, self.log) for script in ('pytorch.py', 'with_lightning.py', 'with_jax.py')]
         self.versions = [peer.version for peer in self.all if peer.version]
         self.steps: dict[str, dict[str, int]] = {}

@@ -72,7 +72,7 @@ class Bench:
         """Every workload once; those that Python has, too, with it."""
         if self.peers is None:
             return self.loops(only)
-        shared = [name for name in peering.WORKLOADS if bars.wanted(name, only)]
+        shared = [name for name in self.peers.workloads if bars.wanted(name, only)]
         alone = ','.join(name for name in only.split(',') if name not in shared)
         data: dict = {}
         for name in shared:
@@ -88,7 +88,7 @@ class Bench:
         return data
 
     def again(self, workload: str) -> dict:
-        peers = self.peers if self.peers and workload in peering.WORKLOADS else None
+        peers = self.peers if self.peers and workload in self.peers.workloads else None
         return self.loops(workload, workload=workload, peers=peers)
 
     def judged(self, data: dict) -> list[bars.Bar]:
