@@ -24,6 +24,7 @@
 #include <fulgurite/metric/cell.hpp>
 #include <fulgurite/metric/metric.hpp>
 
+#include <fulgurite/policy/captured.hpp>
 #include <fulgurite/policy/device.hpp>
 #include <fulgurite/policy/optimization.hpp>
 #include <fulgurite/policy/precision.hpp>
@@ -52,6 +53,7 @@
 #include <fulgurite/loop/hook_refusals.hpp>
 #include <fulgurite/loop/judge.hpp>
 #include <fulgurite/loop/judge_call.hpp>
+#include <fulgurite/loop/judge_capture.hpp>
 #include <fulgurite/loop/judge_data.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
@@ -101,6 +103,7 @@
 #include <fulgurite/data/named.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
+#include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/split.hpp>
 #include <fulgurite/data/stream.hpp>
@@ -174,12 +177,15 @@
 #include <torch/optim.h>
 
 #include <fulgurite/torch/aggregate.hpp>
+#include <fulgurite/torch/arena.hpp>
+#include <fulgurite/torch/arena_slices.hpp>
 #include <fulgurite/torch/autocast.hpp>
 #include <fulgurite/torch/averaging.hpp>
 #include <fulgurite/torch/backend.hpp>
 #include <fulgurite/torch/batch.hpp>
 #include <fulgurite/torch/block_loader.hpp>
 #include <fulgurite/torch/buffers.hpp>
+#include <fulgurite/torch/captured.hpp>
 #include <fulgurite/torch/chain.hpp>
 #include <fulgurite/torch/checkpoint_file.hpp>
 #include <fulgurite/torch/clip.hpp>
@@ -191,6 +197,11 @@
 #include <fulgurite/torch/mnist.hpp>
 #include <fulgurite/torch/modes.hpp>
 #include <fulgurite/torch/move.hpp>
+#include <fulgurite/torch/optim/adagrad.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/lbfgs.hpp>
+#include <fulgurite/torch/optim/rmsprop.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/torch/optimizer.hpp>
 #include <fulgurite/torch/optimizer_options.hpp>
 #include <fulgurite/torch/parameters.hpp>
