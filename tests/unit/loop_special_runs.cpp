@@ -182,15 +182,18 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings().front().starts_with("[fulgurite.data.none]"));
 
-  auto const stepped = [](std::vector<std::optional<double>> batches) {
+  auto const stepped = [](std::vector<std::optional<double>> batches, int window = 2) {
     toy::Slope slope;
-    toy::train<toy::Slope>({.max_epochs = 1}, {.accumulate_grad_batches = 2}).fit(slope, batches);
+    auto fit = toy::train<toy::Slope>({.max_epochs = 1}, {.accumulate_grad_batches = window});
+    fit.fit(slope, batches);
+    CHECK(fit.progress().logged_steps == fit.progress().global_step);
     return slope.stepped;
   };
   using Gradients = std::vector<double>;
   CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}) == Gradients{1.0, 3.5});           // closed by none: the batch before it alone
   CHECK(stepped({std::nullopt, 1.0, 2.0, std::nullopt}) == Gradients{2.5});       // a window opens with a batch
   CHECK(stepped({std::nullopt, std::nullopt, 2.0}) == Gradients{3.0});
+  CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}, 3) == Gradients{2.0, 4.0});        // inside a window
 }
 
 TEST_CASE("an epoch with fewer steps than log_every_n_steps is told where there is a logger") {

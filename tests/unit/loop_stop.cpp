@@ -75,6 +75,7 @@ TEST_CASE("max_time is looked at after each batch, and stops inside an epoch; a 
   trainer.fit(model, toy::batches(100));
   CHECK(model.seen.size() == 3);
   CHECK(trainer.progress().global_step == 2);
+  CHECK(trainer.progress().logged_steps == 2);
   CHECK(trainer.progress().epoch == 1);
 }
 

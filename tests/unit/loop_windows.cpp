@@ -101,6 +101,7 @@ TEST_CASE("a stop asked for by validation inside a window: the window is stepped
   trainer.fit(model, toy::batches(8), toy::batches(1));
   CHECK(trainer.callback<Positions>().validations == Places{{0, 1}});
   CHECK(trainer.progress().global_step == 1);
+  CHECK(trainer.progress().logged_steps == 1);
   CHECK(model.p.value() == 1.0);
 }
 
