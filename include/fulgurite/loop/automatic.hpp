@@ -71,7 +71,7 @@ template <class R, class Pack, class Ctx, class Batch>
     }
     return result;
   });
-  run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
+  if constexpr (scales_loss<R>) run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
   if constexpr (closure_is_shown<R>)
     if (auto* loss = loss_of<Backend>(output)) run.last_loss = Backend::detached(*loss, 1.0);
   return output;

@@ -52,34 +52,33 @@ struct Testing {
   static constexpr char const* limit = "limit_test_batches";
 };
 
-/// Walks a loader up to `limit` batches: f(batch, index, is_last). An unsized one is read one batch ahead, to know the last.
-/// f returns false to leave early.
+/// Walks a loader up to `limit` batches: f(batch, index, is_last) answers whether to go on, which it must not after the last. An unsized loader is
+/// read one batch ahead, to know its last. Returns whether there was any. `f` by value: what it holds can then stay in registers.
 template <class Loader, class F>
-void each_batch(Loader& loader, std::optional<long> limit, F&& f) {
-  if (limit && *limit == 0) return;
+bool each_batch(Loader& loader, std::optional<long> limit, F f) {
+  if (limit && *limit == 0) return false;
   auto it = std::begin(loader);
   auto const stop = std::end(loader);
-  [[maybe_unused]] auto const ended = [&](long b) {
-    throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(*limit) + " batches, it ended after " +
-                                           std::to_string(b) + ": make size() and the loader agree");
-  };
-  if constexpr (SizedLoader<Loader>)
-    if (!(it != stop)) ended(0);
-  for (long b = 0; it != stop; ++b) {
-    auto&& batch = *it;
-    if constexpr (SizedLoader<Loader>) {
-      bool const last = b + 1 == *limit;
-      if (!f(batch, b, last) || last) return;
-      ++it;
-      if (!(it != stop)) [[unlikely]] ended(b + 1);
-    } else {
+  if constexpr (SizedLoader<Loader>) {
+    long const batches = *limit;
+    for (long b = 0;; ++b, ++it) {
+      if (!(it != stop)) [[unlikely]]
+        throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(batches) + " batches, it ended after " +
+                                               std::to_string(b) + ": make size() and the loader agree");
+      auto&& batch = *it;
+      if (!f(batch, b, b + 1 == batches)) return true;
+    }
+  } else {
+    for (long b = 0; it != stop; ++b) {
+      auto&& batch = *it;
       bool last = limit && b + 1 == *limit;
       if (!last) {
         ++it;
         last = !(it != stop);
       }
-      if (!f(batch, b, last) || last) return;
+      if (!f(batch, b, last)) return true;
     }
+    return false;
   }
 }
 
@@ -223,7 +222,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
             log_row(run, pack, row, b, false);
           }
         }
-        return true;
+        return !last;
       });
     });
     facts.loader = 0;

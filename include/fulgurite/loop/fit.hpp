@@ -97,7 +97,7 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
     each_batch(source.train(), plan.most(), [&](auto&& raw, long b, bool last) {
       run.facts.batch_idx = b;
       run.facts.is_last_batch = last;
-      if (is_none(raw)) return true;
+      if (is_none(raw)) return !last;
       return with_batch(run, source, ctx, present(raw), [&](auto& batch) {
         run.facts.batch_size = Backend::batch_size(batch);
         [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
@@ -112,7 +112,7 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
           call_training_step(model, batch, run.hidden, ctx);
         }
         run.train_board.restart();
-        return true;
+        return !last;
       });
     });
   }
@@ -127,7 +127,7 @@ void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, 
   run.progress.at = At::before_batch;
   if (tell<hook::on_train_epoch_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   deliver_posted(run, pack, run.progress.logged_steps);
-  if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(loader);
+  if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(run, loader);
   if (tell<hook::on_train_epoch_end>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
   deliver_posted(run, pack, last_step(run));
   if constexpr (R::automatic)

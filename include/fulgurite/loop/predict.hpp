@@ -61,7 +61,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
       each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
         facts.batch_idx = b;
         facts.is_last_batch = last;
-        if (is_none(raw)) return tell<hook::on_predict_batch_end>(run, pack, ctx), true;
+        if (is_none(raw)) return tell<hook::on_predict_batch_end>(run, pack, ctx), !last;
         with_batch(run, source, ctx, present(raw), [&](auto& batch) {
           facts.batch_size = R::Backend::batch_size(batch);
           tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
@@ -73,7 +73,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
           if (keep) all[position].push_back(std::move(outputs));
           deliver_posted(run, pack, b);
         });
-        return true;
+        return !last;
       });
     });
     facts.loader = 0;

@@ -83,7 +83,7 @@ struct Facts {
   bool accumulating = false;  ///< the batch at hand does not end its window
   bool in_batch = false;
   bool left_out = false;  ///< the batch at hand is none: its loader left it out
-  bool has_gradients = false;  ///< some batch of the window at hand ran backward
+  bool has_gradients = false;  ///< some batch of the window at hand ran backward; kept where a precision scales the loss
   bool sanity_checking = false;
   bool validating = false;
   bool has_validation = false;

@@ -23,10 +23,10 @@ struct Window {
 };
 
 /// Windows restart each epoch; the last one may be shorter, and is the mean of the batches it has (D1). `seen` batches of it came
-/// before; they are fewer than its places where a loader left some out.
-inline Window window_of(long b, long start, long seen, int length, std::optional<long> batches, bool last) {
-  long const divisor = batches ? std::min<long>(length, *batches - start) : length;
-  bool const closes = b - start + 1 == length || last;
+/// before; they are fewer than its places where a loader left some out. `end`: the batch after it, if the loader goes on so far.
+inline Window window_of(long b, long start, long seen, long end, std::optional<long> batches, bool last) {
+  long const divisor = (batches ? std::min(end, *batches) : end) - start;
+  bool const closes = b + 1 == end || last;
   double const rescale = closes && seen + 1 != divisor ? static_cast<double>(divisor) / static_cast<double>(seen + 1) : 1.0;
   return {{seen == 0, closes, static_cast<int>(divisor)}, rescale};
 }
@@ -79,7 +79,8 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source) {
   }
 }
 
-/// The batches of one epoch, each with its hooks, its step or its place in a window, and the validation that follows.
+/// The batches of one epoch, each with its hooks, its step or its place in a window, and the validation that follows. `run` is handed
+/// on: as a member it would be read anew after each call that a compiler cannot look into.
 template <class R, class Pack, class Source>
 class TrainEpoch {
   using Backend = typename R::Backend;
@@ -87,199 +88,214 @@ class TrainEpoch {
 
  public:
   TrainEpoch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan)
-      : run_(run), pack_(pack), source_(source), plan_(plan), ctx_(run) {}
+      : pack_(pack), source_(source), plan_(plan), ctx_(run),
+        validates_(run.facts.has_validation && validates_in(run.options, run.progress.epoch)) {}
 
-  /// Runs the epoch's batches.
+  /// Runs the epoch's batches. Not inlined, so that the hot loop has a symbol, whose assembly is checked; what a batch calls is inlined by
+  /// force, since a call would save and restore six registers for each.
   template <class Loader>
-  void batches(Loader& loader) {
-    run_.progress.batch = 0;
-    run_.progress.window_start = 0;
-    bool any = false;
-    each_batch(loader, plan_.most(), [&](auto&& raw, long b, bool last) {
-      any = true;
-      if (is_none(raw)) return none(b, last);
-      return with_batch(run_, source_, ctx_, present(raw), [&](auto& batch) { return one(batch, b, last); });
+  [[gnu::noinline]] void batches(State<R>& run, Loader& loader) {
+    run.progress.batch = 0;
+    run.progress.window_start = 0;
+    bool const any = each_batch(loader, plan_.most(), [&](auto&& raw, long b, bool last) __attribute__((always_inline)) {
+      if (is_none(raw)) return none(run, b, last);
+      return with_batch(run, source_, ctx_, present(raw), [&](auto& batch) __attribute__((always_inline)) { return one(run, batch, b, last); });
     });
-    run_.facts.in_batch = false;
+    run.facts.in_batch = false;
     if (!any)
-      throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " + std::to_string(run_.progress.epoch) +
+      throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " + std::to_string(run.progress.epoch) +
                                               ": begin() must start a new pass each time");
   }
 
  private:
   /// Whether the epoch goes on after this batch.
   template <class Batch>
-  [[gnu::always_inline]] bool one(Batch& batch, long b, bool last) {
-    auto& facts = run_.facts;
-    auto& progress = run_.progress;
-    begin(b, last);
-    auto const window = window_of(b, progress.window_start, seen_, length_, plan_.batches, last);
+  [[gnu::always_inline]] bool one(State<R>& run, Batch& batch, long b, bool last) {
+    auto& facts = run.facts;
+    auto& progress = run.progress;
+    begin(run, b, last);
+    auto const window = window_of(b, progress.window_start, seen(run, b), end_, plan_.batches, last);
     facts.accumulating = !window.key.closes;
     facts.batch_size = Backend::batch_size(batch);
     facts.in_batch = true;
 
-    auto const started = tell<hook::on_train_batch_start>(run_, pack_, batch, ctx_);
-    deliver_posted(run_, pack_, progress.logged_steps);
+    auto const started = tell<hook::on_train_batch_start>(run, pack_, batch, ctx_);
+    deliver_posted(run, pack_, progress.logged_steps);
     if (started == Flow::skip_epoch) {
-      skip_epoch(b);
+      skip_epoch(run, b);
       return false;
     }
-    if (started == Flow::stop) run_.stop_requested = true;
-    run_.train_board.fold();  // what hooks have logged is no part of the step: neither recorded with it nor discarded
+    if (started == Flow::stop) run.stop_requested = true;
+    run.train_board.fold();  // what hooks have logged is no part of the step: neither recorded with it nor discarded
 
-    auto const ended = step(batch, window);
-    ++seen_;
-    if (ended == Flow::stop) run_.stop_requested = true;
-    return finish(b, last);
+    auto const ended = step(run, batch, window);
+    if (ended == Flow::stop) run.stop_requested = true;
+    return finish(run, b, last);
   }
 
-  void begin(long b, bool last) {
-    if (b == run_.progress.window_start) {
-      length_ = R::automatic ? run_.window : 1;
-      seen_ = 0;
+  void begin(State<R>& run, long b, bool last) {
+    if (b == run.progress.window_start) {
+      end_ = b + (R::automatic ? run.window : 1);
+      left_out_ = 0;
     }
-    run_.facts.batch_idx = b;
-    run_.facts.is_last_batch = last;
+    run.facts.batch_idx = b;
+    run.facts.is_last_batch = last;
   }
+
+  /// Batches of the window at hand, before this one, that made gradients.
+  long seen(State<R> const& run, long b) const { return b - run.progress.window_start - left_out_; }
 
   /// The loader left this batch out: no step; end hooks that take no batch are told. What its window has is stepped where it closes.
-  bool none(long b, bool last) {
-    auto& facts = run_.facts;
-    run_.warn("fulgurite.data.none", "batch " + std::to_string(b) + " of epoch " + std::to_string(run_.progress.epoch) +
-                                         " is none, an empty optional: it is skipped, and so are others that follow");
-    begin(b, last);
-    bool const closes = b - run_.progress.window_start + 1 == length_ || last;
+  bool none(State<R>& run, long b, bool last) {
+    auto& facts = run.facts;
+    run.warn("fulgurite.data.none", "batch " + std::to_string(b) + " of epoch " + std::to_string(run.progress.epoch) +
+                                        " is none, an empty optional: it is skipped, and so are others that follow");
+    begin(run, b, last);
+    bool const closes = b + 1 == end_ || last;
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;
-    facts.accumulating = R::automatic && seen_ != 0;
-    if (facts.accumulating && closes) flush(b + 1, false);
-    if (!facts.accumulating) run_.progress.window_start = b + 1;
-    if (last && R::automatic) tick_schedulers(run_, ctx_, Interval::epoch);
-    if (tell<hook::on_train_batch_end>(run_, pack_, ctx_) == Flow::stop) run_.stop_requested = true;
+    facts.accumulating = R::automatic && seen(run, b) != 0;
+    ++left_out_;
+    bool const stepped = facts.accumulating && closes;
+    if (stepped) flush(run, b + 1, false);
+    if (!facts.accumulating) run.progress.window_start = b + 1;
+    if (last && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    if (tell<hook::on_train_batch_end>(run, pack_, ctx_) == Flow::stop) run.stop_requested = true;
     facts.left_out = false;
-    return finish(b, last, false);
+    return finish(run, b, last, stepped);
   }
 
-  /// What follows the end hooks of a batch; `stepped`: they followed a step, unless it accumulates.
-  [[gnu::always_inline]] bool finish(long b, bool last, bool stepped = true) {
-    auto& facts = run_.facts;
-    auto& progress = run_.progress;
+  /// What follows the end hooks of a batch; `stepped`: they followed a step, unless it accumulates. Whether the epoch goes on.
+  [[gnu::always_inline]] bool finish(State<R>& run, long b, bool last, bool stepped = true) {
+    bool const accumulating = run.facts.accumulating;
+    auto& progress = run.progress;
     progress.batch = b + 1;
     ++progress.total_batches;
     progress.at = At::after_batch;
-    run_.train_board.fold();
-    check_time(run_);
-    if ((stepped || flushed_) && !facts.accumulating) {
+    run.train_board.fold();
+    check_time(run);
+    bool const counts = stepped && !accumulating;
+    if (counts) {
       progress.window_start = b + 1;
-      report_step(run_, pack_);
+      report_step(run, pack_);
     }
-
-    bool const leaving = last || steps_exhausted(run_) || stops(run_);
-    if (leaving && facts.accumulating) flush(b + 1);
-    facts.in_batch = false;
-    deliver_posted(run_, pack_, progress.logged_steps);
-    write_requests(run_, pack_);
-    if (validation_due(run_, plan_, b, last)) validate_in_fit(run_, pack_, source_);
-    if (!facts.accumulating && (stepped || flushed_)) count_step();
+    if (last || steps_exhausted(run) || stops(run)) return leave(run, last, counts);
+    settle(run, last, counts);
     // Validation may have asked for a stop; its window must not be lost either.
-    bool const stops_now = stops(run_);
-    if (stops_now && facts.accumulating) {
-      flush(b + 1);
-      count_step();
+    if (!stops(run)) return true;
+    if (accumulating) {
+      flush(run, b + 1);
+      count_step(run);
     }
-    return !(leaving || stops_now);
+    return false;
+  }
+
+  /// The epoch ends with this batch: a window that is not over is stepped with what it has. Apart, so that no other batch asks for it twice.
+  bool leave(State<R>& run, bool last, bool counts) {
+    if (run.facts.accumulating) {
+      flush(run, run.progress.batch);
+      counts = true;
+    }
+    settle(run, last, counts);
+    return false;
+  }
+
+  /// After a batch: what callbacks have asked for, then validation; `counts`: the batch ended with a step.
+  [[gnu::always_inline]] void settle(State<R>& run, bool last, bool counts) {
+    run.facts.in_batch = false;
+    deliver_posted(run, pack_, run.progress.logged_steps);
+    write_requests(run, pack_);
+    if constexpr (Source::template evaluates<hook::val_dataloader>)
+      if (validates_ && validation_due(run, plan_, last)) validate_in_fit(run, pack_, source_);
+    if (counts) count_step(run);
   }
 
   /// A step and its validation are over.
-  [[gnu::always_inline]] void count_step() {
-    if constexpr (R::automatic) observe_schedulers(run_, ctx_, Interval::step);
-    ++run_.progress.logged_steps;
-    flushed_ = false;
+  [[gnu::always_inline]] void count_step(State<R>& run) {
+    if constexpr (R::automatic) observe_schedulers(run, ctx_, Interval::step);
+    ++run.progress.logged_steps;
   }
 
   /// The step of this batch and the end hooks.
   template <class Batch>
-  [[gnu::always_inline]] Flow step(Batch& batch, Window const& window) {
+  [[gnu::always_inline]] Flow step(State<R>& run, Batch& batch, Window const& window) {
     if constexpr (R::automatic) {
-      auto result = automatic(batch, window);
-      if (run_.facts.is_last_batch) tick_schedulers(run_, ctx_, Interval::epoch);
-      run_.train_board.fold();
+      auto result = automatic(run, batch, window);
+      if (run.facts.is_last_batch) tick_schedulers(run, ctx_, Interval::epoch);
+      run.train_board.fold();
       using Outputs = typename OutputsOf<Backend, decltype(result)>::type;
       if constexpr (Pack::template wants_outputs<hook::on_train_batch_end, typename R::Model, typename R::Strategy, Outputs, Batch, Ctx>()) {
         auto outputs = outputs_of<Backend>(result, 1.0 / window.key.divisor);
-        return tell<hook::on_train_batch_end>(run_, pack_, outputs, batch, ctx_);
+        return tell<hook::on_train_batch_end>(run, pack_, outputs, batch, ctx_);
       } else {
-        return tell<hook::on_train_batch_end>(run_, pack_, batch, ctx_);
+        return tell<hook::on_train_batch_end>(run, pack_, batch, ctx_);
       }
     } else {
-      manual_step(run_, pack_, batch);
-      run_.train_board.fold();
-      return tell<hook::on_train_batch_end>(run_, pack_, batch, ctx_);
+      manual_step(run, pack_, batch);
+      run.train_board.fold();
+      return tell<hook::on_train_batch_end>(run, pack_, batch, ctx_);
     }
   }
 
   /// One step; of a recurrent model one for each slice of the batch, the last of which stands for it.
   template <class Batch>
-  [[gnu::always_inline]] auto automatic(Batch& batch, Window const& window) {
+  [[gnu::always_inline]] auto automatic(State<R>& run, Batch& batch, Window const& window) {
     if constexpr (!Recurrent<typename R::Model>) {
-      return automatic_step(run_, pack_, ctx_, batch, window.key, window.rescale);
+      return automatic_step(run, pack_, ctx_, batch, window.key, window.rescale);
     } else {
-      auto slices = time_slices<R>(*run_.model, batch, run_.optimization.tbptt, ctx_);
-      using Result = decltype(automatic_step(run_, pack_, ctx_, *std::begin(slices), window.key, 1.0));
+      auto slices = time_slices<R>(*run.model, batch, run.optimization.tbptt, ctx_);
+      using Result = decltype(automatic_step(run, pack_, ctx_, *std::begin(slices), window.key, 1.0));
       std::optional<Result> result;
-      run_.hidden.reset();
+      run.hidden.reset();
       for (auto& slice : slices) {
-        result.emplace(automatic_step(run_, pack_, ctx_, slice, {true, true, 1}, 1.0));
-        run_.train_board.fold();
+        result.emplace(automatic_step(run, pack_, ctx_, slice, {true, true, 1}, 1.0));
+        run.train_board.fold();
         if constexpr (is_optional<Result>) {
-          if (*result) run_.hidden.emplace(Backend::detached_state((*result)->hidden));
+          if (*result) run.hidden.emplace(Backend::detached_state((*result)->hidden));
         } else {
-          run_.hidden.emplace(Backend::detached_state(result->hidden));
+          run.hidden.emplace(Backend::detached_state(result->hidden));
         }
-        if (steps_exhausted(run_)) break;
+        if (steps_exhausted(run)) break;
       }
       if (!result)
-        throw Error("fulgurite.data.no_slice", "batch " + std::to_string(run_.facts.batch_idx) + " has no time step, so it has no slice: leave it out");
+        throw Error("fulgurite.data.no_slice", "batch " + std::to_string(run.facts.batch_idx) + " has no time step, so it has no slice: leave it out");
       return std::move(*result);
     }
   }
 
   /// The window at hand ends before batch `after`: stepped as the mean of what it has.
-  void flush(long after, bool report = true) {
+  void flush(State<R>& run, long after, bool report = true) {
     if constexpr (R::automatic) {
-      auto& progress = run_.progress;
-      long const divisor = plan_.batches ? std::min<long>(length_, *plan_.batches - progress.window_start) : length_;
-      run_.facts.accumulating = false;
-      run_.facts.in_batch = true;
-      flush_window(run_, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(seen_));
-      run_.train_board.fold();
+      auto& progress = run.progress;
+      long const divisor = (plan_.batches ? std::min(end_, *plan_.batches) : end_) - progress.window_start;
+      run.facts.accumulating = false;
+      run.facts.in_batch = true;
+      flush_window(run, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(seen(run, after)));
+      run.train_board.fold();
       progress.window_start = after;
-      seen_ = 0;
-      flushed_ = true;
-      if (report) report_step(run_, pack_);
-      run_.facts.in_batch = false;
+      if (report) report_step(run, pack_);
+      run.facts.in_batch = false;
     }
   }
 
   /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of this batch runs.
-  void skip_epoch(long b) {
-    if (seen_ != 0) {
-      flush(b);
-      count_step();
+  void skip_epoch(State<R>& run, long b) {
+    if (seen(run, b) != 0) {
+      flush(run, b);
+      count_step(run);
     }
-    run_.facts.accumulating = false;
-    run_.facts.is_last_batch = true;
-    if constexpr (R::automatic) tick_schedulers(run_, ctx_, Interval::epoch);
+    run.facts.accumulating = false;
+    run.facts.is_last_batch = true;
+    if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
   }
 
-  State<R>& run_;
   Pack& pack_;
   Source& source_;
   EpochPlan const& plan_;
   Ctx ctx_;
-  int length_ = 1;  ///< of the window at hand; ctx.accumulate speaks of the next
-  long seen_ = 0;   ///< batches of it that made gradients
-  bool flushed_ = false;  ///< the batch at hand ended with the step of a window that it did not close
+  bool validates_;     ///< in this epoch
+  long end_ = 0;       ///< of the window at hand: the batch after it; ctx.accumulate speaks of the next window
+  long left_out_ = 0;  ///< batches of it that were none
 };
 
 }  // namespace fulgurite::loop

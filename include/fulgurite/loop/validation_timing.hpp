@@ -84,20 +84,19 @@ bool done(State<R> const& run) {
   return steps_exhausted(run) || epochs_exhausted(run) || stops(run);
 }
 
-/// After batch `b`: spec 5.5, with D11 (an unsized loader that ends below its limit validates at its end).
+/// After a batch of an epoch that validates: spec 5.5, with D11 (an unsized loader that ends below its limit validates at its end).
+/// Inlined by force, since it is asked after each batch.
 template <class R>
-bool validation_due(State<R>& run, EpochPlan const& plan, long b, bool last) {
+[[gnu::always_inline]] inline bool validation_due(State<R>& run, EpochPlan const& plan, bool last) {
   auto const& o = run.options;
-  if (!run.facts.has_validation) return false;
-  if (!validates_in(o, run.progress.epoch)) return false;
-  bool const beyond = plan.interval && o.check_val_every_n_epoch && *plan.interval > b + 1;  // the loader ended before it
+  bool const beyond = plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader ended before it
   if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;
   if (o.val_check_interval.kind == ValidationInterval::Kind::time)
     return Seconds(o.now() - *run.last_validation) >= o.val_check_interval.time;
   if (!plan.interval) return false;
-  long const i = o.check_val_every_n_epoch ? b : run.progress.total_batches - 1;
-  return (i + 1) % *plan.interval == 0;
+  long const batches = o.check_val_every_n_epoch ? run.progress.batch : run.progress.total_batches;
+  return batches % *plan.interval == 0;
 }
 
 }  // namespace fulgurite::loop
