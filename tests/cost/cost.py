@@ -14,9 +14,10 @@ import sys
 import tempfile
 
 SHORT, LONG = 1000, 3000  # steps; both are multiples of the logging cadence
-# P1 asks for 60. This is what the loops need today on g++ 12 and clang 19, rounded up: it may only be lowered.
-MOST_INSTRUCTIONS = 120
-HOT = re.compile(r'fulgurite::loop::(TrainEpoch|each_batch|validation_due|report_step|automatic_step)<')
+MOST_INSTRUCTIONS = 60  # of a step (P1); g++ 12 needs 52, clang 19 needs 55
+MOST_WITH_VALIDATION = 80  # of a step after which a loader might be validated, and is not
+MOST_OF_A_SCALAR = 165  # of one logged value (P8, which asks for 50 ns: `null_logged time` prints them)
+HOT = re.compile(r'fulgurite::loop::(TrainEpoch|each_batch|validation_due|report_step|automatic_step|gradients)<')
 
 
 def run(*command: str) -> str:
@@ -73,12 +74,14 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
     fit = idle[0]
     tap.fact('a step of fit takes as many instructions with 0, 1, 8 and 64 idle callbacks (P1)', len(set(idle.values())) == 1,
              ' '.join(f'{n}: {count:.2f}' for n, count in idle.items()))
-    tap.fact(f'a step of fit takes at most {MOST_INSTRUCTIONS} instructions (P1 asks for 60)', fit <= MOST_INSTRUCTIONS, f'{fit:.2f}')
+    tap.fact(f'a step of fit takes at most {MOST_INSTRUCTIONS} instructions (P1)', fit <= MOST_INSTRUCTIONS, f'{fit:.2f}')
     validated = a_step(program['null_fit_validated'])[0]
-    tap.fact('with a validation loader as well', validated <= 1.35 * MOST_INSTRUCTIONS, f'{validated:.2f}')
-    one, eight = (a_step(program[f'null_fit_hearing_{n}'])[0] for n in (1, 8))
-    tap.fact('a callback that hears two events of a step takes at most 2 instructions for each (P1)', (eight - one) / 14 <= 2,
-             f'{(eight - one) / 14:.2f} each')
+    tap.fact(f'with a validation loader at most {MOST_WITH_VALIDATION}', validated <= MOST_WITH_VALIDATION, f'{validated:.2f}')
+    hearing = {n: (a_step(program[f'null_fit_hearing_{n}'])[0] - fit) / (2 * n) for n in (1, 8)}
+    tap.fact('a callback that hears two events of a step takes at most 2 instructions for each (P1)', max(hearing.values()) <= 2,
+             ', '.join(f'{count:.2f} each with {n}' for n, count in hearing.items()))
+    scalar = a_step(program['null_logged'])[0] - fit
+    tap.fact(f'a logged scalar takes at most {MOST_OF_A_SCALAR} instructions (P8)', scalar <= MOST_OF_A_SCALAR, f'{scalar:.2f}')
     hand, hand_validated = a_step(program['null_hand'])[0], a_step(program['null_hand_validated'])[0]
     tap.fact('the hand loop is measured beside it', hand > 10, f'hand {hand:.2f}, with validation {hand_validated:.2f}; fit {fit:.2f}, with '
              f'validation {validated:.2f}')
@@ -88,7 +91,7 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
 
 
 def calls(tap: Tap, program: dict[str, str]) -> None:
-    for name in ('null_fit_idle_0', 'null_fit_idle_64', 'null_fit_hearing_8', 'null_fit_validated'):
+    for name in ('null_fit_idle_0', 'null_fit_idle_64', 'null_fit_hearing_8', 'null_fit_validated', 'null_logged'):
         executed = a_step(program[name])[1]
         tap.fact(f'a step of {name} executes no indirect call or jump', executed == 0, f'{executed:.2f}')
     seen = a_step(program['null_twin_hearing_8'])[1]
@@ -96,10 +99,10 @@ def calls(tap: Tap, program: dict[str, str]) -> None:
 
 
 def assembly(tap: Tap, program: dict[str, str]) -> None:
-    for name in ('null_fit_idle_0', 'null_fit_hearing_8', 'null_fit_validated'):
-        clock = int(run(program[name], 'clock'))
+    clock = int(run(program['null_fit_idle_0'], 'clock'))
+    through_clock = re.compile(rf'call\s+\*0x{clock:x}\(%r\w+\)')
+    for name in ('null_fit_idle_0', 'null_fit_hearing_8', 'null_fit_validated', 'null_logged'):
         hot = {function: body for function, body in functions(program[name]) if HOT.search(function)}
-        through_clock = re.compile(rf'call\s+\*0x{clock:x}\(%r\w+\)')
         indirect = [f'{line} in {function[:120]}' for function, body in hot.items() for line in body
                     if re.search(r'\b(call|jmp)\w*\s+\*', line) and not through_clock.match(line)]
         size = sum(map(len, hot.values()))
