@@ -111,8 +111,10 @@ void check_refused(F&& f, std::string_view identifier) {
   CHECK(toy::refusal(f) == identifier);
 }
 
-/// One parameter that 1 is added to in each step; a norm that sees batch + p.
+/// One parameter that 1 is added to in each step; a norm that sees batch + p. It logs as training_step may, in the pass for statistics, too.
 struct Normed : toy::P {
+  static constexpr Metric<"seen"> metric{.on_step = Report::yes};
+  using Metrics = MetricList<metric>;
   toy::Norm norm{};
   long backwards = 0, updates = 0;
   int last_epoch = -1;
@@ -122,6 +124,7 @@ struct Normed : toy::P {
     norm.see(batch + p.value());
     if (static_cast<long>(seen.size()) == fails_at) throw Error("fulgurite.test.step", "a step failed");
     seen.push_back(p.value());
+    ctx.log(metric, toy::Tensor(batch));
     last_epoch = ctx.current_epoch();
     return -p;
   }

@@ -99,6 +99,7 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
       run.facts.is_last_batch = last;
       if (is_none(raw)) return !last;
       return with_batch(run, source, ctx, present(raw), [&](auto& batch) {
+        run.facts.in_batch = true;  // training_step logs as it does in a step
         run.facts.batch_size = Backend::batch_size(batch);
         [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
         if constexpr (Recurrent<typename R::Model>) {
