@@ -23,6 +23,7 @@
 #include <fulgurite/torch/capture/plan.hpp>
 #include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
+#include <fulgurite/torch/graph/captured.hpp>
 #include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/single_device.hpp>
 
@@ -56,11 +57,12 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     Base::setup(model, precision);
     if constexpr (std::derived_from<Model, torch::nn::Module>) model_ = &model;
     else stay_eager("the model is no torch::nn::Module, so its tensors are not known");
-    if (!this->device().is_cpu()) stay_eager("only steps on the CPU can be captured so far");
+    if (this->is_on_gpu()) graphs_.setup(model, this->device());
     else if (!libtorch::capture::available()) stay_eager("another copy of this library in the process has taken LibTorch's hook");
   }
   template <class Model>
   void teardown(Model& model) {
+    graphs_.teardown();
     forget();
     model_ = nullptr;
     Base::teardown(model);
@@ -68,12 +70,16 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
 
   void backward(at::Tensor const& loss, at::Tensor const& seed) {
     seed_ = seed;
-    Base::backward(loss, seed);
+    graphs_.backward(seed, [&] { Base::backward(loss, seed); });
   }
 
   template <class Batch, class Board, class Body>
   auto gradients(StepKey key, Batch& batch, Board& board, Body&& body) {
     using Result = std::remove_cvref_t<decltype(body(batch))>;
+    if constexpr (Base::on_gpu != Known::no) {
+      auto on_gpu = [&](Batch& taken) { return Base::gradients(key, taken, board, body); };
+      if (this->is_on_gpu()) return graphs_.gradients(key, batch, board, on_gpu);
+    }
     auto const as_written = [&] { return Base::gradients(key, batch, board, body); };
     if (off_ || torch::autograd::AnomalyMode::is_enabled()) {
       ++report_->eager;
@@ -361,6 +367,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   std::vector<at::Tensor> leaves_;
   at::Tensor seed_;
   std::shared_ptr<CaptureReport> report_;
+  libtorch::graph::GraphSteps<libtorch::graph::DeviceGraph> graphs_{report_};
 };
 
 template <class Device>
