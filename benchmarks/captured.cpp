@@ -1,4 +1,4 @@
-// The same with steps that are recorded once and replayed (P5). Manual optimization, the GAN's, is not captured.
+// The same with steps that are recorded once and replayed (P5); neither manual optimization, the GAN's, nor sequences in slices.
 
 #include <fulgurite/torch/captured.hpp>
 

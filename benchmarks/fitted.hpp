@@ -94,11 +94,11 @@ Loops fitted_loops(Strategy (*strategy)(), DigitsLoader digits_loader, std::func
     auto const of = strategy();
     return with_note(of, fitted(std::make_shared<NetModel<Set, Rule::adam>>(loader_net()), of, Automatic{}, so_many_steps, digits_loader));
   };
-  loops["lstm-tbptt-adam"] = [=] {
-    auto const of = strategy();
-    return with_note(of, fitted(std::make_shared<SequenceModel<Set>>(), of, Automatic{.tbptt = Sequence::slice}, one_epoch, cycle(sequences()),
-                                Sequence::time / Sequence::slice));
-  };
+  if constexpr (!Strategy::captures)  // fulgurite.capture.hidden: a replay cannot take a state that is handed on
+    loops["lstm-tbptt-adam"] = [=] {
+      return fitted(std::make_shared<SequenceModel<Set>>(), strategy(), Automatic{.tbptt = Sequence::slice}, one_epoch, cycle(sequences()),
+                    Sequence::time / Sequence::slice);
+    };
   return loops;
 }
 
