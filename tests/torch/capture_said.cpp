@@ -71,7 +71,7 @@ TEST_CASE("steps of two shapes that stay eager for one reason: it is told once")
   auto data = batches(4);
   for (auto const& batch : batches(4, 3)) data.push_back(batch);
   auto const said = told([&] { fit<Reads>(data); });
-  std::string const warning = "[fulgurite.capture.eager] a step stays eager: ";
+  std::string const warning = "[fulgurite.capture.eager] steps of a captured fit run as they are written, because of this: ";
   auto const at = said.find(warning);
   REQUIRE(at != std::string::npos);
   CHECK(said.find(warning, at + 1) == std::string::npos);

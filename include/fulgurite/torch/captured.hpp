@@ -339,11 +339,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     off_ = true;
     warn(reason);
   }
-  void warn(std::string const& reason) {
-    if (std::find(report_->reasons.begin(), report_->reasons.end(), reason) != report_->reasons.end()) return;
-    report_->reasons.push_back(reason);
-    libtorch::capture::warn("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
-  }
+  void warn(std::string const& reason) { libtorch::capture::stays_as_written(*report_, reason); }
 
   void forget() {
     plans_.clear();

@@ -1,6 +1,7 @@
 #pragma once
 // What a captured strategy tells of its work.
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -23,6 +24,13 @@ namespace libtorch::capture {
 
 inline void warn(std::string const& identifier, std::string const& sentence) {
   std::fprintf(stderr, "warning: [%s] %s\n", identifier.c_str(), sentence.c_str());
+}
+
+/// Each reason once.
+inline void stays_as_written(CaptureReport& report, std::string const& reason) {
+  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
+  report.reasons.push_back(reason);
+  warn("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
 }
 
 inline std::vector<std::string> account(CaptureReport const& report) {

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -287,11 +286,7 @@ class GraphSteps {
     off_ = true;
     warn(reason);
   }
-  void warn(std::string const& reason) {
-    if (std::find(report_->reasons.begin(), report_->reasons.end(), reason) != report_->reasons.end()) return;
-    report_->reasons.push_back(reason);
-    std::fprintf(stderr, "warning: [fulgurite.capture.eager] a step stays eager: %s\n", reason.c_str());
-  }
+  void warn(std::string const& reason) { capture::stays_as_written(*report_, reason); }
 
   void forget() {
     plans_.clear();
