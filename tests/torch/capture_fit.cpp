@@ -258,3 +258,38 @@ TEST_CASE("a gradient of -0 that is written in place is the 0 that clearing and 
   CHECK(model.ran + report->replayed == 20);
   CHECK(fixtures::same_bits(model.weight.grad(), torch::zeros({40})));
 }
+
+namespace {
+
+/// Logs what the optimizer, or the step itself, changes after it was logged.
+struct LogsState : torch::nn::Module {
+  static constexpr Metric<"scale"> scale_seen{.on_epoch = Report::yes};
+  static constexpr Metric<"count"> count_seen{.on_epoch = Report::yes};
+  using Metrics = MetricList<scale_seen, count_seen>;
+  torch::Tensor scale = register_parameter("scale", torch::ones({}));
+  torch::Tensor count = register_buffer("count", torch::zeros({}));
+  torch::Tensor training_step(data::Batch const& batch, auto& ctx) {
+    ctx.log(scale_seen, scale);
+    ctx.log(count_seen, count);
+    torch::NoGradGuard const no_graph;
+    count.add_(1);
+    at::AutoGradMode const graph(true);
+    return (batch.data * scale).sum();
+  }
+  auto configure_optimizers() { return optim::SGD(*this, {.lr = 0.125}); }
+};
+
+}  // namespace
+
+TEST_CASE("a parameter and a buffer that captured steps log are what they were when they were logged, recorded or replayed") {
+  std::vector<data::Batch> const data(8, {torch::ones({1}), torch::zeros({1})});
+  LogsState model;
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto trainer = make_trainer<LogsState>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  trainer.fit(model, data);
+  CHECK(report->replayed > 0);
+  CHECK(report->recorded > 0);
+  CHECK(trainer.value(LogsState::scale_seen) == 1 - 0.125 * 3.5);
+  CHECK(trainer.value(LogsState::count_seen) == 3.5);
+}

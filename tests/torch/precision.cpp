@@ -209,6 +209,23 @@ TEST_CASE("values are read one by one or together", "[values]") {
   CHECK_FALSE(LibTorch::keep(remote).requires_grad());  // it would wait with its graph
 }
 
+TEST_CASE("a logged value that may be written to before it is read is copied: a parameter, a detached handle, a view; a loss is not") {
+  auto const written = torch::ones({2}).requires_grad_();
+  std::vector const alive{written[0], written.detach()[1], LibTorch::keep(written.detach().select(0, 1))};
+  auto const parameter = torch::ones({}).requires_grad_(), also = parameter;
+  auto const kept = LibTorch::keep(parameter), detached = LibTorch::keep(parameter.detach()), view = LibTorch::keep(alive[0]);
+  torch::NoGradGuard const no_graph;
+  parameter.add_(1);
+  written.add_(1);
+  CHECK(LibTorch::read(kept) == 1);
+  CHECK(LibTorch::read(detached) == 1);
+  CHECK(LibTorch::read(view) == 1);
+  CHECK(LibTorch::read(alive[2]) == 1);
+  CHECK_FALSE(kept.requires_grad());
+  auto const loss = torch::ones({3}).sum();
+  CHECK(LibTorch::keep(loss).is_same(loss));
+}
+
 TEST_CASE("the scaler starts backward from scale * factor and gives the gradient back unscaled",
           "[precision][scaler]") {
   LibTorch::Scaler<fulgurite::Fp16Mixed> scaler(fulgurite::Fp16Mixed{.init_scale = 1024}, here);

@@ -16,11 +16,18 @@
 
 namespace fulgurite::libtorch {
 
-/// A handle for a slot. On the CPU the slot is folded right after the step, so the handle itself will do; a value of a
-/// device waits for many steps: it must not keep its graph alive that long, and a parameter is copied, since it is updated in place.
+/// Whether somebody beside the one handle at hand may write to it: a parameter, a buffer, a view or a detached handle of one.
+inline bool held_elsewhere(at::Tensor const& value) {
+  if (!value.defined()) return false;
+  if (value.use_count() > 1) return true;
+  return value.is_inference() ? value.storage().use_count() > 1 : !value.unsafeGetTensorImpl()->version_counter().unique();
+}
+
+/// A handle for a slot. It is read after the step, where a captured one is written down, or, of a device, many steps later: until then a
+/// value must not keep its graph alive, and a parameter or a buffer, which is updated in place, is copied.
 inline at::Tensor keep(at::Tensor const& value) {
-  if (value.is_cpu() || !value.requires_grad()) return value;
-  return value.is_leaf() ? value.detach().clone() : value.detach();
+  if (held_elsewhere(value)) return value.detach().clone();
+  return value.is_cpu() || !value.requires_grad() ? value : value.detach();
 }
 
 inline bool reading_waits(at::Tensor const& value) { return !value.is_cpu(); }
