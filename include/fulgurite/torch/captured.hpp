@@ -24,7 +24,6 @@
 #include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/graph/captured.hpp>
-#include <fulgurite/torch/rng.hpp>
 #include <fulgurite/torch/single_device.hpp>
 
 namespace fulgurite {
@@ -125,6 +124,9 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   static constexpr int checks_before_trust = 3;
   static constexpr std::size_t most_plans = 64;
   static constexpr int most_forgotten = 32;
+  static constexpr char const* other_model =
+      "the model has other modules, parameters or buffers than it had when its steps were recorded (they are recorded anew): "
+      "some of the steps replayed before may be wrong";
 
   template <class Result>
   struct Taken {
@@ -212,7 +214,8 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
       taken.logged.push_back({entry.metric, entry.weight, entry.origin});
     }
     if (!taken.refusal.empty()) return taken;
-    if (!world_->unchanged()) {
+    if (bool const same = world_->is_of(*model_); !same || !world_->unchanged()) {
+      if (!same && replayed_) warn(other_model);
       forget_changed();
       return taken;
     }
@@ -262,7 +265,8 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     }
     plan.logged = taken.logged;
     plan.result = std::make_shared<Result>(*taken.result);
-    libtorch::RngScope const generators;  // building tries operators
+    for (auto const& tensor : taken.leaving) plan.of_model.push_back(taken.step->role(tensor).kind == Role::Kind::world);
+    plan.draws = std::any_of(taken.calls.begin(), taken.calls.end(), [](Call const& call) { return call.op.hasTag(at::Tag::nondeterministic_seeded); });
     plan.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.step, leaves_, std::move(taken.leaving), seed_);
     report_->tapes.push_back(plan.tape->facts());
     plan.stage = Stage::check;
@@ -272,7 +276,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   template <class Result, class Board, class AsWritten>
   Result check(Plan& plan, Board& board, AsWritten& as_written) {
     using namespace libtorch::capture;
-    Generators generators(*plan.tape);
+    Generators generators(*plan.tape, plan.draws);
     auto const before = world_->bytes();
     std::vector<char> world, leaving;
     std::vector<at::Tensor> drawn;
@@ -314,13 +318,16 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     using namespace libtorch::capture;
     plan.tape->replay(leaves_);
     ++plan.replayed;
+    replayed_ = true;
     ++report_->replayed;
     Result result = *static_cast<Result const*>(plan.result.get());
     std::size_t next = 0;
     each_leaf(
         result,
         [&](at::Tensor& tensor) {
-          if (tensor.defined()) tensor = plan.copies.take(*plan.tape, next++);
+          if (!tensor.defined()) return;
+          tensor = plan.of_model[next] ? detached(plan.tape->leaving()[next]) : plan.copies.take(*plan.tape, next);
+          ++next;
         },
         [](std::int64_t) {});
     for (auto const& logged : plan.logged) board.post({logged.metric, plan.copies.take(*plan.tape, next++), logged.weight, logged.origin});
@@ -342,6 +349,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   void warn(std::string const& reason) { libtorch::capture::stays_as_written(*report_, reason); }
 
   void forget() {
+    replayed_ = false;
     plans_.clear();
     world_.reset();
   }
@@ -355,6 +363,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
   torch::nn::Module* model_ = nullptr;
   bool off_ = true;  ///< until setup
   int forgotten_ = 0;
+  bool replayed_ = false;  ///< anything of the present recordings
   std::uint64_t noise_ = 88172645463325252U;
   std::optional<libtorch::capture::World> world_;
   std::vector<std::unique_ptr<Plan>> plans_;

@@ -16,7 +16,9 @@ namespace fulgurite::libtorch::capture {
 /// Where random numbers stand, bit for bit.
 class Generators {
  public:
-  explicit Generators(Tape const& tape) {
+  /// Where the step draws none, another thread's draws are not looked at, and not undone.
+  Generators(Tape const& tape, bool draws) {
+    if (!draws) return;
     add(at::detail::getDefaultCPUGenerator());
     tape.each_generator([&](at::Generator const& generator) { add(generator); });
     for (auto& generator : all_) states_.push_back(state(generator));

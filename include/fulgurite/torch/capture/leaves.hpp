@@ -1,6 +1,7 @@
 #pragma once
 // Batches and results as a tape sees them: the tensors in a fixed order, and nothing beside them.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
@@ -81,6 +82,8 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
         row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
       },
       [&](std::int64_t n) { row.push_back(n); });
+  // A size of its own decides the weight of what is logged.
+  if constexpr (requires { { batch.batch_size() } -> std::convertible_to<std::int64_t>; }) row.push_back(batch.batch_size());
 }
 
 }  // namespace fulgurite::libtorch::capture

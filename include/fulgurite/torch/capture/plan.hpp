@@ -34,6 +34,8 @@ struct Plan {
   std::vector<std::string> text = {};
   std::unique_ptr<Tape> tape = nullptr;
   std::vector<Logged> logged = {};
+  std::vector<bool> of_model = {};  ///< of what leaves the step: it is memory of the model, and is given away as it is
+  bool draws = false;               ///< random numbers
   Copies copies = {};
   std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
   int failures = 0, checks = 0;

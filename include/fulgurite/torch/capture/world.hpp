@@ -1,6 +1,7 @@
 #pragma once
 // What a tape may touch beside its batch: the parameters, gradients and buffers of one model, and whether they are still what they were.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
@@ -30,6 +32,8 @@ struct Modes {
   at::ScalarType cast;
   bool deterministic = at::globalContext().deterministicAlgorithms();
   bool onednn = at::globalContext().userEnabledMkldnn();
+  bool flash = at::globalContext().userEnabledFlashSDP(), efficient = at::globalContext().userEnabledMemEfficientSDP();
+  c10::ScalarType type = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };
 
@@ -45,15 +49,22 @@ class Watched {
   at::Tensor const& tensor() const { return tensor_; }
 
  private:
+  /// Hooks of C++ stand in a list behind one hook; one that is removed leaves an empty place.
   struct Hooks {
-    std::size_t count = 0;
+    std::size_t count = 0, listed = 0;
+    std::ptrdiff_t removed = 0;
     void const* after = nullptr;
     friend bool operator==(Hooks const&, Hooks const&) = default;
   };
   static Hooks hooks(at::Tensor const& tensor) {
     auto const* meta = torch::autograd::impl::get_autograd_meta(tensor);
     if (!meta) return {};
-    return {meta->hooks_.size(), meta->post_acc_grad_hooks_.get()};
+    Hooks found{.count = meta->hooks_.size(), .after = meta->post_acc_grad_hooks_.get()};
+    if (auto const& list = meta->cpp_hooks_list_) {
+      found.listed = list->size();
+      found.removed = std::count(list->begin(), list->end(), nullptr);
+    }
+    return found;
   }
 
   at::Tensor tensor_, copy_;
@@ -70,7 +81,8 @@ class World {
       parameters_.emplace_back(parameter, parameter.grad());
       if (parameter.grad().defined()) add(parameter.grad());
     }
-    for (auto const& buffer : distinct(model.buffers())) add(buffer);
+    buffers_ = distinct(model.buffers());
+    for (auto const& buffer : buffers_) add(buffer);
     modules_.emplace_back(&model, model.is_training());
     for (auto const& module : model.modules(false)) {
       owned_.push_back(module);
@@ -91,6 +103,15 @@ class World {
     for (auto const& [module, training] : modules_)
       if (module->is_training() != training) return false;
     return true;
+  }
+
+  /// Whether the model consists of what it did: slower to ask, and not asked before each replay.
+  bool is_of(torch::nn::Module const& model) const {
+    auto const parameters = distinct(model.parameters()), buffers = distinct(model.buffers());
+    auto const modules = model.modules(false);
+    auto const same = [](at::Tensor const& a, at::Tensor const& b) { return a.is_same(b); };
+    return std::equal(parameters.begin(), parameters.end(), parameters_.begin(), parameters_.end(), [&](auto const& a, auto const& b) { return same(a, b.first); }) &&
+           std::equal(buffers.begin(), buffers.end(), buffers_.begin(), buffers_.end(), same) && modules == owned_;
   }
 
   /// The number of this memory; nullopt: it is none of the model's.
@@ -139,6 +160,7 @@ class World {
   Modes modes_;
   std::vector<Watched> watched_;
   std::vector<std::pair<at::Tensor, at::Tensor>> parameters_;
+  std::vector<at::Tensor> buffers_;
   std::vector<std::shared_ptr<torch::nn::Module>> owned_;
   std::vector<std::pair<torch::nn::Module const*, bool>> modules_;
   std::unordered_map<Storage, std::size_t> numbers_;

@@ -1,0 +1,135 @@
+// What a captured step takes from outside of its operators: hooks on tensors, the parts of the model, sizes that a batch states itself, other threads.
+
+#include "captured_fits.hpp"
+
+#include <atomic>
+#include <thread>
+
+using namespace captured_fits;
+
+namespace {
+
+constexpr long changes_at = 30;
+struct Normal {
+  torch::Tensor operator()(auto& net, auto const& batch) const { return plain_loss(net.body, batch); }
+};
+template <class Net>
+void halve(Net& net) {
+  net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
+}
+struct SecondHook : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == 0 || batch == changes_at) halve(net);
+  }
+};
+struct HookRemoved : Normal {
+  static void before(auto& net, long batch) {
+    if (batch == 0) halve(net);
+    if (batch == changes_at) net.parameters()[0].remove_hook(0);
+  }
+};
+/// A buffer that the first step registers.
+struct Late {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    if (!net.named_buffers().contains("late")) net.register_buffer("late", torch::full({}, 0.5));
+    return plain_loss(net.body, batch) * net.named_buffers()["late"];
+  }
+};
+
+/// A batch that states how many of its rows count.
+struct Counted {
+  torch::Tensor data, target, rows;
+  std::int64_t batch_size() const { return rows.item<std::int64_t>(); }
+};
+/// It returns a parameter beside the loss; what a hook sees of it is what the update has made of it.
+struct Shows : torch::nn::Module {
+  static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
+  using Metrics = MetricList<loss>;
+  struct Output {
+    torch::Tensor loss, scale;
+  };
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
+  torch::Tensor scale = register_parameter("scale", torch::ones({}));
+  std::vector<float> seen = {};
+  Output training_step(data::Batch const& batch, auto& ctx) {
+    auto value = F::cross_entropy(layer->forward(batch.data) * scale, batch.target);
+    ctx.log(loss, value);
+    return {value, scale.detach()};
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto&) { seen.push_back(outputs.scale.template item<float>()); }
+  auto configure_optimizers() { return FlatSgd(parameters()); }
+};
+struct Weighs : torch::nn::Module {
+  static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
+  using Metrics = MetricList<loss>;
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(6, 3));
+  torch::Tensor training_step(Counted const& batch, auto& ctx) {
+    auto value = F::cross_entropy(layer->forward(batch.data), batch.target);
+    ctx.log(loss, value);
+    return value;
+  }
+  auto configure_optimizers() { return FlatSgd(parameters()); }
+};
+
+template <class Model, class Strategy, class Batch>
+double mean_loss(Strategy strategy, Model& model, std::vector<Batch> data) {
+  auto trainer = make_trainer<Model>({.max_epochs = 10}, strategy, Float32{}, Automatic{});
+  trainer.fit(model, data);
+  return *trainer.value(Model::loss);
+}
+
+}  // namespace
+
+TEST_CASE("the guard of each step: a second hook on a tensor, and one that is removed") {
+  for (auto const& report : {twice<With<SecondHook>>(batches(7, 8), {}, 10).first, twice<With<HookRemoved>>(batches(7, 8), {}, 10).first}) {
+    CHECK(report.reasons.empty());
+    CHECK(report.tapes.size() == 2);
+    CHECK(report.replayed > 30);
+  }
+}
+
+TEST_CASE("a buffer that the first step registers is the model's") {
+  auto const [report, ran] = twice<With<Late>>(batches(7, 8));
+  CHECK(report.reasons.empty());
+  CHECK(report.replayed > 40);
+}
+
+TEST_CASE("metrics have the weights that batches state themselves, one tape for each") {
+  std::vector<Counted> data;
+  for (auto const& batch : batches(6, 8)) data.push_back({batch.data, batch.target, torch::tensor(8 - static_cast<std::int64_t>(data.size()) % 3)});
+  auto written = fresh<Weighs>(), captured = fresh<Weighs>();
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  CHECK(mean_loss(SingleDevice{cpu}, *written, data) == mean_loss(strategy, *captured, data));
+  CHECK(report->tapes.size() == 3);
+  CHECK(report->replayed > 30);
+}
+
+TEST_CASE("a parameter that the step returns is the parameter, also in a replay") {
+  auto written = fresh<Shows>(), captured = fresh<Shows>();
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  CHECK(mean_loss(SingleDevice{cpu}, *written, batches(6, 8)) == mean_loss(strategy, *captured, batches(6, 8)));
+  CHECK(written->seen == captured->seen);
+  CHECK(report->replayed > 40);
+}
+
+TEST_CASE("a captured fit that draws nothing leaves the draws of other threads alone") {
+  auto const draws = [] {
+    torch::Tensor sum = torch::zeros({});
+    for (int i = 0; i != 20000; ++i) sum += torch::rand({});
+    return sum.item<float>();
+  };
+  torch::manual_seed(7);
+  auto const expected = draws();
+  auto model = fresh<With<Normal>>();
+  std::atomic<bool> over = false;
+  torch::manual_seed(7);
+  std::thread other([&] {
+    while (!over) make_trainer<With<Normal>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}).fit(*model, batches(9, 8));
+  });
+  auto const drawn = draws();
+  over = true;
+  other.join();
+  CHECK(drawn == expected);
+}
