@@ -2,8 +2,11 @@
 
 #include "captured_fits.hpp"
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
+
+#include <torch/library.h>
 
 using namespace captured_fits;
 
@@ -97,11 +100,19 @@ struct Casts {
     return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
   }
 };
-/// A result whose shape depends on values of a buffer, which the operator does not say.
-struct Packs {
+/// As an operator of a later LibTorch may be, which no list knows: the values of a buffer decide how many rows it returns, and it does not say so.
+at::Tensor some_rows(at::Tensor const& rows, at::Tensor const& lengths) {
+  return rows.narrow(0, 0, lengths.data_ptr<std::int64_t>()[7]).clone();
+}
+TORCH_LIBRARY_FRAGMENT(aten, library) {
+  library.def("fulgurite_test_some_rows(Tensor rows, Tensor lengths) -> Tensor");
+  library.impl("fulgurite_test_some_rows", c10::DispatchKey::CPU, TORCH_FN(some_rows));
+}
+struct Cuts {
   torch::Tensor operator()(auto& net, auto const& batch) const {
-    auto const packed = std::get<0>(at::_pack_padded_sequence(net.body->forward(batch.data).unsqueeze(2), net.lengths, true));
-    return packed.pow(2).mean();
+    static auto const cut =
+        c10::Dispatcher::singleton().findSchemaOrThrow("aten::fulgurite_test_some_rows", "").typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
+    return plain_loss(net.body, batch) + cut.call(batch.data, net.lengths).pow(2).mean();
   }
   static void before(auto& net, long batch) {
     if (batch == changes_at) net.lengths.narrow(0, 7, 1).fill_(1);
@@ -181,7 +192,7 @@ TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
   CHECK(report.replayed > 30);
 }
 TEST_CASE("a result of another shape than recorded ends the fit with an error") {
-  auto model = fresh<With<Packs>>();
+  auto model = fresh<With<Cuts>>();
   try {
     fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10);
     FAIL("replayed");

@@ -6,7 +6,11 @@
 
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
+
+#include <ATen/ops/_pack_padded_sequence.h>
+#include <ATen/ops/_unique.h>
 
 using namespace captured_fits;
 
@@ -95,6 +99,18 @@ struct Masks {
     return F::cross_entropy(scores, batch.target) + scores.index({batch.target > 0}).pow(2).mean();
   }
 };
+/// Its rows are sequences of as many steps as the target says, and one more.
+struct Packs {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto const lengths = std::get<0>((batch.target + 1).sort(0, /*descending=*/true));
+    return plain_loss(net.body, batch) + std::get<0>(at::_pack_padded_sequence(batch.data, lengths, /*batch_first=*/true)).mean();
+  }
+};
+struct Distinct {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return plain_loss(net.body, batch) + std::get<0>(at::_unique(batch.target)).to(torch::kFloat).mean();
+  }
+};
 struct WritesBatch {
   torch::Tensor operator()(auto& net, auto const& batch) const {
     batch.data.add_(0.01);
@@ -138,6 +154,10 @@ TEST_CASE("a step that reads a value on the host stays eager") {
   stays_eager<Item>("aten::_local_scalar_dense reads a value on the host");
   stays_eager<Equal>("aten::equal");
   stays_eager<Masks>("aten::index has a result whose shape depends on values");
+}
+TEST_CASE("a step whose tensors are as long as values say stays eager, though these operators have no tag that says so") {
+  stays_eager<Packs>("aten::_pack_padded_sequence has a result whose shape depends on values");
+  stays_eager<Distinct>("aten::_unique has a result whose shape depends on values");
 }
 TEST_CASE("what stays eager says so once in a fit, with the identifier and the reason") {
   auto model = fresh<With<Item>>();

@@ -49,6 +49,10 @@ inline bool overwrites(std::string_view name) {
 inline bool asks_for_shape(std::string_view name) {
   return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice", "aten::_has_compatible_shallow_copy_type"});
 }
+/// Its results have as many elements as values say, and it lacks the tag that says so.
+inline bool is_sized_by_values(std::string_view name) {
+  return one_of(name, {"aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"});
+}
 /// Writes running statistics which its declaration does not mention.
 inline bool writes_undeclared(std::string_view name) {
   return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
@@ -108,7 +112,7 @@ class Listing {
     using at::Tag;
     if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
     if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
-    if (call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) refuse(name + " has a result whose shape depends on values");
+    if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name)) refuse(name + " has a result whose shape depends on values");
     if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
 
     text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
