@@ -2,8 +2,12 @@
 
 #include "captured_fits.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include <c10/core/CPUAllocator.h>
 
 using namespace captured_fits;
 
@@ -44,6 +48,20 @@ struct Smooth {
     auto const scores = net.body->forward(x);
     auto const slope = torch::autograd::grad({scores.sum()}, {x}, {}, true, true)[0];
     return F::cross_entropy(scores, batch.target) + 0.1 * slope.pow(2).mean();
+  }
+};
+
+struct SquaredError {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return F::mse_loss(net.body->forward(batch.data), batch.data.narrow(1, 0, 3).contiguous());
+  }
+};
+/// Results of 12288 bytes, of which two are needed at a time.
+struct FortyResults {
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    auto x = batch.data.repeat({8, 8});
+    for (int i = 0; i != 40; ++i) x = x.sigmoid();
+    return plain_loss(net.body, batch) + x.mean();
   }
 };
 
@@ -176,4 +194,58 @@ TEST_CASE("describe() tells what was recorded, replayed, dropped, kept and check
   says(text, "; keeps ");
   CHECK(text.find("stays as written") == std::string::npos);
   says(described(With<Reader>(), batches(7, 8)), "\n  stays as written: aten::_local_scalar_dense reads a value on the host");
+}
+TEST_CASE("results that are never needed at the same time share memory, others never do") {
+  std::vector<at::Storage> storages;
+  for (std::int64_t const bytes : {100, 60, 30, 100, 10})
+    storages.emplace_back(at::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), c10::GetCPUAllocator(), true);
+  auto const at = [&](std::size_t i) { return storages[i].unsafeGetStorageImpl(); };
+  libtorch::capture::MemoryPlan plan;
+  plan.use(at(0), 0);
+  plan.use(at(0), 1);
+  plan.use(at(1), 1);  // made of the first
+  plan.use(at(1), 4);
+  plan.use(at(2), 2);  // the first is free: here is room for two
+  plan.use(at(2), 3);
+  plan.use(at(4), 2);
+  plan.use(at(3), 3);  // but not for this beside them
+  plan.use(at(3), 4);
+  plan.leave_out(at(4));
+  plan.lay_out();
+  auto const place = [&](std::size_t i) { return static_cast<char const*>(storages[i].data()) - static_cast<char const*>(storages[0].data()); };
+  CHECK(place(1) == 128);
+  CHECK(place(2) == 0);
+  CHECK(place(3) == 192);
+  CHECK(storages[4].data() == nullptr);
+  CHECK(plan.bytes() == 320);
+  CHECK(reinterpret_cast<std::uintptr_t>(storages[0].data()) % 64 == 0);
+  CHECK(plan.last_use(at(4)) == 2);
+}
+TEST_CASE("a tape keeps what is needed at a time, not all that the step computes") {
+  auto const [report, ran] = twice<With<FortyResults>>(batches(7, 8));
+  CHECK(report.reasons.empty());
+  CHECK(report.replayed > 40);
+  REQUIRE(report.tapes.size() == 1);
+  CHECK(report.tapes[0].bytes > 2 * 12288);
+  CHECK(report.tapes[0].bytes < 5 * 12288);
+}
+TEST_CASE("the mean of squared differences is computed in place, with the same bits") {
+  CHECK(twice<With<SquaredError>>(batches(7, 8, 5)).first.replayed > 30);
+  REQUIRE(libtorch::capture::available());
+  auto const form = [](torch::Tensor const& x, torch::Tensor const& y) {
+    libtorch::capture::Recorder recorder;
+    {
+      libtorch::capture::Recording const on(recorder);
+      at::mse_loss(x, y);
+    }
+    REQUIRE(recorder.calls.size() == 1);
+    return libtorch::capture::out_form(recorder.calls[0]);
+  };
+  for (auto const type : {torch::kFloat, torch::kDouble}) {
+    auto const x = torch::randn({7, 3}, type), y = torch::randn({7, 3}, type);
+    auto const found = form(x, y);
+    REQUIRE(found.has_value());
+    CHECK(found->divisor == 21);
+    CHECK_FALSE(form(x.t().contiguous().t(), y).has_value());
+  }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Gradients that are cleared and then added to once are written where they belong instead: no clearing, no addition, no memory between.
+// Gradients that are cleared and then added to are written where they belong instead: no clearing, no addition, where possible no memory between.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// Finds, after each zero_() of memory of the model, the calls whose only result is added once to a slice of it, and is used for nothing else.
+/// Finds, after each zero_() of memory of the model, what is added first to a slice of it. Where that is the only result of a call and is used for
+/// nothing else, the call writes it to the slice; otherwise (a convolution makes all its gradients in one call) it is copied there.
 class DirectGradients {
  public:
   DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive, std::vector<std::optional<OutForm>> const& forms,
@@ -57,6 +58,10 @@ class DirectGradients {
         places_.emplace(*maker, at::empty({0}, whole.options()).set_(whole.storage(), slice.storage_offset(), made.sizes(), made.strides()));
         instead_.emplace(i, Memory{Memory::Kind::add_to_zero, {part(whole, span_of(slice))}});
         written.push_back(span_of(slice));
+      } else if (is_first_addition(i, whole, touched)) {
+        auto const slice = calls_[i].in[0].toTensor();
+        instead_.emplace(i, Memory{Memory::Kind::zero_plus, {slice, calls_[i].in[1].toTensor()}});
+        written.push_back(span_of(slice));
       }
       auto const touch = [&](at::Tensor const& tensor) {
         if (storage_of(tensor) == storage_of(whole)) touched.push_back(span_of(tensor));
@@ -76,19 +81,25 @@ class DirectGradients {
     instead_.emplace(clearing, std::move(rest));
   }
 
-  /// The call whose result this one adds to a slice that nobody has looked at since the clearing.
-  std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole, Listing const& listing,
-                                      std::vector<Span> const& touched) const {
+  /// Whether this call adds a tensor of the same layout to a slice that nobody has looked at since the clearing.
+  bool is_first_addition(std::size_t adding, at::Tensor const& whole, std::vector<Span> const& touched) const {
     auto const& call = calls_[adding];
-    if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0) return std::nullopt;
+    if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0) return false;
     auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
     auto const to = span_of(slice), all = span_of(whole);
-    if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || slice.numel() == 0) return std::nullopt;
-    if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0) return std::nullopt;  // kernels may add in another order there
+    if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || slice.numel() == 0) return false;
     bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() && added.strides() == slice.strides();
-    if (!same || !slice.is_non_overlapping_and_dense() || added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
-    for (auto const& other : touched)
-      if (other.begin < to.end && to.begin < other.end) return std::nullopt;
+    if (!same || !slice.is_non_overlapping_and_dense() || storage_of(added) == storage_of(whole)) return false;
+    return std::none_of(touched.begin(), touched.end(), [&](Span const& other) { return other.begin < to.end && to.begin < other.end; });
+  }
+
+  /// The call whose result such an addition adds, where it can write to the slice itself.
+  std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole, Listing const& listing,
+                                      std::vector<Span> const& touched) const {
+    if (!is_first_addition(adding, whole, touched)) return std::nullopt;
+    auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
+    if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0) return std::nullopt;  // kernels may add in another order there
+    if (added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
     auto const reads = reads_.find(storage_of(added));
     auto const maker = makers_.find(storage_of(added));
     if (reads == reads_.end() || reads->second != 1 || maker == makers_.end() || maker->second < clearing || !forms_[maker->second]) return std::nullopt;

@@ -15,17 +15,21 @@ struct Memory {
   enum class Kind {
     clear,
     add_to_zero,  ///< x becomes 0 + x, in place, float or double: only -0 changes, to 0
+    zero_plus,    ///< the first tensor becomes 0 + the second, of the same layout
     repeat,       ///< the first tensor becomes each row of the second
+    divide,       ///< each x becomes x / number
   };
   Kind kind;
   std::vector<at::Tensor> tensors = {};
+  double number = 1;
 
   void run() const {
     if (kind == Kind::repeat) return repeat(tensors[0], tensors[1]);
+    if (kind == Kind::zero_plus) return add(tensors[0], tensors[1]);
     for (auto const& tensor : tensors) {
       if (kind == Kind::clear) std::memset(tensor.data_ptr(), 0, tensor.nbytes());
-      else if (tensor.scalar_type() == at::kFloat) add(static_cast<float*>(tensor.data_ptr()), tensor.numel());
-      else add(static_cast<double*>(tensor.data_ptr()), tensor.numel());
+      else if (kind == Kind::divide) divide(tensor);
+      else add(tensor, tensor);
     }
   }
 
@@ -42,9 +46,21 @@ struct Memory {
     auto* to = static_cast<char*>(all.data_ptr());
     for (std::int64_t i = 0; i != all.size(0); ++i, to += bytes) std::memcpy(to, row.const_data_ptr(), bytes);
   }
+  static void add(at::Tensor const& to, at::Tensor const& from) {
+    if (to.scalar_type() == at::kFloat) add(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
+    else add(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
+  }
+  void divide(at::Tensor const& tensor) const {
+    if (tensor.scalar_type() == at::kFloat) divide(static_cast<float*>(tensor.data_ptr()), static_cast<float>(number), tensor.numel());
+    else divide(static_cast<double*>(tensor.data_ptr()), number, tensor.numel());
+  }
   template <class T>
-  static void add(T* values, std::int64_t n) {
-    for (std::int64_t i = 0; i != n; ++i) values[i] += T(0);
+  static void divide(T* values, T by, std::int64_t n) {
+    for (std::int64_t i = 0; i != n; ++i) values[i] /= by;
+  }
+  template <class T>
+  static void add(T* to, T const* from, std::int64_t n) {
+    for (std::int64_t i = 0; i != n; ++i) to[i] = T(0) + from[i];
   }
 };
 

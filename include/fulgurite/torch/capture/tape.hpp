@@ -16,6 +16,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/capture/direct_gradients.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
+#include <fulgurite/torch/capture/memory_plan.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -41,26 +42,37 @@ class Tape {
       for (auto& [storage, version] : call.written)
         if (listing.is_world(storage)) versions_.push_back(version);
     own_memory(listing, batch);
-    Graphs const graphs;
+    std::vector<Step> constants;
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       if (!alive[i]) continue;
       if (auto instead = gradients.instead_of(i)) {
         ++facts_.direct;
-        if (!instead->tensors.empty()) steps_.emplace_back(std::move(*instead));
+        if (!instead->tensors.empty()) steps_.push_back({std::move(*instead), {}});
         continue;
       }
-      auto step = forms[i] ? written_to(calls_[i], *forms[i], gradients.place_of(i)) : adopting(calls_[i]);
+      at::Tensor before;
+      if (forms[i] && !forms[i]->before.empty()) {
+        before = scratch_like(calls_[i].in[0].toTensor());
+        auto const& form = forms[i]->before.front();
+        steps_.push_back({finished({form.op, form.stack(calls_[i].in, {before}), 1, calls_[i].graph, false, {}, {}}), {}});
+      }
+      auto const* const place = gradients.place_of(i);
+      auto step = forms[i] ? written_to(calls_[i], *forms[i], place, before) : adopting(calls_[i]);
       if (forms[i]) ++facts_.out_forms;
-      if (forms[i] && forms[i]->rows) steps_.emplace_back(Memory{Memory::Kind::repeat, {calls_[i].in[*forms[i]->rows].toTensor(), step.in[0].toTensor()}});
+      if (forms[i] && forms[i]->rows) steps_.push_back({Memory{Memory::Kind::repeat, {calls_[i].in[*forms[i]->rows].toTensor(), step.in[0].toTensor()}}, {}});
       if (is_constant(calls_[i])) {
         ++facts_.constants;
-        c10::impl::ExcludeDispatchKeyGuard const below(above());
-        run(step);
+        constants.push_back(std::move(step));
       } else {
-        steps_.emplace_back(std::move(step));
+        steps_.push_back({std::move(step), {}});
+        if (forms[i] && forms[i]->divisor != 1) steps_.push_back({Memory{Memory::Kind::divide, {place ? *place : calls_[i].out[0].toTensor()}, forms[i]->divisor}, {}});
         ++facts_.replayed;
       }
     }
+    share_memory(constants);
+    Graphs const graphs;
+    c10::impl::ExcludeDispatchKeyGuard const below(above());
+    for (auto const& step : constants) run(step);
   }
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
@@ -71,9 +83,10 @@ class Tape {
       if (inputs_[i].defined() && inputs_[i].numel() != 0) std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
     Graphs const graphs;
     c10::impl::ExcludeDispatchKeyGuard const below(above());
-    for (auto const& step : steps_) {
-      if (auto const* call = std::get_if<Step>(&step)) run(*call);
-      else std::get<Memory>(step).run();
+    for (auto const& [what, done] : steps_) {
+      if (auto const* call = std::get_if<Step>(&what)) run(*call);
+      else std::get<Memory>(what).run();
+      for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
     }
     for (auto& version : versions_) version.bump();
   }
@@ -103,6 +116,10 @@ class Tape {
     bool graph, straight;
     c10::DispatchKeySet keys;
     std::vector<Adopted> adopted;
+  };
+  struct Entry {
+    std::variant<Step, Memory> what;
+    std::vector<Storage> done;  ///< adopted memory that nobody needs any more: what is made next finds it in the caches
   };
   class Graphs {
    public:
@@ -178,15 +195,9 @@ class Tape {
     return constant;
   }
 
-  /// What the step computes, and its batch, get memory that nobody else has seen. Bytes that no call sets are conspicuous.
+  /// What the step computes, and its batch, get storages that nobody else has seen; those of the former have no memory yet.
   void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
     std::unordered_map<Storage, at::Storage> own;
-    auto const fresh = [&](std::size_t bytes) {
-      at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(bytes), c10::GetCPUAllocator(), true);
-      if (bytes != 0) std::memset(storage.mutable_data(), 0xff, bytes);
-      facts_.bytes += bytes;
-      return storage;
-    };
     for (auto const& tensor : batch) {
       if (!tensor.defined()) {
         inputs_.emplace_back();
@@ -195,7 +206,8 @@ class Tape {
       auto const item = static_cast<std::int64_t>(tensor.itemsize());
       auto const offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64) / item;
       auto input = frozen(tensor);
-      input.unsafeGetTensorImpl()->set_storage_keep_dtype(fresh(static_cast<std::size_t>(tensor.numel() + offset) * static_cast<std::size_t>(item)));
+      input.unsafeGetTensorImpl()->set_storage_keep_dtype(without_memory(static_cast<std::size_t>(tensor.numel() + offset) * static_cast<std::size_t>(item)));
+      fill(storage_of(input));
       input.unsafeGetTensorImpl()->set_storage_offset(offset);
       inputs_.push_back(std::move(input));
     }
@@ -209,7 +221,8 @@ class Tape {
       } else if (kind == Role::Kind::made) {
         auto const storage = storage_of(tensor);
         auto const found = own.find(storage);
-        auto const mine = found != own.end() ? found->second : own.emplace(storage, fresh(storage->nbytes())).first->second;
+        auto const mine = found != own.end() ? found->second : own.emplace(storage, without_memory(storage->nbytes())).first->second;
+        made_.insert(mine.unsafeGetStorageImpl());
         if (listing.rewritten.contains(storage)) rewritten_.insert(mine.unsafeGetStorageImpl());
         retired_.push_back(tensor.storage());
         impl->set_storage_keep_dtype(mine);
@@ -222,11 +235,65 @@ class Tape {
     for (auto const& tensor : leaving_) change(tensor);
     retired_.clear();
   }
+  static at::Storage without_memory(std::size_t bytes) {
+    return {at::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), c10::GetCPUAllocator(), true};
+  }
+  /// A tensor that only the tape knows.
+  at::Tensor scratch_like(at::Tensor const& tensor) {
+    auto scratch = detached(tensor);
+    scratch.unsafeGetTensorImpl()->set_storage_keep_dtype(without_memory(tensor.nbytes()));
+    scratch.unsafeGetTensorImpl()->set_storage_offset(0);
+    made_.insert(storage_of(scratch));
+    return scratch;
+  }
+  /// Bytes that no call sets are conspicuous.
+  void fill(Storage storage) {
+    if (storage->nbytes() == 0) return;
+    storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(storage->nbytes()));
+    std::memset(storage->mutable_data(), 0xff, storage->nbytes());
+    facts_.bytes += storage->nbytes();
+  }
+
+  /// Memory for what the step computes. What leaves it, constants, and memory that the step itself asks for and may fill in part have places of their
+  /// own; results that are adopted bring their memory, and it goes after the last use.
+  void share_memory(std::vector<Step> const& constants) {
+    std::unordered_set<Storage> alone;
+    for (auto const& tensor : leaving_) alone.insert(storage_of(tensor));
+    for (auto const& step : constants) {
+      each_tensor_of(step.in, [&](at::Tensor const& tensor) { alone.insert(storage_of(tensor)); });
+      for (auto const& adopted : step.adopted) alone.insert(storage_of(adopted.into));
+    }
+    for (auto const& call : calls_)
+      if (is_empty_factory(call.name())) each_tensor_of(call.out, [&](at::Tensor const& tensor) { alone.insert(storage_of(tensor)); });
+    for (auto const storage : alone) {
+      plan_.leave_out(storage);
+      if (made_.contains(storage)) fill(storage);
+    }
+    std::vector<Storage> adopted;
+    for (std::size_t i = 0; i != steps_.size(); ++i) {
+      auto const use = [&](at::Tensor const& tensor) {
+        if (made_.contains(storage_of(tensor))) plan_.use(storage_of(tensor), i);
+      };
+      if (auto const* call = std::get_if<Step>(&steps_[i].what)) {
+        each_tensor_of(call->in, use);
+        for (auto const& result : call->adopted) {
+          use(result.into);
+          plan_.leave_out(storage_of(result.into));
+          if (!alone.contains(storage_of(result.into))) adopted.push_back(storage_of(result.into));
+        }
+      } else {
+        for (auto const& tensor : std::get<Memory>(steps_[i].what).tensors) use(tensor);
+      }
+    }
+    for (auto const storage : adopted) steps_[plan_.last_use(storage)].done.push_back(storage);
+    plan_.lay_out();
+    facts_.bytes += plan_.bytes();
+  }
 
   /// `place`: of its only result, where that is not its own memory.
-  static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place) {
+  static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place, at::Tensor const& before) {
     Stack const results = place ? Stack{*place} : call.out;
-    return finished({form.op, form.stack(call.in, results), results.size(), call.graph, false, {}, {}});
+    return finished({form.op, form.stack(call.in, results, before), results.size(), call.graph, false, {}, {}});
   }
 
   static Step adopting(Call const& call) {
@@ -255,13 +322,14 @@ class Tape {
     return step;
   }
 
+  MemoryPlan plan_;
   std::vector<Call> calls_;
-  std::vector<std::variant<Step, Memory>> steps_;
+  std::vector<Entry> steps_;
   std::vector<at::Tensor> inputs_, leaving_;
   at::Tensor seed_;  ///< keeps its values as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
   std::vector<at::Storage> retired_;
-  std::unordered_set<Storage> rewritten_;
+  std::unordered_set<Storage> made_, rewritten_;
   TapeFacts facts_;
   Stack stack_;
 };
