@@ -2,7 +2,6 @@
 // A pack of objects as indexed bases: empty ones cost nothing, access is a cast.
 
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -16,6 +15,18 @@ struct Slot {
 template <class Indices, class... Ts>
 struct IndexedSlots;
 
+/// The type at a position.
+#if defined(__has_builtin) && __has_builtin(__type_pack_element)
+template <std::size_t I, class... Ts>
+using TypeAt = __type_pack_element<I, Ts...>;
+#else
+// Only the base class is looked up: std::tuple_element makes the rest of the list anew at each position.
+template <std::size_t I, class T>
+std::type_identity<T> slot_type(Slot<I, T> const*);
+template <std::size_t I, class... Ts>
+using TypeAt = typename decltype(slot_type<I>(std::declval<IndexedSlots<std::index_sequence_for<Ts...>, Ts...> const*>()))::type;
+#endif
+
 template <std::size_t... I, class... Ts>
 struct IndexedSlots<std::index_sequence<I...>, Ts...> : Slot<I, Ts>... {
   constexpr explicit IndexedSlots(Ts... values) : Slot<I, Ts>{std::move(values)}... {}
@@ -28,7 +39,7 @@ struct Slots : IndexedSlots<std::index_sequence_for<Ts...>, Ts...> {
   using Base::Base;
   static constexpr std::size_t size = sizeof...(Ts);
   template <std::size_t I>
-  using Type = std::tuple_element_t<I, std::tuple<Ts...>>;
+  using Type = TypeAt<I, Ts...>;
 
   template <std::size_t I>
   [[gnu::always_inline]] constexpr Type<I>& get() {

@@ -30,9 +30,13 @@ consteval int arity() {
   else return arity<Hook, T, B, C>();
 }
 
-/// The object hears this event.
+/// The object hears this event. Its name is asked first: nearly always the answer is no, and then nothing else is instantiated.
 template <class Hook, class T, class... Args>
-concept Listens = arity<Hook, T, Args...>() >= 0;
+concept Listens = Hook::template named<T> && arity<Hook, T, Args...>() >= 0;
+
+/// It takes the outputs of a step too.
+template <class Hook, class T, class... Args>
+concept WantsOutputs = Hook::template named<T> && arity<Hook, T, Args...>() == 3;
 
 /// Calls the event in the form that `T` takes; `Listens` holds.
 template <class Hook, class T, class C>

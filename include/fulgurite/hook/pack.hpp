@@ -94,8 +94,8 @@ struct Pack {
   /// Somebody takes the outputs of a step, so they are built.
   template <class Hook, class Model, class Strategy, class Outputs, class Batch, class Ctx>
   static consteval bool wants_outputs() {
-    constexpr bool others = arity<Hook, Model, Outputs, Batch, Ctx>() == 3 || arity<Hook, Strategy, Outputs, Batch, Ctx>() == 3;
-    return ((arity<Hook, Cs, Outputs, Batch, Ctx>() == 3) || ... || others);
+    constexpr bool others = WantsOutputs<Hook, Model, Outputs, Batch, Ctx> || WantsOutputs<Hook, Strategy, Outputs, Batch, Ctx>;
+    return (WantsOutputs<Hook, Cs, Outputs, Batch, Ctx> || ... || others);
   }
 
   /// f(callback) for each, in firing order.

@@ -42,11 +42,11 @@ template <class R, class T>
 consteval HookVerdict plain_hooks() {
   constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (is_strategy && !loop::strategy_hears<hook::NAME>) {                                                    \
+  if constexpr (!hook::NAME::named<T> || (is_strategy && !loop::strategy_hears<hook::NAME>)) {                         \
   } else if constexpr (hook::NAME::takes == Takes::nothing) {                                                          \
     constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>();                 \
     if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
-  } else if constexpr (!R::automatic && !hook::NAME::in_manual && hook::NAME::named<T>) {                              \
+  } else if constexpr (!R::automatic && !hook::NAME::in_manual) {                                                      \
     return {HookFault::never_called, HookId::NAME};                                                                    \
   }
   FULGURITE_EVENTS(FULGURITE_ROW)
@@ -241,29 +241,36 @@ consteval Verdict trainer() {
   }
 }
 
-/// The events of a stage that receive a batch, against the batch that its loader yields.
-template <class T, bool Automatic, class Hook, class... Args>
-consteval HookVerdict one(HookId id) {
-  return {hook::event_fault<Hook, T, Automatic, Args...>(), id};
-}
-template <class R, class T, class Tuple>
-inline constexpr HookVerdict optimizer_hooks{};
-template <class R, class T, class... Os>
-inline constexpr HookVerdict optimizer_hooks<R, T, std::tuple<Os...>> =
-    worst(one<T, R::automatic, hook::on_before_zero_grad, Os, Context<R, phase::Train>>(HookId::on_before_zero_grad)...,
-          one<T, R::automatic, hook::on_before_optimizer_step, Os, Context<R, phase::Train>>(
-              HookId::on_before_optimizer_step)...);
+// One event of `T` in a function that returns the first verdict: nothing is instantiated for a hook that `T` does not have.
+#define FULGURITE_ASK(HOOK, ID, ...)                                                                     \
+  if constexpr (HOOK::template named<T>) {                                                               \
+    constexpr auto fault = hook::event_fault<HOOK, T, R::automatic, __VA_ARGS__>();                      \
+    if (fault != HookFault::none) return about({fault, ID});                                             \
+  }
 
+/// The events that receive an optimizer, against each of them.
+template <class R, class T, class... Os>
+consteval Verdict optimizer_hooks(std::type_identity<std::tuple<Os...>>) {
+  using Ctx = Context<R, phase::Train>;
+  constexpr bool automatic = R::automatic;
+  return about(worst(
+      HookVerdict{hook::event_fault<hook::on_before_zero_grad, T, automatic, Os, Ctx>(), HookId::on_before_zero_grad}...,
+      HookVerdict{hook::event_fault<hook::on_before_optimizer_step, T, automatic, Os, Ctx>(), HookId::on_before_optimizer_step}...));
+}
+
+/// The events of a stage that receive a batch, against the batch that its loader yields.
 template <class R, class T, class Outputs, class Loss, class Batch>
 consteval Verdict training_hooks() {
   using Ctx = Context<R, phase::Train>;
-  constexpr bool automatic = R::automatic;
-  return about(
-      worst(one<T, automatic, hook::on_train_batch_start, Batch, Ctx>(HookId::on_train_batch_start),
-            one<T, automatic, hook::on_train_batch_end, Outputs, Batch, Ctx>(HookId::on_train_batch_end),
-            optimizer_hooks<R, T, decltype(loop::Optimizers<R>::optimizers)>,
-            one<T, automatic, hook::on_before_backward, Loss, Ctx>(HookId::on_before_backward),
-            one<T, automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
+  FULGURITE_ASK(hook::on_train_batch_start, HookId::on_train_batch_start, Batch, Ctx)
+  FULGURITE_ASK(hook::on_train_batch_end, HookId::on_train_batch_end, Outputs, Batch, Ctx)
+  if constexpr (hook::on_before_zero_grad::named<T> || hook::on_before_optimizer_step::named<T>) {
+    constexpr auto found = optimizer_hooks<R, T>(std::type_identity<decltype(loop::Optimizers<R>::optimizers)>{});
+    if (!found.ok()) return found;
+  }
+  FULGURITE_ASK(hook::on_before_backward, HookId::on_before_backward, Loss, Ctx)
+  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, Context<R, phase::Fit>)
+  return {};
 }
 
 template <class R, class Loss>
@@ -288,10 +295,13 @@ consteval Verdict training_overrides() {
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval Verdict evaluation_hooks(HookId start, HookId end) {
   using Ctx = Context<R, typename Kind::Phase>;
-  return about(worst(
-      one<T, R::automatic, typename Kind::batch_start, Batch, Ctx>(start),
-      one<T, R::automatic, typename Kind::batch_end, Outputs, Batch, Ctx>(end),
-      one<T, R::automatic, hook::on_exception, std::exception const, Context<R, phase::Fit>>(HookId::on_exception)));
+  using Start = typename Kind::batch_start;
+  using End = typename Kind::batch_end;
+  FULGURITE_ASK(Start, start, Batch, Ctx)
+  FULGURITE_ASK(End, end, Outputs, Batch, Ctx)
+  FULGURITE_ASK(hook::on_exception, HookId::on_exception, std::exception const, Context<R, phase::Fit>)
+  return {};
 }
+#undef FULGURITE_ASK
 
 }  // namespace fulgurite::judge

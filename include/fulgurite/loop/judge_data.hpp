@@ -56,8 +56,8 @@ consteval Verdict module() {
     return {};
   else
     return about(worst(misspelt<Module>(), data_calls<Module>(), foreign_to_data<Module>(),
-                       one<Module, true, hook::setup, Context<R, phase::Fit>>(HookId::setup),
-                       one<Module, true, hook::teardown, Context<R, phase::Fit>>(HookId::teardown),
+                       HookVerdict{hook::event_fault<hook::setup, Module, true, Context<R, phase::Fit>>(), HookId::setup},
+                       HookVerdict{hook::event_fault<hook::teardown, Module, true, Context<R, phase::Fit>>(), HookId::teardown},
                        two_sources<Module, typename R::Model>()))
         .by(module_at_fault);
 }
