@@ -5,7 +5,6 @@
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"
-#include "helpers/strategy.hpp"
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -44,33 +43,32 @@ int main(int argc, char** argv) try {
   long const batch_size = arguments.value("--batch-size", 64L, "images in a batch");
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split, the order and the dropout");
   int const threads = arguments.value("--threads", 1, "of the CPU");
-  auto const device = arguments.value<std::string>("--device", "auto", "cpu, cuda or auto");
+  auto const device = arguments.value<std::string>("--device", "auto", "cpu, cuda, cuda:1 or auto");
   auto const out =
       arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
   example::DigitSource const source(arguments);
   arguments.done();
+  SingleDevice const strategy{NamedDevice{device}};
 
   torch::set_num_threads(threads);
   torch::manual_seed(seed);
   auto digits = source.load({.batch_size = batch_size, .seed = seed});
-  example::with_strategy(device, [&](auto strategy) {
-    Cnn model;
-    auto trainer = make_trainer<Cnn>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
-                                                    .limit_train_batches = fast ? Limit{10} : Limit{},
-                                                    .default_root_dir = out},
-                                     strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{},
-                                     LearningRateMonitor{}, EarlyStopping{Cnn::val_loss, {.patience = 3}},
-                                     ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
-    trainer.fit(model, digits);
+  Cnn model;
+  auto trainer = make_trainer<Cnn>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
+                                                  .limit_train_batches = fast ? Limit{10} : Limit{},
+                                                  .default_root_dir = out},
+                                   strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{},
+                                   LearningRateMonitor{}, EarlyStopping{Cnn::val_loss, {.patience = 3}},
+                                   ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
+  trainer.fit(model, digits);
 
-    auto const best = trainer.outcome();
-    Cnn reloaded;
-    load_weights(reloaded, best.best_file);
-    trainer.validate(reloaded, digits);
-    double const again = trainer.value(Cnn::val_accuracy).value();
-    std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n",
-                100 * *best.best_value, best.best_file.c_str(), 100 * again,
-                again == *best.best_value ? "exactly the same" : "NOT THE SAME");
-    if (again != *best.best_value) throw std::runtime_error("the best file does not hold the best weights");
-  });
+  auto const best = trainer.outcome();
+  Cnn reloaded;
+  load_weights(reloaded, best.best_file);
+  trainer.validate(reloaded, digits);
+  double const again = trainer.value(Cnn::val_accuracy).value();
+  std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n",
+              100 * *best.best_value, best.best_file.c_str(), 100 * again,
+              again == *best.best_value ? "exactly the same" : "NOT THE SAME");
+  if (again != *best.best_value) throw std::runtime_error("the best file does not hold the best weights");
 } catch (std::exception const& error) { return example::failed(error); }

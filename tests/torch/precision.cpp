@@ -85,6 +85,28 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
   }
 }
 
+TEST_CASE("one type serves every device that a name can choose, and a wrong name is an error", "[device]") {
+  auto const chosen = [](std::string_view name) { return fulgurite::SingleDevice{fulgurite::NamedDevice{name}}; };
+  static_assert(decltype(chosen(""))::on_gpu == fulgurite::Known::at_run_time);
+  CHECK(chosen("cpu").device() == at::Device(at::kCPU));
+  CHECK(chosen("cuda").device() == at::Device(at::kCUDA, 0));
+  CHECK(chosen("cuda:1").device() == at::Device(at::kCUDA, 1));
+  CHECK(chosen("auto").device() == fulgurite::SingleDevice{fulgurite::automatic}.device());
+  CHECK_FALSE(chosen("cpu").is_on_gpu());
+  for (auto const* name : {"", "gpu", "CPU", "cuda:", "cuda1", "cuda:-1", "cuda:1x", "cuda:128", "cudax1"})
+    CHECK_THROWS_WITH(chosen(name), Catch::Matchers::StartsWith("[fulgurite.strategy.device]") &&
+                                        Catch::Matchers::ContainsSubstring("\"" + std::string(name) + "\"") &&
+                                        Catch::Matchers::ContainsSubstring("cpu, cuda, cuda:1"));
+  Net net;
+  auto absent = chosen("cuda:127");
+  auto const rule = torch::cuda::is_available() ? "[fulgurite.strategy.cuda_index]" : "[fulgurite.strategy.cuda_absent]";
+  CHECK_THROWS_WITH(absent.setup(net, fulgurite::Float64{}), Catch::Matchers::StartsWith(rule));
+  CHECK(net.in->weight.scalar_type() == at::kFloat);
+  auto plain = chosen("cpu");
+  plain.setup(net, fulgurite::Float64{});
+  CHECK(net.in->weight.scalar_type() == at::kDouble);
+}
+
 TEST_CASE("autocast is a scope that nests, restores and survives exceptions", "[precision]") {
   CHECK(product_type() == at::kFloat);
   {

@@ -1,6 +1,6 @@
 #pragma once
 // The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
-// SingleDevice{automatic}.
+// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}.
 
 #include <string>
 #include <type_traits>
@@ -21,7 +21,7 @@
 namespace fulgurite {
 
 /// Model and batches live on one device. `automatic` decides when it is constructed: the first GPU, where LibTorch sees
-/// one.
+/// one. For a device chosen on the command line: `NamedDevice`.
 template <class Device>
 class SingleDevice {
  public:
@@ -90,14 +90,17 @@ class SingleDevice {
   template <class B>
   using Same = std::conditional_t<std::is_lvalue_reference_v<B>, B, std::remove_reference_t<B>>;
 
-  static at::Device choose(Device device) {
-    if constexpr (on_gpu == Known::no) return at::Device(at::kCPU);
-    else if constexpr (on_gpu == Known::yes) return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
-    else return torch::cuda::is_available() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  static at::Device gpu(int index) { return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)); }
+  static at::Device choose(Cpu) { return at::Device(at::kCPU); }
+  static at::Device choose(Cuda device) { return gpu(device.index); }
+  static at::Device choose(AutomaticDevice) { return torch::cuda::is_available() ? gpu(0) : choose(cpu); }
+  static at::Device choose(NamedDevice device) {
+    using enum NamedDevice::Kind;
+    return device.kind == cuda ? gpu(device.index) : device.kind == cpu ? choose(Cpu{}) : choose(AutomaticDevice{});
   }
 
   void check() const {
-    if constexpr (on_gpu == Known::yes) {
+    if (device_.is_cuda()) {
       auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
       if (!torch::cuda::is_available())
         throw Error("fulgurite.strategy.cuda_absent",
