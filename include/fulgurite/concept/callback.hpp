@@ -77,11 +77,13 @@ consteval bool watches_declared() {
 
 template <class T>
 consteval HookVerdict model_only() {
+  if constexpr (!hook::NoneOfModel<hook::Probe<T>>) {  // name by name only where there is one
 #define FULGURITE_ROW(NAME, ...) \
   if (hook::NAME::named<T>) return {HookFault::model_only, HookId::NAME};
-  FULGURITE_OVERRIDES(FULGURITE_ROW)
-  FULGURITE_STEPS(FULGURITE_ROW)
+    FULGURITE_OVERRIDES(FULGURITE_ROW)
+    FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
+  }
   return {};
 }
 

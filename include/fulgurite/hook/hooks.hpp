@@ -139,6 +139,15 @@ struct Decoy {
 template <class T>
 struct Probe : T, Decoy {};
 
+/// None of the names that are asked of a model alone: one question for nearly every callback.
+template <class P>
+concept NoneOfModel = requires {
+#define FULGURITE_ROW(NAME, ...) &P::NAME;
+  FULGURITE_OVERRIDES(FULGURITE_ROW)
+  FULGURITE_STEPS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);
 FULGURITE_EVENTS(FULGURITE_ROW)
 FULGURITE_OVERRIDES(FULGURITE_ROW)
