@@ -33,7 +33,7 @@ struct Modes {
   bool deterministic = at::globalContext().deterministicAlgorithms();
   bool onednn = at::globalContext().userEnabledMkldnn();
   bool flash = at::globalContext().userEnabledFlashSDP(), efficient = at::globalContext().userEnabledMemEfficientSDP();
-  c10::ScalarType type = c10::get_default_dtype_as_scalartype();
+  c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };
 
