@@ -4,10 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/sqrt_cpu_dispatch.h>
 
 namespace fulgurite::libtorch {
 
@@ -15,7 +17,7 @@ namespace fulgurite::libtorch {
 template <class T>
 class Scratch {
  public:
-  static constexpr std::size_t most = 2048;  ///< numbers in a block: with gradient, states and results it stays in a near cache
+  static constexpr std::size_t most = 8192;  ///< numbers in a block: with gradient, states and results it stays in the second cache
 
   static Scratch& of_thread() {
     thread_local Scratch scratch;
@@ -24,7 +26,11 @@ class Scratch {
   T* fresh() { return data_[used_++]; }
   void clear() { used_ = 0; }
   /// LibTorch's square root, which is MKL's and rounds otherwise than the processor's in the last bit; of what `fresh` gave last.
-  [[gnu::noinline]] void take_root() { tensors_[used_ - 1].sqrt_(); }
+  [[gnu::noinline]] void take_root(std::size_t size) {
+    auto& tensor = tensors_[used_ - 1];
+    tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
+    at::cpu::sqrt_(tensor);
+  }
 
  private:
   Scratch() {
@@ -63,7 +69,7 @@ class Block {
   }
   [[gnu::always_inline]] Block sqrt() const {
     auto const to = result([](T x) __attribute__((always_inline)) { return x; });
-    scratch_->take_root();
+    scratch_->take_root(size_);
     return to;
   }
   [[gnu::always_inline]] Block const& copy_(Block const& from) const {
