@@ -13,7 +13,7 @@ struct Net : toy::P {
 #ifdef LEGAL
   static constexpr bool acts_on_tensors = true;
 #endif
-  void backward(auto& loss) { loss.backward(); }
+  void backward(auto& value) { value.backward(); }
 };
 
 int main() {

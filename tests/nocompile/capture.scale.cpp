@@ -12,7 +12,7 @@ struct Captured : toy::Gpu {
 struct Net : toy::P {
   static constexpr bool acts_on_tensors = true;
 #ifndef LEGAL
-  void backward(auto& loss) { loss.backward(); }
+  void backward(auto& value) { value.backward(); }
 #endif
 };
 
