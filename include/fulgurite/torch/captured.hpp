@@ -103,7 +103,7 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
       switch (plan.stage) {
         case Stage::eager: ++report_->eager; return as_written();
         case Stage::replay:
-          if (plan.until_check-- > 0) return replay<Result>(plan, board);
+          if (!plan.pace.check_is_due()) return replay<Result>(plan, board);
           [[fallthrough]];
         case Stage::check: return check<Result>(plan, board, as_written);
         case Stage::first:
@@ -304,11 +304,11 @@ class Captured<SingleDevice<Device>> : public SingleDevice<Device> {
     if (!wrong.empty()) {
       give_up(plan, wrong);
     } else if (plan.stage == Stage::replay) {
-      plan.rarer_checks();
-      plan.next_check(noise_);
+      plan.pace.rarer_checks();
+      plan.pace.next_check(noise_);
     } else if (++plan.checks == checks_before_trust) {
       plan.stage = Stage::replay;
-      plan.next_check(noise_);
+      plan.pace.next_check(noise_);
     }
     return std::move(*taken.result);
   }

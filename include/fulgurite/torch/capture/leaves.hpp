@@ -62,10 +62,9 @@ void each_leaf(T& object, F&& f, G&& extent) {
   }
 }
 
-/// Everything about a batch that decides which tape it needs: a tape holds for one such row alone. The address within a cache line belongs to
-/// it, since kernels may add in another order where it differs.
-template <class B>
-void shape_of(B const& batch, std::vector<std::int64_t>& row) {
+/// Everything about a batch that decides which graph it needs, and what its metrics weigh. `more(tensor)` for each that is there.
+template <class B, class More>
+void layout_of(B const& batch, std::vector<std::int64_t>& row, More&& more) {
   row.clear();
   each_leaf(
       batch,
@@ -76,14 +75,24 @@ void shape_of(B const& batch, std::vector<std::int64_t>& row) {
         row.push_back(static_cast<std::int64_t>(tensor.scalar_type()));
         row.push_back(tensor.requires_grad());
         row.push_back(tensor.dim());
-        if (tensor.layout() != at::kStrided || !tensor.device().is_cpu() || !tensor.has_storage()) return;
+        if (tensor.layout() != at::kStrided) return;
         row.insert(row.end(), tensor.sizes().begin(), tensor.sizes().end());
         row.insert(row.end(), tensor.strides().begin(), tensor.strides().end());
-        row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
+        more(tensor);
       },
       [&](std::int64_t n) { row.push_back(n); });
   // A size of its own decides the weight of what is logged.
   if constexpr (requires { { batch.batch_size() } -> std::convertible_to<std::int64_t>; }) row.push_back(batch.batch_size());
+}
+
+/// The same for a tape, which holds for one such row alone. The address within a cache line belongs to it, since kernels may add in another
+/// order where it differs.
+template <class B>
+void shape_of(B const& batch, std::vector<std::int64_t>& row) {
+  layout_of(batch, row, [&](at::Tensor const& tensor) {
+    if (tensor.device().is_cpu() && tensor.has_storage())
+      row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
+  });
 }
 
 }  // namespace fulgurite::libtorch::capture

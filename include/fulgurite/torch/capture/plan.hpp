@@ -1,7 +1,6 @@
 #pragma once
 // What is known of the steps of one kind and shape, and what is done with the next one.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/cell.hpp>
 #include <fulgurite/torch/capture/copies.hpp>
+#include <fulgurite/torch/capture/pace.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -26,8 +26,6 @@ struct Logged {
 };
 
 struct Plan {
-  static constexpr long longest_gap = 512;
-
   StepKey key{};
   std::vector<std::int64_t> shape = {};
   Stage stage = Stage::first;
@@ -39,15 +37,8 @@ struct Plan {
   Copies copies = {};
   std::shared_ptr<void> result = nullptr;  ///< its tensors are replaced in each replay
   int failures = 0, checks = 0;
-  long gap = 16, until_check = 0;  ///< in replays
+  Pace pace = {};
   long replayed = 0;
-
-  void rarer_checks() { gap = std::min(2 * gap, longest_gap); }
-  /// Not at regular distances: what happens every so many steps must not hide between.
-  void next_check(std::uint64_t& noise) {
-    noise = noise * 6364136223846793005U + 1442695040888963407U;
-    until_check = gap / 2 + static_cast<long>((noise >> 33U) % static_cast<std::uint64_t>(gap));
-  }
 };
 
 }  // namespace fulgurite::libtorch::capture

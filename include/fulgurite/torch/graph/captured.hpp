@@ -5,15 +5,13 @@
 #include <memory>
 #include <utility>
 
+#include <fulgurite/policy/captured.hpp>
 #include <fulgurite/policy/device.hpp>
 #include <fulgurite/torch/graph/cuda_graph.hpp>
 #include <fulgurite/torch/graph/steps.hpp>
 #include <fulgurite/torch/single_device.hpp>
 
 namespace fulgurite {
-
-template <class S>
-class Captured;
 
 namespace libtorch::graph {
 

@@ -14,27 +14,7 @@
 
 namespace fulgurite::libtorch::graph {
 
-/// Everything about a batch that decides which graph it needs: copying into tensors of other sizes or types would broadcast and convert
-/// without a word.
-template <class B>
-void layout_of(B const& batch, std::vector<std::int64_t>& row) {
-  row.clear();
-  capture::each_leaf(
-      batch,
-      [&](at::Tensor const& tensor) {
-        row.push_back(tensor.defined());
-        if (!tensor.defined()) return;
-        row.push_back(static_cast<std::int64_t>(tensor.key_set().raw_repr()));
-        row.push_back(static_cast<std::int64_t>(tensor.scalar_type()));
-        row.push_back(tensor.requires_grad());
-        row.push_back(tensor.dim());
-        if (tensor.layout() != at::kStrided) return;
-        row.insert(row.end(), tensor.sizes().begin(), tensor.sizes().end());
-        row.insert(row.end(), tensor.strides().begin(), tensor.strides().end());
-      },
-      [&](std::int64_t n) { row.push_back(n); });
-}
-
+/// Copying into tensors of other sizes or types would broadcast and convert without a word: batches of one layout alone.
 class Inputs {
  public:
   Inputs() = default;

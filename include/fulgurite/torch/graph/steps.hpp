@@ -1,7 +1,6 @@
 #pragma once
 // Steps recorded as graphs: prepared, recorded, compared with the step as it is written, and replayed.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 
 #include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/torch/capture/pace.hpp>
 #include <fulgurite/torch/capture/report.hpp>
 #include <fulgurite/torch/graph/inputs.hpp>
 #include <fulgurite/torch/graph/left.hpp>
@@ -89,7 +89,7 @@ class GraphSteps {
           case Stage::prepare: return prepare<Result>(plan, batch, board, body);
           case Stage::record: return record<Result>(plan, batch, board, body);
           case Stage::check: return check<Result>(plan, batch, board, body);
-          case Stage::replay: return plan.until_check-- > 0 ? replay<Result>(plan, batch, board) : check<Result>(plan, batch, board, body);
+          case Stage::replay: return plan.pace.check_is_due() ? check<Result>(plan, batch, board, body) : replay<Result>(plan, batch, board);
           case Stage::eager: break;
         }
       }
@@ -102,7 +102,6 @@ class GraphSteps {
   enum class Stage { prepare, record, check, replay, eager };
   static constexpr int steps_before_recording = 3;
   static constexpr int checks_before_trust = 3;
-  static constexpr long longest_gap = 512;
   static constexpr std::size_t most_plans = 64;
   static constexpr int most_forgotten = 32;
   static constexpr double most_noise = 64;  ///< of squares: a replay may differ eight times as much as it does from itself
@@ -112,7 +111,8 @@ class GraphSteps {
     std::vector<std::int64_t> layout = {};
     Stage stage = Stage::prepare;
     int prepared = 0, checks = 0;
-    long gap = 16, until_check = 0, replayed = 0;
+    capture::Pace pace = {};
+    long replayed = 0;
     Inputs inputs = {};
     Left left = {};
     std::shared_ptr<void> batch = nullptr, result = nullptr;
@@ -123,7 +123,7 @@ class GraphSteps {
 
   template <class Batch>
   Plan& plan_of(StepKey key, Batch const& batch) {
-    layout_of(batch, layout_);
+    capture::layout_of(batch, layout_, [](at::Tensor const&) {});
     for (auto& plan : plans_)
       if (plan->key == key && plan->layout == layout_) return *plan;
     if (plans_.size() == most_plans) {
@@ -258,19 +258,13 @@ class GraphSteps {
     if (!good) {
       give_up(plan, "a replay does not give the same bits as the step: it uses something that no operator shows, as a number of the host that changes");
     } else if (plan.stage == Stage::replay) {
-      plan.gap = std::min(2 * plan.gap, longest_gap);
-      next_check(plan);
+      plan.pace.rarer_checks();
+      plan.pace.next_check(noise_);
     } else if (++plan.checks == checks_before_trust) {
       plan.stage = Stage::replay;
-      next_check(plan);
+      plan.pace.next_check(noise_);
     }
     return result;
-  }
-
-  /// Not at regular distances: what happens every so many steps must not hide between.
-  void next_check(Plan& plan) {
-    noise_ = noise_ * 6364136223846793005U + 1442695040888963407U;
-    plan.until_check = plan.gap / 2 + static_cast<long>((noise_ >> 33U) % static_cast<std::uint64_t>(plan.gap));
   }
 
   void give_up(Plan& plan, std::string reason) {
