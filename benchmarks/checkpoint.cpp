@@ -1,4 +1,5 @@
-// What a checkpoint costs the thread that trains (P14): from the end of a batch after which one is written to the start of the next.
+// What a checkpoint costs the thread that trains (P14): from the end of a batch after which one is written to the start
+// of the next.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,9 +11,9 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/torch/backend.hpp>
-#include <fulgurite/torch/checkpoint_file.hpp>
-#include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/weights/checkpoint_file.hpp>
 
 #include "cycle.hpp"
 #include "our_set.hpp"
@@ -25,7 +26,9 @@ namespace {
 struct Wide : nn::Module {
   nn::Linear one = register_module("one", nn::Linear(784, 1024)), two = register_module("two", nn::Linear(1024, 1024)),
              three = register_module("three", nn::Linear(1024, 10));
-  torch::Tensor training_step(Batch const& b) { return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target); }
+  torch::Tensor training_step(Batch const& b) {
+    return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target);
+  }
   auto configure_optimizers() { return Ours::adam(parameters()); }
 };
 
@@ -68,8 +71,8 @@ CheckpointCost measure_checkpoint(int checkpoints) {
   for (int i = 0; i != 4; ++i) batches.push_back({torch::randn({8, 784}), torch::randint(10, {8}, torch::kLong)});
   constexpr long every = 3;
   Cycle cycle(batches, every * checkpoints + 1);
-  auto trainer = make_trainer<Wide>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, Between{&gaps},
-                                    ModelCheckpoint{folder, {.every_n_train_steps = every}});
+  auto trainer = make_trainer<Wide>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                    Between{&gaps}, ModelCheckpoint{{.dirpath = folder, .every_n_train_steps = every}});
   trainer.fit(model, cycle);
   for (std::size_t i = every; i < gaps.size(); i += every) cost.stalls.push_back(gaps[i]);
   std::uintmax_t size = 0;

@@ -5,11 +5,14 @@
 
 namespace bench {
 
-Loops fast_loops() {
+Loops fast_loops(fulgurite::Matmul products) {
   using namespace fulgurite;
   using Strategy = decltype(SingleDevice{cpu});
-  auto loops = fitted_loops<Ours, Strategy>([] { return SingleDevice{cpu}; }, our_digits);
-  loops["gan-adam"] = [] { return fitted(std::make_shared<GanModel<Ours>>(), SingleDevice{cpu}, Manual{}, one_epoch, cycle(real_images())); };
+  auto loops = fitted_loops<Ours, Strategy>([=] { return SingleDevice{cpu, products}; }, our_digits);
+  loops["gan-adam"] = [=] {
+    return fitted(std::make_shared<GanModel<Ours>>(), SingleDevice{cpu, products}, Manual{}, one_epoch,
+                  cycle(real_images()));
+  };
   return loops;
 }
 

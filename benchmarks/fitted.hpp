@@ -1,5 +1,6 @@
 #pragma once
-// The workloads through fulgurite's trainer. `Set` says with which optimizers: `adam(parameters)` and `sgd(parameters)`.
+// The workloads through fulgurite's trainer. `Set` says with which optimizers: `adam(parameters)` and
+// `sgd(parameters)`.
 
 #include <memory>
 #include <optional>
@@ -8,7 +9,7 @@
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/precision.hpp>
-#include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
 
 #include "cycle.hpp"
 
@@ -35,14 +36,18 @@ template <class Set>
 struct SequenceModel : nn::Module {
   using Hidden = Sequence::Hidden;
   std::shared_ptr<Sequence> net = register_module("net", std::make_shared<Sequence>());
-  Sequence::Output training_step(Batch const& slice, std::optional<Hidden> const& hidden) { return net->step(slice, hidden); }
+  Sequence::Output training_step(Batch const& slice, std::optional<Hidden> const& hidden) {
+    return net->step(slice, hidden);
+  }
   auto configure_optimizers() { return Set::adam(net->parameters()); }
 };
 
 template <class Set>
 struct GanModel : nn::Module {
   std::shared_ptr<Gan> net = register_module("net", std::make_shared<Gan>());
-  auto configure_optimizers() { return fulgurite::optimizers(Set::adam(net->generator()), Set::adam(net->discriminator())); }
+  auto configure_optimizers() {
+    return fulgurite::optimizers(Set::adam(net->generator()), Set::adam(net->discriminator()));
+  }
   void training_step(Batch const& batch, auto& ctx) {
     auto& [g, d] = ctx.optimizers();
     auto const fake = net->draw(batch.data.size(0));
@@ -54,12 +59,14 @@ struct GanModel : nn::Module {
   }
 };
 
-/// One fit a run, of `options(steps)` with what `loader(steps)` makes; `steps` in batches, each of which is `slices` steps.
+/// One fit a run, of `options(steps)` with what `loader(steps)` makes; `steps` in batches, each of which is `slices`
+/// steps.
 template <class Model, class Strategy, class How, class Options, class Loader>
 Loop fitted(std::shared_ptr<Model> model, Strategy strategy, How how, Options options, Loader loader, long slices = 1) {
   return loop_of(model->net, [=](long warm_up, long steps) {
     Stopwatch watch(warm_up / slices, steps / slices);
-    auto trainer = fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how, Watched{&watch});
+    auto trainer =
+        fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how, Watched{&watch});
     auto batches = loader((warm_up + steps) / slices);
     trainer.fit(*model, *batches);
     return watch.result() / static_cast<double>(slices);
@@ -70,12 +77,15 @@ inline fulgurite::TrainerOptions one_epoch(long) { return {.max_epochs = 1}; }
 inline fulgurite::TrainerOptions so_many_steps(long steps) { return {.max_steps = steps}; }
 
 inline auto cycle(std::vector<Batch> batches) {
-  return [held = std::make_shared<std::vector<Batch>>(std::move(batches))](long n) { return std::make_unique<Cycle>(*held, n); };
+  return [held = std::make_shared<std::vector<Batch>>(std::move(batches))](long n) {
+    return std::make_unique<Cycle>(*held, n);
+  };
 }
 
 /// All that trains nets with automatic optimization; `digits_loader(steps)` makes the loader of the digits.
 template <class Set, class Strategy, class DigitsLoader>
-Loops fitted_loops(Strategy (*strategy)(), DigitsLoader digits_loader, std::function<void(Loop&, Strategy const&)> const& said = {}) {
+Loops fitted_loops(std::function<Strategy()> const& strategy, DigitsLoader digits_loader,
+                   std::function<void(Loop&, Strategy const&)> const& said = {}) {
   using fulgurite::Automatic;
   auto const with_note = [said](Strategy const& of, Loop loop) {
     if (said) said(loop, of);
@@ -86,18 +96,21 @@ Loops fitted_loops(Strategy (*strategy)(), DigitsLoader digits_loader, std::func
     loops[workload.name] = [=, &workload] {
       auto const of = strategy();
       auto const loop = [&]<Rule R>() {
-        return fitted(std::make_shared<NetModel<Set, R>>(workload.net()), of, Automatic{}, one_epoch, cycle(workload.batches()));
+        return fitted(std::make_shared<NetModel<Set, R>>(workload.net()), of, Automatic{}, one_epoch,
+                      cycle(workload.batches()));
       };
-      return with_note(of, workload.rule == Rule::sgd ? loop.template operator()<Rule::sgd>() : loop.template operator()<Rule::adam>());
+      return with_note(of, workload.rule == Rule::sgd ? loop.template operator()<Rule::sgd>()
+                                                      : loop.template operator()<Rule::adam>());
     };
   loops["mnist-mlp-loader-adam"] = [=] {
     auto const of = strategy();
-    return with_note(of, fitted(std::make_shared<NetModel<Set, Rule::adam>>(loader_net()), of, Automatic{}, so_many_steps, digits_loader));
+    return with_note(of, fitted(std::make_shared<NetModel<Set, Rule::adam>>(loader_net()), of, Automatic{},
+                                so_many_steps, digits_loader));
   };
   if constexpr (!Strategy::captures)  // fulgurite.capture.hidden: a replay cannot take a state that is handed on
     loops["lstm-tbptt-adam"] = [=] {
-      return fitted(std::make_shared<SequenceModel<Set>>(), strategy(), Automatic{.tbptt = Sequence::slice}, one_epoch, cycle(sequences()),
-                    Sequence::time / Sequence::slice);
+      return fitted(std::make_shared<SequenceModel<Set>>(), strategy(), Automatic{.tbptt = Sequence::slice}, one_epoch,
+                    cycle(sequences()), Sequence::time / Sequence::slice);
     };
   return loops;
 }

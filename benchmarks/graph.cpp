@@ -1,4 +1,5 @@
-// P13: steps as CUDA graphs against the same trainer without them, on nets of MNIST's size. Built where LibTorch has CUDA; not run on a GPU so far.
+// P13: steps as CUDA graphs against the same trainer without them, on nets of MNIST's size. Built where LibTorch has
+// CUDA; not run on a GPU so far.
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +15,7 @@
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/precision.hpp>
-#include <fulgurite/torch/captured.hpp>
-#include <fulgurite/torch/graph/captured.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 
@@ -36,7 +36,8 @@ struct Mlp : nn::Module {
 };
 struct Cnn : nn::Module {
   nn::Conv2d one = register_module("one", nn::Conv2d(1, 16, 3)), two = register_module("two", nn::Conv2d(16, 32, 3));
-  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)), four = register_module("four", nn::Linear(64, 10));
+  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)),
+             four = register_module("four", nn::Linear(64, 10));
   torch::Tensor scores(torch::Tensor const& images) {
     auto x = torch::max_pool2d(torch::relu(one(images)), 2);
     x = torch::max_pool2d(torch::relu(two(x)), 2);
@@ -124,7 +125,8 @@ bool met(char const* name, std::int64_t rows) {
   using Model = Trained<Net, Optimizer>;
   torch::manual_seed(2);
   std::vector<Batch> batches;
-  for (int i = 0; i != 32; ++i) batches.push_back({torch::randn({rows, 1, 28, 28}).cuda(), torch::randint(10, {rows}, torch::kLong).cuda()});
+  for (int i = 0; i != 32; ++i)
+    batches.push_back({torch::randn({rows, 1, 28, 28}).cuda(), torch::randint(10, {rows}, torch::kLong).cuda()});
   Measured written, graphs;
   for (int round = 0; round != rounds; ++round) {
     once<Model>(written, batches, SingleDevice{cuda});
@@ -134,8 +136,9 @@ bool met(char const* name, std::int64_t rows) {
   for (std::size_t i = 0; i != written.losses.size(); ++i)
     apart = std::max(apart, std::abs(written.losses[i].item<double>() - graphs.losses[i].item<double>()));
   double const ratio = written.least / graphs.least;
-  std::printf("P13 %-16s %6.1f us -> %6.1f us: %.2f >= %.0f %s, first %ld losses %s%s\n", name, written.least, graphs.least, ratio, bar,
-              ratio >= bar ? "met" : "missed", warm_up, apart == 0 ? "equal" : ("up to " + std::to_string(apart) + " apart").c_str(), graphs.note.c_str());
+  std::printf("P13 %-16s %6.1f us -> %6.1f us: %.2f >= %.0f %s, first %ld losses %s%s\n", name, written.least,
+              graphs.least, ratio, bar, ratio >= bar ? "met" : "missed", warm_up,
+              apart == 0 ? "equal" : ("up to " + std::to_string(apart) + " apart").c_str(), graphs.note.c_str());
   return ratio >= bar;
 }
 

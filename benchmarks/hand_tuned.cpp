@@ -1,5 +1,6 @@
-// The same loops by somebody who knows LibTorch well and has an afternoon: parameters and gradients in one flat tensor each, LibTorch's fused
-// update over them, batches gathered by one index_select into memory that is used again. What a loop can reach that records nothing.
+// The same loops by somebody who knows LibTorch well and has an afternoon: parameters and gradients in one flat tensor
+// each, LibTorch's fused update over them, batches gathered by one index_select into memory that is used again. What a
+// loop can reach that records nothing.
 
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -37,7 +38,8 @@ struct Flat {
 
 class FlatSgd : Flat {
  public:
-  explicit FlatSgd(std::vector<torch::Tensor> const& parameters) : Flat(parameters), momentum_(torch::zeros_like(values)) {}
+  explicit FlatSgd(std::vector<torch::Tensor> const& parameters)
+      : Flat(parameters), momentum_(torch::zeros_like(values)) {}
   void zero_grad() { gradients.zero_(); }
   void step() {
     at::_fused_sgd_({values}, {gradients}, {momentum_}, 0, sgd_momentum, sgd_rate, 0, false, false, first_);
@@ -52,11 +54,15 @@ class FlatSgd : Flat {
 class FlatAdam : Flat {
  public:
   explicit FlatAdam(std::vector<torch::Tensor> const& parameters)
-      : Flat(parameters), mean_(torch::zeros_like(values)), square_(torch::zeros_like(values)), steps_(torch::zeros({})) {}
+      : Flat(parameters),
+        mean_(torch::zeros_like(values)),
+        square_(torch::zeros_like(values)),
+        steps_(torch::zeros({})) {}
   void zero_grad() { gradients.zero_(); }
   void step() {
     *steps_.data_ptr<float>() += 1;
-    at::_fused_adam_({values}, {gradients}, {mean_}, {square_}, {}, {steps_}, adam_rate, 0.9, 0.999, 0, 1e-8, false, false);
+    at::_fused_adam_({values}, {gradients}, {mean_}, {square_}, {}, {steps_}, adam_rate, 0.9, 0.999, 0, 1e-8, false,
+                     false);
   }
 
  private:
@@ -126,7 +132,8 @@ Loop sequence_loop() {
         watch.step();
       }
       Batch const& batch = (*batches)[static_cast<std::size_t>(i / slices) % batches->size()];
-      auto [loss, next] = net->step({batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
+      auto [loss, next] = net->step(
+          {batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();

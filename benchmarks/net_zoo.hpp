@@ -10,8 +10,10 @@ struct TransformerLayerImpl : nn::Module {
   static constexpr long width = 128, heads = 4;
   nn::LayerNorm first = register_module("first", nn::LayerNorm(nn::LayerNormOptions({width}))),
                 second = register_module("second", nn::LayerNorm(nn::LayerNormOptions({width})));
-  nn::Linear qkv = register_module("qkv", nn::Linear(width, 3 * width)), mix = register_module("mix", nn::Linear(width, width)),
-             wide = register_module("wide", nn::Linear(width, 4 * width)), narrow = register_module("narrow", nn::Linear(4 * width, width));
+  nn::Linear qkv = register_module("qkv", nn::Linear(width, 3 * width)),
+             mix = register_module("mix", nn::Linear(width, width)),
+             wide = register_module("wide", nn::Linear(width, 4 * width)),
+             narrow = register_module("narrow", nn::Linear(4 * width, width));
 
   torch::Tensor forward(torch::Tensor const& x) {
     auto const parts = qkv(first(x)).unflatten(2, {3, heads, width / heads}).permute({2, 0, 3, 1, 4}).unbind(0);
@@ -25,7 +27,8 @@ TORCH_MODULE(TransformerLayer);
 /// W4: 4 layers, 4 heads, width 128, block 64, 65 characters.
 struct CharGpt : Net {
   static constexpr long characters = 65, block = 64, layers = 4, width = TransformerLayerImpl::width;
-  nn::Embedding letters = register_module("letters", nn::Embedding(characters, width)), places = register_module("places", nn::Embedding(block, width));
+  nn::Embedding letters = register_module("letters", nn::Embedding(characters, width)),
+                places = register_module("places", nn::Embedding(block, width));
   std::vector<TransformerLayer> body;
   nn::LayerNorm last = register_module("last", nn::LayerNorm(nn::LayerNormOptions({width})));
   nn::Linear head = register_module("head", nn::Linear(width, characters));

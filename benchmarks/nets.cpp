@@ -8,8 +8,8 @@
 
 #include <ATen/Parallel.h>
 
-#include <fulgurite/torch/digits.hpp>
-#include <fulgurite/torch/mnist.hpp>
+#include <fulgurite/torch/data/digits.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
 
 #include "net_zoo.hpp"
 
@@ -20,7 +20,8 @@ namespace {
 std::vector<Batch> classes(std::vector<std::int64_t> const& shape, std::int64_t count, int batches = 32) {
   torch::manual_seed(2);
   std::vector<Batch> all;
-  for (int i = 0; i != batches; ++i) all.push_back({torch::randn(shape), torch::randint(count, {shape[0]}, torch::kLong)});
+  for (int i = 0; i != batches; ++i)
+    all.push_back({torch::randn(shape), torch::randint(count, {shape[0]}, torch::kLong)});
   return all;
 }
 
@@ -31,7 +32,9 @@ struct Mlp : Net {
       : one(register_module("one", nn::Linear(in, hidden))),
         two(register_module("two", nn::Linear(hidden, hidden))),
         three(register_module("three", nn::Linear(hidden, out))) {}
-  torch::Tensor loss(Batch const& b) override { return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target); }
+  torch::Tensor loss(Batch const& b) override {
+    return F::cross_entropy(three(torch::relu(two(torch::relu(one(b.data))))), b.target);
+  }
 };
 
 /// 64-64-64-10 with dropout behind both hidden layers.
@@ -46,7 +49,8 @@ struct DropoutMlp : Mlp {
 /// W2: the classic two-convolution net of MNIST without its dropout.
 struct MnistCnn : Net {
   nn::Conv2d one = register_module("one", nn::Conv2d(1, 16, 3)), two = register_module("two", nn::Conv2d(16, 32, 3));
-  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)), four = register_module("four", nn::Linear(64, 10));
+  nn::Linear three = register_module("three", nn::Linear(32 * 5 * 5, 64)),
+             four = register_module("four", nn::Linear(64, 10));
   torch::Tensor loss(Batch const& b) override {
     auto x = torch::max_pool2d(torch::relu(one(b.data)), 2);
     x = torch::max_pool2d(torch::relu(two(x)), 2);
@@ -58,7 +62,9 @@ struct MnistCnn : Net {
 struct Lstm : Net {
   nn::LSTM lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(10, 20).batch_first(true)));
   nn::Linear out = register_module("out", nn::Linear(20, 2));
-  torch::Tensor loss(Batch const& b) override { return F::cross_entropy(out(std::get<0>(lstm(b.data)).select(1, -1)), b.target); }
+  torch::Tensor loss(Batch const& b) override {
+    return F::cross_entropy(out(std::get<0>(lstm(b.data)).select(1, -1)), b.target);
+  }
 };
 
 /// W7.
@@ -123,7 +129,8 @@ Sequence::Output Sequence::step(Batch const& part, std::optional<Hidden> const& 
 std::vector<Batch> sequences() {
   torch::manual_seed(2);
   std::vector<Batch> all;
-  for (int i = 0; i != 8; ++i) all.push_back({torch::randn({8, Sequence::time, 10}), torch::randint(2, {8, Sequence::time}, torch::kLong)});
+  for (int i = 0; i != 8; ++i)
+    all.push_back({torch::randn({8, Sequence::time, 10}), torch::randint(2, {8, Sequence::time}, torch::kLong)});
   return all;
 }
 
@@ -158,7 +165,8 @@ Digits const& digits() {
     if (folder && !files) files = data::mnist_files(*folder, "t10k");
     auto const set = data::as_tensors(files ? data::read_mnist(*files) : data::draw_digits(10000, 0));
     return Digits{set.data.flatten(1), set.target,
-                  std::to_string(set.size()) + (files ? " images of MNIST, " + files->images.filename().string() : " drawn digits: no files of MNIST")};
+                  std::to_string(set.size()) + (files ? " images of MNIST, " + files->images.filename().string()
+                                                      : " drawn digits: no files of MNIST")};
   }();
   return found;
 }

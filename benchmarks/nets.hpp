@@ -1,7 +1,8 @@
 #pragma once
 // What is trained: nets and prepared batches, the same for all loops of a workload.
 //
-// The loss is virtual, so that a loop is compiled once and not once for each net. The call costs every kind of loop the same nanosecond.
+// The loss is virtual, so that a loop is compiled once and not once for each net. The call costs every kind of loop the
+// same nanosecond.
 
 #include <memory>
 #include <string>
@@ -27,7 +28,7 @@ enum class Rule { sgd, adam };
 struct NetWorkload {
   std::string name;
   Rule rule;
-  std::shared_ptr<Net> (*net)();     ///< always with the same weights at first
+  std::shared_ptr<Net> (*net)();  ///< always with the same weights at first
   std::vector<Batch> (*batches)();
 };
 std::vector<NetWorkload> const& net_workloads();
@@ -35,10 +36,14 @@ std::vector<NetWorkload> const& net_workloads();
 /// LibTorch's optimizers, as all workloads use them. Others take these numbers from here.
 inline constexpr double sgd_rate = 1e-2, sgd_momentum = 0.9, adam_rate = 1e-3;
 struct Sgd {
-  static auto make(nn::Module const& net) { return torch::optim::SGD(net.parameters(), torch::optim::SGDOptions(sgd_rate).momentum(sgd_momentum)); }
+  static auto make(nn::Module const& net) {
+    return torch::optim::SGD(net.parameters(), torch::optim::SGDOptions(sgd_rate).momentum(sgd_momentum));
+  }
 };
 struct Adam {
-  static auto make(nn::Module const& net) { return torch::optim::Adam(net.parameters(), torch::optim::AdamOptions(adam_rate)); }
+  static auto make(nn::Module const& net) {
+    return torch::optim::Adam(net.parameters(), torch::optim::AdamOptions(adam_rate));
+  }
 };
 
 /// Weights and buffers, byte by byte.
@@ -47,10 +52,11 @@ std::string bits_of(nn::Module const& net);
 /// A loop over `body(warm_up, steps)`, which trains `net`; random numbers are the same in each run.
 template <class Body>
 Loop loop_of(std::shared_ptr<nn::Module> net, Body body) {
-  return {.run = [body](long warm_up, long steps) {
-            torch::manual_seed(3);
-            return body(warm_up, steps);
-          },
+  return {.run =
+              [body](long warm_up, long steps) {
+                torch::manual_seed(3);
+                return body(warm_up, steps);
+              },
           .bits = [net] { return bits_of(*net); }};
 }
 
@@ -82,7 +88,8 @@ struct Gan : nn::Module {
 };
 std::vector<Batch> real_images();
 
-/// W2 with a loader: images as rows of 784 numbers and their labels. MNIST where its files are ($FULGURITE_DATA, data/mnist,
+/// W2 with a loader: images as rows of 784 numbers and their labels. MNIST where its files are ($FULGURITE_DATA,
+/// data/mnist,
 /// ../shared/data/mnist), else drawn digits.
 struct Digits {
   torch::Tensor images, labels;

@@ -1,4 +1,5 @@
-// W0: a model that computes nothing, silent and with one logged scalar a step (P8), by the trainer and by its dynamic twin. Without LibTorch.
+// W0: a model that computes nothing, silent and with one logged scalar a step (P8), by the trainer and by its dynamic
+// twin. Without LibTorch.
 
 #include <memory>
 #include <span>
@@ -74,8 +75,8 @@ struct TwinRows final : twin::Logger {
 template <class Model>
 double fit(long, long steps) {
   Model model;
-  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, null::Device{}, fulgurite::Float32{},
-                                                fulgurite::Automatic{}, Rows{});
+  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, null::Device{},
+                                                fulgurite::Float32{}, fulgurite::Automatic{}, Rows{});
   Count batches(steps);
   Stopwatch watch(0, steps);
   watch.step();

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
-#include <fulgurite/torch/tensor_loader.hpp>
 
 #include "nets.hpp"
 
@@ -17,7 +17,9 @@ struct Ours {
   static auto sgd(std::vector<torch::Tensor> const& parameters) {
     return fulgurite::optim::SGD(parameters, {.lr = sgd_rate, .momentum = sgd_momentum});
   }
-  static auto adam(std::vector<torch::Tensor> const& parameters) { return fulgurite::optim::Adam(parameters, {.lr = adam_rate}); }
+  static auto adam(std::vector<torch::Tensor> const& parameters) {
+    return fulgurite::optim::Adam(parameters, {.lr = adam_rate});
+  }
 };
 
 inline auto our_digits(long) {

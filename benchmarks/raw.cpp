@@ -1,4 +1,9 @@
-// The loops that a careful user of LibTorch writes: tensors prepared, nothing read back, gradients dropped instead of zeroed.
+// The loops that a careful user of LibTorch writes: tensors prepared, nothing read back, gradients dropped instead of
+// zeroed.
+
+#include <utility>
+
+#include <fulgurite/torch/native/products.hpp>
 
 #include "nets.hpp"
 #include "torch_digits.hpp"
@@ -66,7 +71,8 @@ Loop sequence_loop() {
         watch.step();
       }
       Batch const& batch = (*batches)[static_cast<std::size_t>(i / slices) % batches->size()];
-      auto [loss, next] = net->step({batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
+      auto [loss, next] = net->step(
+          {batch.data.narrow(1, from, Sequence::slice), batch.target.narrow(1, from, Sequence::slice)}, hidden);
       optimizer.zero_grad();
       loss.backward();
       optimizer.step();
@@ -83,7 +89,8 @@ Loop gan_loop() {
   return loop_of(net, [net, batches](long warm_up, long steps) {
     net->train();
     auto const generator = net->generator(), discriminator = net->discriminator();
-    torch::optim::Adam g(generator, torch::optim::AdamOptions(adam_rate)), d(discriminator, torch::optim::AdamOptions(adam_rate));
+    torch::optim::Adam g(generator, torch::optim::AdamOptions(adam_rate)),
+        d(discriminator, torch::optim::AdamOptions(adam_rate));
     Stopwatch watch(warm_up, steps);
     for (long i = 0; i != warm_up + steps; ++i) {
       watch.step();
@@ -103,15 +110,31 @@ Loop gan_loop() {
   });
 }
 
+/// The same loop in a scope for matrix products, which it has opened before anything is timed.
+std::function<Loop()> in_scope(std::function<Loop()> make, fulgurite::Matmul products) {
+  return [make = std::move(make), products] {
+    auto loop = make();
+    loop.run = [run = std::move(loop.run), products](long warm_up, long steps) {
+      fulgurite::MatmulScope const scope(products);
+      return run(warm_up, steps);
+    };
+    return loop;
+  };
+}
+
 }  // namespace
 
-Loops raw_loops() {
+Loops raw_loops(fulgurite::Matmul products) {
   Loops loops;
   for (auto const& workload : net_workloads())
-    loops[workload.name] = [&workload] { return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload); };
+    loops[workload.name] = [&workload] {
+      return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload);
+    };
   loops["mnist-mlp-loader-adam"] = loader_loop;
   loops["lstm-tbptt-adam"] = sequence_loop;
   loops["gan-adam"] = gan_loop;
+  if (products != fulgurite::Matmul::libtorch)
+    for (auto& [name, make] : loops) make = in_scope(std::move(make), products);
   return loops;
 }
 

@@ -17,10 +17,12 @@ namespace bench {
 struct Measured {
   std::string workload;
   std::vector<Row> rows;
+  double operations = 0;  ///< of a step's matrix products; 0: they are not most of it
 };
 
 struct Results {
-  std::string commit, processor, libtorch, load;
+  std::string commit, processor, kind, libtorch, load;
+  std::string products = {};  ///< which matrix products were whose
   std::vector<Measured> measured = {};
   std::optional<CheckpointCost> checkpoint = std::nullopt;
 };
@@ -35,27 +37,52 @@ inline std::string first_of(char const* file, std::string_view key) {
   return "unknown";
 }
 
+/// The kinds of processors for which bars of matrix products are set.
+inline std::string kind_of_processor() {
+  auto const maker = first_of("/proc/cpuinfo", "vendor_id");
+  bool const avx512 = first_of("/proc/cpuinfo", "flags").find(" avx512f ") != std::string::npos;
+  return maker == "GenuineIntel" ? "Intel" : maker == "AuthenticAMD" && avx512 ? "AMD with AVX-512" : "another";
+}
+
 inline void print_head(Results const& results) {
-  std::printf("commit %s, LibTorch %s, %s, load %s\n\n", results.commit.c_str(), results.libtorch.c_str(), results.processor.c_str(), results.load.c_str());
-  std::printf("%-22s %-13s %10s %10s  %6s  %6s  %10s  %s\n", "workload", "loop", "least us", "median us", "x", "x med", "warm-up us", "weights");
+  std::printf("commit %s, LibTorch %s, %s (kind: %s), load %s\n\n", results.commit.c_str(), results.libtorch.c_str(),
+              results.processor.c_str(), results.kind.c_str(), results.load.c_str());
+  std::printf("%-22s %-20s %10s %10s  %6s  %6s  %10s  %8s  %s\n", "workload", "loop", "least us", "median us", "x",
+              "x med", "warm-up us", "GFLOP/s", "weights");
 }
 
 inline void print(Measured const& measured) {
   auto const& first = measured.rows.front();
-  for (auto const& row : measured.rows)
-    std::printf("%-22s %-13s %10.3f %10.3f  %6.3f  %6.3f  %10.2f  %s%s\n", &row == &first ? measured.workload.c_str() : "", row.variant.c_str(),
-                row.least(), median(row.samples), first.least() / row.least(), median(first.samples) / median(row.samples), row.warm_up,
-                row.same_bits ? "same" : "DIFFERENT", row.variant == "captured" ? row.as_fast ? ", as fast" : ", NOT AS FAST" : "");
+  for (auto const& row : measured.rows) {
+    char speed[32] = "";
+    if (measured.operations > 0) std::snprintf(speed, sizeof speed, "%.1f", measured.operations / row.least() / 1000);
+    std::printf("%-22s %-20s %10.3f %10.3f  %6.3f  %6.3f  %10.2f  %8s  %s\n",
+                &row == &first ? measured.workload.c_str() : "", row.variant.c_str(), row.least(), median(row.samples),
+                first.least() / row.least(), median(first.samples) / median(row.samples), row.warm_up, speed,
+                !row.same_bits                        ? "DIFFERENT"
+                : &row == &first && !row.hash.empty() ? row.hash.c_str()
+                                                      : "same");
+  }
   for (auto const& row : measured.rows)
     if (!row.note.empty()) std::printf("    %s: %s\n", row.variant.c_str(), row.note.c_str());
   std::fflush(stdout);
 }
 
+/// Of loops that were not timed.
+inline void print_hashes(Measured const& measured) {
+  for (auto const& row : measured.rows)
+    std::printf("%-22s %-20s %s  %s\n", &row == &measured.rows.front() ? measured.workload.c_str() : "",
+                row.variant.c_str(), row.hash.c_str(), row.same_bits ? "same" : "DIFFERENT");
+  std::fflush(stdout);
+}
+
 inline void print(CheckpointCost const& cost) {
   auto const per_mb = [&](std::vector<double> const& ms) { return median(ms) / cost.megabytes; };
-  std::printf("\ncheckpoint of %.1f MB of weights: the step's thread stands still for %.1f ms (median of %zu), %.3f ms a MB; one copy in memory takes %.3f, one plain "
+  std::printf("\ncheckpoint of %.1f MB of weights: the step's thread stands still for %.1f ms (median of %zu), %.3f ms "
+              "a MB; one copy in memory takes %.3f, one plain "
               "write with fsync %.3f\n",
-              cost.megabytes, median(cost.stalls), cost.stalls.size(), per_mb(cost.stalls), per_mb(cost.copies), per_mb(cost.writes));
+              cost.megabytes, median(cost.stalls), cost.stalls.size(), per_mb(cost.stalls), per_mb(cost.copies),
+              per_mb(cost.writes));
 }
 
 /// JSON of one thing for each workload and variant: `item(row)` gives the text.
@@ -95,16 +122,29 @@ inline void write(std::string const& file, Results const& results) {
     return "\"" + safe + "\"";
   };
   auto const truth = [](bool is) { return std::string(is ? "true" : "false"); };
-  out << "{\"commit\": " << quoted(results.commit) << ", \"processor\": " << quoted(results.processor) << ", \"libtorch\": " << quoted(results.libtorch)
-      << ", \"load\": " << quoted(results.load) << ", \"unit\": \"microseconds a step\"";
+  out << "{\"commit\": " << quoted(results.commit) << ", \"processor\": " << quoted(results.processor)
+      << ", \"processor_kind\": " << quoted(results.kind) << ", \"products\": " << quoted(results.products)
+      << ", \"libtorch\": " << quoted(results.libtorch) << ", \"load\": " << quoted(results.load)
+      << ", \"unit\": \"microseconds a step\"";
   write_each(out, "workloads", results.measured, [](Row const& row) { return list(row.samples); });
-  write_each(out, "warm_up", results.measured, [](Row const& row) { return list({row.warm_up}).substr(1, list({row.warm_up}).size() - 2); });
+  write_each(out, "warm_up", results.measured,
+             [](Row const& row) { return list({row.warm_up}).substr(1, list({row.warm_up}).size() - 2); });
+  write_each(out, "weights", results.measured,
+             [&](Row const& row) { return row.hash.empty() ? std::string() : quoted(row.hash); });
   write_each(out, "same_bits", results.measured, [&](Row const& row) { return truth(row.same_bits); });
-  write_each(out, "same_bits_as_fast", results.measured, [&](Row const& row) { return row.variant == "captured" ? truth(row.as_fast) : std::string(); });
-  write_each(out, "notes", results.measured, [&](Row const& row) { return row.note.empty() ? std::string() : quoted(row.note); });
+  write_each(out, "notes", results.measured,
+             [&](Row const& row) { return row.note.empty() ? std::string() : quoted(row.note); });
+  out << ",\n\"product_operations\": {";
+  bool first = true;
+  for (auto const& measured : results.measured)
+    if (measured.operations > 0)
+      out << (std::exchange(first, false) ? "" : ", ") << quoted(measured.workload) << ": "
+          << static_cast<long long>(measured.operations);
+  out << "}";
   if (auto const& cost = results.checkpoint)
-    out << ",\n\"checkpoint_ms_per_mb\": " << median(cost->stalls) / cost->megabytes << ",\n\"checkpoint\": {\"file_mb\": " << cost->megabytes
-        << ", \"stall_ms\": " << list(cost->stalls) << ", \"copy_ms\": " << list(cost->copies) << ", \"write_ms\": " << list(cost->writes) << "}";
+    out << ",\n\"checkpoint_ms_per_mb\": " << median(cost->stalls) / cost->megabytes
+        << ",\n\"checkpoint\": {\"file_mb\": " << cost->megabytes << ", \"stall_ms\": " << list(cost->stalls)
+        << ", \"copy_ms\": " << list(cost->copies) << ", \"write_ms\": " << list(cost->writes) << "}";
   out << "}\n";
 }
 

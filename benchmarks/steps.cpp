@@ -1,5 +1,5 @@
 // Microseconds a training step, of each kind of loop on each workload.
-//   steps [--quick] [--only WORKLOAD,...] [--skip WORKLOAD,...] [--json FILE] [--commit HASH]
+//   steps [--quick | --bits] [--only WORKLOAD,...] [--skip WORKLOAD,...] [--json FILE] [--commit HASH]
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +15,10 @@ namespace {
 
 using namespace bench;
 
+constexpr long steps_for_bits = 1000;
+
 struct Arguments {
-  bool quick = false;
+  bool quick = false, bits = false;
   std::vector<std::string> only = {}, skip = {};
   std::string json = "", commit = "unknown";
 
@@ -27,9 +29,12 @@ struct Arguments {
 };
 
 bool known(std::string const& name) {
-  if (name == "checkpoint" || std::any_of(workloads.begin(), workloads.end(), [&](auto const& w) { return w.name == name; })) return true;
+  if (name == "checkpoint" ||
+      std::any_of(workloads.begin(), workloads.end(), [&](auto const& w) { return w.name == name; }))
+    return true;
   std::fprintf(stderr, "there is no workload '%s'; there are", name.c_str());
-  for (auto const& workload : workloads) std::fprintf(stderr, " %.*s", static_cast<int>(workload.name.size()), workload.name.data());
+  for (auto const& workload : workloads)
+    std::fprintf(stderr, " %.*s", static_cast<int>(workload.name.size()), workload.name.data());
   std::fprintf(stderr, " checkpoint\n");
   return false;
 }
@@ -48,12 +53,16 @@ bool read(Arguments& to, int argc, char** argv) {
     bool const has_value = i + 1 != argc;
     bool understood = true;
     if (word == "--quick") to.quick = true;
+    else if (word == "--bits") to.bits = true;
     else if (word == "--only" && has_value) understood = names(to.only, argv[++i]);
     else if (word == "--skip" && has_value) understood = names(to.skip, argv[++i]);
     else if (word == "--json" && has_value) to.json = argv[++i];
     else if (word == "--commit" && has_value) to.commit = argv[++i];
     else {
-      std::fprintf(stderr, "'%s': known are --quick, --only WORKLOADS, --skip WORKLOADS, --json FILE and --commit HASH\n", argv[i]);
+      std::fprintf(
+          stderr,
+          "'%s': known are --quick, --bits, --only WORKLOADS, --skip WORKLOADS, --json FILE and --commit HASH\n",
+          argv[i]);
       understood = false;
     }
     if (!understood) return false;
@@ -62,6 +71,31 @@ bool read(Arguments& to, int argc, char** argv) {
 }
 
 using Kinds = std::vector<std::pair<std::string, Loops>>;
+
+/// Each kind of loop with LibTorch's matrix products, and, where there are others, with those. A quick run leaves out
+/// what only explains the rest. The first loop comes twice: how far two equal loops are apart tells what is noise.
+Kinds all_kinds(Arguments const& arguments) {
+  constexpr auto libtorch = fulgurite::Matmul::libtorch, faster = fulgurite::Matmul::faster;
+  bool const products = has_products(), brief = arguments.quick && products;
+  Kinds kinds{{"raw", raw_loops(libtorch)}};
+  if (!arguments.bits) kinds.emplace_back("raw again", raw_loops(libtorch));
+  if (products) kinds.emplace_back("raw + products", raw_loops(faster));
+  if (!brief && !arguments.bits) kinds.emplace_back("hand-tuned", hand_tuned_loops());
+  kinds.emplace_back("trainer", trainer_loops(libtorch));
+  if (products && !brief) kinds.emplace_back("trainer + products", trainer_loops(faster));
+  if (!brief) kinds.emplace_back("fast", fast_loops(libtorch));
+  if (products) kinds.emplace_back("fast + products", fast_loops(faster));
+  if (!brief) kinds.emplace_back("captured", captured_loops(libtorch));
+  if (products) kinds.emplace_back("captured + products", captured_loops(faster));
+  if (arguments.bits) return kinds;
+  kinds.insert(kinds.end(), {{"twin", twin_loops()},
+                             {"silent", silent_loops()},
+                             {"silent again", silent_loops()},
+                             {"logged", logged_loops()},
+                             {"twin silent", twin_silent_loops()},
+                             {"twin logged", twin_logged_loops()}});
+  return kinds;
+}
 
 /// Those of the kinds that have this workload.
 std::vector<std::pair<std::string, Loop>> variants_of(std::string const& workload, Kinds const& kinds) {
@@ -76,45 +110,41 @@ std::vector<std::pair<std::string, Loop>> variants_of(std::string const& workloa
 int main(int argc, char** argv) {
   Arguments arguments;
   if (!read(arguments, argc, argv)) return 2;
-  Results results{arguments.commit, first_of("/proc/cpuinfo", "model name"), prepare_libtorch(), first_of("/proc/loadavg", "")};
+  Results results{arguments.commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(), prepare_libtorch(),
+                  first_of("/proc/loadavg", "")};
   print_head(results);
-
-  // The first loop twice: how far two equal loops are apart tells what is noise.
-  Kinds const kinds{{"raw", raw_loops()},
-                    {"raw again", raw_loops()},
-                    {"hand-tuned", hand_tuned_loops()},
-                    {"trainer", trainer_loops()},
-                    {"fast", fast_loops()},
-                    {"captured", captured_loops()},
-                    {"twin", twin_loops()},
-                    {"silent", silent_loops()},
-                    {"silent again", silent_loops()},
-                    {"logged", logged_loops()},
-                    {"twin silent", twin_silent_loops()},
-                    {"twin logged", twin_logged_loops()}};
+  auto const kinds = all_kinds(arguments);
   double spread = 0;
   bool same = true;
   for (auto const& workload : workloads) {
     if (!arguments.wants(workload.name)) continue;
+    auto const variants = variants_of(std::string(workload.name), kinds);
+    if (variants.empty()) continue;
     long const steps = arguments.quick ? std::max(2L, workload.steps * 15 / 100) : workload.steps;
-    results.measured.push_back(
-        {std::string(workload.name), measure(variants_of(std::string(workload.name), kinds), workload.warm_up, steps, arguments.quick ? 5 : 11)});
-    auto const& rows = results.measured.back().rows;
-    print(results.measured.back());
-    spread = std::max(spread, std::abs(rows[0].least() / rows[1].least() - 1));
-    // Optimizers by hand and over flat buffers may round otherwise, which is printed; the others must not.
-    for (auto const& row : rows) {
-      bool const may_differ = row.variant == "hand-tuned" || row.variant == "fast";
-      same = same && (row.variant == "captured" ? row.as_fast : row.same_bits || may_differ);
+    auto& measured = results.measured.emplace_back(
+        std::string(workload.name), arguments.bits
+                                        ? train(variants, steps_for_bits)
+                                        : measure(variants, workload.warm_up, steps, arguments.quick ? 5 : 11));
+    if (arguments.bits) {
+      print_hashes(measured);
+    } else {
+      if (workload.multiplies) measured.operations = product_operations(measured.workload);
+      print(measured);
+      spread = std::max(spread, std::abs(measured.rows[0].least() / measured.rows[1].least() - 1));
     }
+    // Optimizers by hand may round otherwise, which is printed; the others must not.
+    for (auto const& row : measured.rows) same = same && (row.same_bits || row.variant == "hand-tuned");
   }
-  if (arguments.wants("checkpoint")) {
+  if (has_products()) std::printf("\n%s\n", (results.products = products_so_far()).c_str());
+  if (arguments.wants("checkpoint") && !arguments.bits) {
     results.checkpoint = measure_checkpoint(arguments.quick ? 4 : 11);
     print(*results.checkpoint);
   }
-  if (arguments.only.empty()) std::printf("\ngloo (W8) is left out: there is no strategy yet that trains with several processes.\n");
-  if (!results.measured.empty())
-    std::printf("Two equal loops (the first two of a workload) differ by up to %.1f %%: no ratio nearer to 1 than that says anything. Load at the end %s\n",
+  if (arguments.only.empty())
+    std::printf("\ngloo (W8) is left out: there is no strategy yet that trains with several processes.\n");
+  if (!results.measured.empty() && !arguments.bits)
+    std::printf("Two equal loops (the first two of a workload) differ by up to %.1f %%: no ratio nearer to 1 than that "
+                "says anything. Load at the end %s\n",
                 100 * spread, first_of("/proc/loadavg", "").c_str());
   if (!arguments.json.empty()) write(arguments.json, results);
   if (!same) std::fprintf(stderr, "weights that must be equal are not: see DIFFERENT above\n");

@@ -1,5 +1,6 @@
 #pragma once
-// The digits through LibTorch's loader: samples by index, stacked by the default collation. No workers: everything here runs on one thread.
+// The digits through LibTorch's loader: samples by index, stacked by the default collation. No workers: everything here
+// runs on one thread.
 
 #include <memory>
 #include <optional>
@@ -15,7 +16,9 @@ namespace bench {
 /// What torch::data::datasets::MNIST is once it has read its files.
 struct DigitSet : torch::data::datasets::Dataset<DigitSet> {
   torch::Tensor images = digits().images, labels = digits().labels;
-  Batch get(std::size_t i) override { return {images[static_cast<std::int64_t>(i)], labels[static_cast<std::int64_t>(i)]}; }
+  Batch get(std::size_t i) override {
+    return {images[static_cast<std::int64_t>(i)], labels[static_cast<std::int64_t>(i)]};
+  }
   std::optional<std::size_t> size() const override { return static_cast<std::size_t>(images.size(0)); }
 };
 

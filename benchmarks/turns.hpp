@@ -1,5 +1,6 @@
 #pragma once
-// Between two rounds others may measure (tools/bench, for the peers in Python): with FULGURITE_TURNS set, each waits until the other has had its turn.
+// Between two rounds others may measure (tools/bench, for the peers in Python): with FULGURITE_TURNS set, each waits
+// until the other has had its turn.
 
 #include <cstdio>
 #include <cstdlib>

@@ -53,7 +53,9 @@ Loops twin_loops() {
   Loops loops;
   for (auto const& workload : net_workloads())
     if (workload.name.starts_with("tiny-mlp") || workload.name == "regression-sgd")
-      loops[workload.name] = [&workload] { return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload); };
+      loops[workload.name] = [&workload] {
+        return workload.rule == Rule::sgd ? net_loop<Sgd>(workload) : net_loop<Adam>(workload);
+      };
   return loops;
 }
 

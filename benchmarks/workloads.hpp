@@ -4,33 +4,46 @@
 #include <array>
 #include <string_view>
 
+#include <fulgurite/policy/matmul.hpp>
+
 #include "protocol.hpp"
 
 namespace bench {
 
 struct Workload {
   std::string_view name;
-  long steps;    ///< of a round
-  long warm_up;  ///< of a round, not measured: enough for the checks that follow a capture
+  long steps;               ///< of a round
+  long warm_up;             ///< of a round, not measured: enough for the checks that follow a capture
+  bool multiplies = false;  ///< most of a step are matrix products, so their speed is told
 };
 
-/// 1500 steps a round, fewer where one takes a millisecond or more, so that all of it takes less than nine minutes.
+/// 1500 steps a round, fewer where one takes a millisecond or more, so that all of it takes less than fifteen minutes.
 inline constexpr std::array workloads{
-    Workload{"null-logged", 1'000'000, 1000},  Workload{"tiny-mlp-sgd", 1500, 200},   Workload{"tiny-mlp-adam", 1500, 200},
-    Workload{"regression-sgd", 1500, 200},     Workload{"mlp-dropout-adam", 1500, 200}, Workload{"mnist-mlp-16-adam", 1500, 100},
-    Workload{"mnist-mlp-sgd", 1500, 100},      Workload{"mnist-mlp-adam", 1500, 100}, Workload{"mnist-mlp-loader-adam", 600, 100},
-    Workload{"mnist-cnn-adam", 150, 30},       Workload{"lstm-adam", 400, 60},        Workload{"lstm-tbptt-adam", 400, 60},
-    Workload{"gan-adam", 150, 30},             Workload{"char-gpt-adam", 12, 6},      Workload{"resnet18-sgd", 6, 6},
+    Workload{"null-logged", 1'000'000, 1000},
+    Workload{"tiny-mlp-sgd", 1500, 200, true},
+    Workload{"tiny-mlp-adam", 1500, 200, true},
+    Workload{"regression-sgd", 1500, 200},
+    Workload{"mlp-dropout-adam", 1500, 200, true},
+    Workload{"mnist-mlp-16-adam", 1500, 100, true},
+    Workload{"mnist-mlp-sgd", 1500, 100, true},
+    Workload{"mnist-mlp-adam", 1500, 100, true},
+    Workload{"mnist-mlp-loader-adam", 600, 100, true},
+    Workload{"mnist-cnn-adam", 150, 30},
+    Workload{"lstm-adam", 400, 60},
+    Workload{"lstm-tbptt-adam", 400, 60},
+    Workload{"gan-adam", 150, 30},
+    Workload{"char-gpt-adam", 12, 6, true},
+    Workload{"resnet18-sgd", 6, 6},
 };
 
-Loops raw_loops();         ///< raw.cpp
-Loops hand_tuned_loops();  ///< hand_tuned.cpp
-Loops trainer_loops();     ///< trainer.cpp
-Loops fast_loops();        ///< fast.cpp
-Loops captured_loops();    ///< captured.cpp
-Loops twin_loops();        ///< twin.cpp
-Loops silent_loops();      ///< null.cpp: the null model, which logs nothing
-Loops logged_loops();      ///< null.cpp: it logs one scalar a step
+Loops raw_loops(fulgurite::Matmul products);       ///< raw.cpp
+Loops hand_tuned_loops();                          ///< hand_tuned.cpp
+Loops trainer_loops(fulgurite::Matmul products);   ///< trainer.cpp
+Loops fast_loops(fulgurite::Matmul products);      ///< fast.cpp
+Loops captured_loops(fulgurite::Matmul products);  ///< captured.cpp
+Loops twin_loops();                                ///< twin.cpp
+Loops silent_loops();                              ///< null.cpp: the null model, which logs nothing
+Loops logged_loops();                              ///< null.cpp: it logs one scalar a step
 Loops twin_silent_loops(), twin_logged_loops();
 
 /// What a checkpoint costs the step's thread, in milliseconds and MB of 10^6 bytes.
@@ -41,6 +54,13 @@ struct CheckpointCost {
   std::vector<double> writes = {};  ///< the same bytes by one plain write and fsync: what the disk wants
 };
 CheckpointCost measure_checkpoint(int checkpoints);  ///< checkpoint.cpp
+
+// products.cpp
+bool has_products();            ///< whether the program has other kernels for matrix products than LibTorch's
+std::string products_so_far();  ///< which of the process were whose
+/// Additions and multiplications in the matrix products of one raw step, 2 M N K for each; attention in one operator is
+/// not among them.
+double product_operations(std::string const& workload);
 
 /// One thread, and LibTorch's version.
 char const* prepare_libtorch();  ///< nets.cpp

@@ -87,7 +87,7 @@ int main(int argc, char** argv) try {
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of weights, noise and order");
   std::filesystem::path const out =
       arguments.value<std::string>("--out", "lightning_logs/gan", "folder for the pictures");
-  example::DigitSource const source(arguments);
+  example::DigitSource const source(arguments, false);  // the generator paints 28 x 28
   arguments.done();
 
   torch::set_num_threads(threads);
@@ -98,6 +98,6 @@ int main(int argc, char** argv) try {
   auto trainer = make_trainer<Gan>(
       TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}},
       SingleDevice{automatic}, Float32{}, Manual{}, ModelSummary{}, ProgressBar{}, Album{out, every});
-  trainer.fit(gan, digits.train_dataloader());
+  trainer.fit(gan, digits.module.train_dataloader());
   std::printf("the pictures are in %s\n", out.c_str());
 } catch (std::exception const& error) { return example::failed(error); }

@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -26,6 +27,11 @@ def on_torch(header: pathlib.Path) -> bool:
     return part(header) in TORCH_FOLDERS or part(header) == 'fulgurite.hpp'
 
 
+def joined(source: str) -> str:
+    """A source in which a literal that is written over several lines stands in one."""
+    return re.sub(r'(?<!\\)"\s*\n\s*"', '', re.sub(r'\b(TEST_CASE|static_assert)\(\s+"', r'\1("', source))
+
+
 def command(build: pathlib.Path, unit: str) -> tuple[list[str], pathlib.Path] | None:
     """The command that compiles `unit`, without its source, its outputs and ccache, and the folder it runs in."""
     for entry in json.loads((build / 'compile_commands.json').read_text()):
@@ -41,11 +47,15 @@ def command(build: pathlib.Path, unit: str) -> tuple[list[str], pathlib.Path] | 
     return None
 
 
-def compile_only(how: tuple[list[str], pathlib.Path], arguments: list[str], text: str | None = None) -> tuple[bool, str]:
+def compile_only(
+    how: tuple[list[str], pathlib.Path], arguments: list[str], text: str | None = None
+) -> tuple[bool, str]:
     """Runs the compiler's front end over a file, or over `text`: whether it was content, and what it said."""
     words, folder = how
     source = [] if text is None else ['-x', 'c++', '-']
-    run = subprocess.run(words + ['-fsyntax-only'] + arguments + source, cwd=folder, input=text, capture_output=True, text=True)
+    run = subprocess.run(
+        words + ['-fsyntax-only'] + arguments + source, cwd=folder, input=text, capture_output=True, text=True
+    )
     return run.returncode == 0, run.stderr
 
 
@@ -56,10 +66,18 @@ def each(function, items) -> list:
 
 
 def tap(results: list[tuple[str, list[str]]]) -> None:
-    """One TAP line per (name, complaints); the complaints go to stderr, which Meson shows with a failed test."""
+    """One TAP line per (name, complaints); the complaints go to stderr, which Meson shows with a failed test.
+
+    A name that ends in " # SKIP why" is a test that could not be made."""
     print(f'1..{len(results)}' if results else '1..0 # SKIP nothing to check yet')
     for number, (name, complaints) in enumerate(results, 1):
-        print(f'{"not ok" if complaints else "ok"} {number} - {name.replace("#", "")}')
+        name, skipped, why = name.partition(' # SKIP ')
+        print(f'{"not ok" if complaints else "ok"} {number} - {name.replace("#", "")}{skipped}{why}')
         if complaints:
-            print(f'{name}:', *(f'    {line}' for complaint in complaints for line in complaint.splitlines()), sep='\n', file=sys.stderr)
+            print(
+                f'{name}:',
+                *(f'    {line}' for complaint in complaints for line in complaint.splitlines()),
+                sep='\n',
+                file=sys.stderr,
+            )
     sys.exit(any(complaints for _, complaints in results))

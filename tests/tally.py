@@ -59,7 +59,11 @@ def main() -> None:
     elif verb == 'runnable':
         print(*(test['name'] for test in tests(build, suites) if pathlib.Path(test['cmd'][0]).exists()))
     elif verb == 'targets':
-        built = {pathlib.Path(name) for target in json.loads((build / 'meson-info' / 'intro-targets.json').read_text()) for name in target['filename']}
+        built = {
+            pathlib.Path(name)
+            for target in json.loads((build / 'meson-info' / 'intro-targets.json').read_text())
+            for name in target['filename']
+        }
         programs = dict.fromkeys(build / word for test in tests(build, suites) for word in test['cmd'])
         print(*(program.relative_to(build) for program in programs if program in built))
 

@@ -4,14 +4,17 @@ A name can only be probed one by one, so the table holds what people are known t
 and for every hook its usual slips (slips). It holds no name that a class may have for its own purposes: a false alarm is worse than a miss.
 tests/layout/near_misses.py shows that the headers are as written here."""
 
+import functools
 import pathlib
 import re
 import sys
+import textwrap
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
 # What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but says what to use.
-ARCHIVE = 'state(archive), which saves and loads'
+ARCHIVE = 'state(archive), which each checkpoint holds'
+NOT_READ = ARCHIVE + '; no fit goes on from one yet'
 LIGHTNING = {
     'training_step_end': 'on_train_batch_end', 'validation_step_end': 'on_validation_batch_end',
     'test_step_end': 'on_test_batch_end', 'predict_step_end': 'on_predict_batch_end',
@@ -27,7 +30,7 @@ LIGHTNING = {
     'on_configure_sharded_model': 'configure_model', 'configure_sharded_model': 'configure_model',
     'on_after_optimizer_step': 'on_train_batch_end', 'on_before_optimizer_zero_grad': 'on_before_zero_grad',
     'clip_gradients': 'configure_gradient_clipping', 'on_keyboard_interrupt': 'on_exception',
-    'on_save_checkpoint': ARCHIVE, 'on_load_checkpoint': ARCHIVE, 'on_hpc_save': ARCHIVE, 'on_hpc_load': ARCHIVE,
+    'on_save_checkpoint': ARCHIVE, 'on_load_checkpoint': NOT_READ, 'on_hpc_save': ARCHIVE, 'on_hpc_load': NOT_READ,
     'configure_callbacks': "make_trainer's callbacks", 'configure_apex': "make_trainer's precision",
     'configure_ddp': "make_trainer's strategy", 'init_ddp_connection': "make_trainer's strategy",
     'configure_sync_batchnorm': "make_trainer's strategy",
@@ -51,7 +54,7 @@ OTHER_WORDS = {
     'predict': ['prediction'], 'test': ['testing'],
     'start': ['begin', 'started'], 'end': ['finish', 'finished', 'ended'], 'epoch': ['epochs'], 'batch': ['batches'],
     'grad': ['grads', 'gradient', 'gradients'], 'gradient': ['grad', 'gradients'],
-    'optimizer': ['optimiser'], 'optimizers': ['optimisers', 'optimizer'], 'finalize': ['finalise'],
+    'optimizer': ['optimiser'], 'optimizers': ['optimisers', 'optimizer'], 'finalize': ['finalise'], 'save': ['saving'],
 }
 TYPOS = {
     'train': ['trian'], 'training': ['trainig', 'traning'], 'validation': ['vaildation', 'validaton'], 'predict': ['perdict'],
@@ -62,6 +65,7 @@ TYPOS = {
 }
 
 
+@functools.cache
 def hooks() -> dict[str, str]:
     """Every hook of hook/hooks.hpp -> its table."""
     tables = re.finditer(r'#define FULGURITE_(\w+)\(ROW\)((?:.*\\\n)*.*\n)', (INCLUDE / 'hook' / 'hooks.hpp').read_text())
@@ -114,7 +118,12 @@ def grouped(names: dict[str, str]) -> dict[str, list[str]]:
 
 def is_loader(name: str, meant: str) -> bool:
     """A class may keep its loaders under such a name."""
-    return meant.endswith('_dataloader') and not name.startswith('on')
+    return hooks().get(meant) == 'DATA_HOOKS' and meant.endswith('_dataloader') and not name.startswith('on')
+
+
+def is_of_loader(meant: str) -> bool:
+    """Only loaders are asked for it: a class of another kind may have such a function for its own purposes."""
+    return hooks().get(meant) == 'LOADER_HOOKS'
 
 
 def macro(head: str, rows: list[str]) -> str:
@@ -130,16 +139,20 @@ def macro(head: str, rows: list[str]) -> str:
 
 def names_header() -> str:
     groups = grouped(table())
-    plain = [f'ROW({name})' for meant, names in groups.items() for name in names if not is_loader(name, meant)]
+    plain = [f'ROW({name})' for meant, names in groups.items() for name in names if not is_loader(name, meant) and not is_of_loader(meant)]
     loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
+    of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
     return f'''#pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
-// loop/near_miss_refusals.hpp and loop/misspelt_*.hpp.
+// diagnose/near_miss_refusals.hpp and diagnose/misspelt_*.hpp.
 
 // clang-format off
 {macro('FULGURITE_NEAR_MISSES', plain)}
-// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under such names.
-{macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}// clang-format on
+// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
+// such names.
+{macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
+// Names that look like functions of a loader, of which nothing else is asked for them.
+{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}// clang-format on
 '''
 
 
@@ -150,7 +163,7 @@ EVALUATION = ('on_validation', 'on_test', 'on_predict')
 RENAMED = 'near_miss_refusals.hpp'
 MISSPELT = {'misspelt_events.hpp': 'a misspelt event of a fit',
             'misspelt_evaluation.hpp': 'a misspelt event of validation, test or prediction',
-            'misspelt_functions.hpp': 'a misspelt step, override, or function of a data module or logger'}
+            'misspelt_functions.hpp': 'a misspelt step, override, or function of anything else than events'}
 
 
 def part(name: str, meant: str, tables: dict[str, str]) -> str:
@@ -167,16 +180,17 @@ def sentences_header(file: str) -> str:
     rows = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
     lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(rows).items() for name in names]
     about = MISSPELT.get(file, "hooks that Lightning renamed or removed, and of other names that its users expect")
-    others = [f'#include <fulgurite/loop/{name}>' for name in sorted(MISSPELT)] if file == RENAMED else []
-    return '\n'.join(['#pragma once', f'// Written by tools/near_misses.py: what is meant by {about}.', '',
+    others = [f'#include <fulgurite/diagnose/{name}>' for name in sorted(MISSPELT)] if file == RENAMED else []
+    opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {about}.', 117)
+    return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
                       '#pragma GCC system_header  // spares g++ the trace through the macro', '', *others,
-                      '#include <fulgurite/loop/near_miss_sentence.hpp>', '', 'namespace fulgurite::refusal {', '',
+                      '#include <fulgurite/diagnose/near_miss_sentence.hpp>', '', 'namespace fulgurite::refusal {', '',
                       '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
 
 
 def files() -> dict[pathlib.Path, str]:
     return {INCLUDE / 'hook' / 'near_miss_names.hpp': names_header(),
-            **{INCLUDE / 'loop' / file: sentences_header(file) for file in [RENAMED, *MISSPELT]}}
+            **{INCLUDE / 'diagnose' / file: sentences_header(file) for file in [RENAMED, *MISSPELT]}}
 
 
 if __name__ == '__main__':

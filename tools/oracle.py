@@ -2,10 +2,11 @@
 
     .oracle/bin/python tools/oracle.py OBSERVATIONS [ID...]
 
-OBSERVATIONS is the file that tests/conformance wrote (`id, label, value`, see observed.hpp). Each case in tools/lightning_cases is a function
-that returns the same labels with Lightning's values. Prints a line for every observation: same, differs (with the decision that
-explains it), only here (not run on Lightning), only there. Exit status 1: a difference that nothing explains, an explanation of none,
-or a label of one side alone in a case that both have. `tools/dev oracle` does all of it."""
+OBSERVATIONS is the file that tests/conformance wrote (`id, label, value`, see observed.hpp). Each case in
+tools/lightning_cases is a function that returns the same labels with Lightning's values. Prints a line for every
+observation: same, differs (with the decision that explains it), only here (not run on Lightning), only there. Exit
+status 1: a difference that nothing explains, an explanation of none, or a label of one side alone in a case that both
+have. `tools/dev oracle` does all of it."""
 
 import collections
 import contextlib
@@ -54,7 +55,9 @@ def main() -> int:
     ours = observations(pathlib.Path(sys.argv[1]), wanted)
     count, unexplained, differing = collections.Counter(), [], set()
     print(f'{versions}\n{"case":28} {"":10} here | Lightning')
-    for case_id in sorted(set(ours) | {name for name in cases if not wanted or name in wanted}, key=lambda name: int(name[1:])):
+    for case_id in sorted(
+        set(ours) | {name for name in cases if not wanted or name in wanted}, key=lambda name: int(name[1:])
+    ):
         here = ours.get(case_id, {})
         try:
             there = run(cases[case_id]) if case_id in cases else {}

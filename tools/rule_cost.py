@@ -1,10 +1,12 @@
-"""What the refusals cost a translation unit: a trainer with three callbacks, a fit and a validation, compiled with all rules and with none.
+"""What the refusals cost a translation unit: a trainer with three callbacks, a fit and a validation, compiled with all
+rules and with none.
 
     tools/rule_cost.py [--compiler COMPILER]... [--times N] [--against INCLUDE]
 
-There is no switch that turns the rules off, so a scratch copy of include/ has every verdict answer "fine" and lacks the sentences and the
-near misses. Prints user seconds (the best of N, 7 unless told) and counts of instantiations: clang's, of classes and functions, from
--ftime-trace; g++'s, of everything, from -fstats. With --against, the rules of another include folder stand beside them."""
+There is no switch that turns the rules off, so a scratch copy of include/ has every verdict answer "fine" and lacks the
+sentences and the near misses. Prints user seconds (the best of N, 7 unless told) and counts of instantiations: clang's,
+of classes and functions, from -ftime-trace; g++'s, of everything, from -fstats. With --against, the rules of another
+include folder stand beside them."""
 
 import argparse
 import collections
@@ -66,27 +68,40 @@ def body(text: str, start: int) -> int:
     raise ValueError('a block without an end')
 
 
+# How a function that judges begins, and what it answers where nothing is wrong.
+VERDICTS = (
+    (r'consteval HookVerdict \w+\([^;{]*\) \{', ' return {}; '),
+    (r'consteval auto (?:\w*judge\w*|trainer|parts|fit|evaluates|about|first\w*)\([^;{]*\) \{', ' return Fine{}; '),
+)
+
+
 def without_rules(include: pathlib.Path) -> None:
     """Every verdict is fine, and what only a bad one needs is not there."""
     folder = include / 'fulgurite'
     verdicts = sentences = 0
-    for path in [*folder.glob('concept/*.hpp'), *folder.glob('loop/judge*.hpp')]:
-        text, at = path.read_text(), 0
-        while found := re.compile(r'consteval (?:Hook)?Verdict \w+\([^;{]*\) \{').search(text, at):
-            text = text[:found.end()] + ' return {}; ' + text[body(text, found.end() - 1):]
-            at = found.end()
-            verdicts += 1
+    for path in [*folder.glob('concept/*.hpp'), *folder.glob('diagnose/*.hpp')]:
+        text = path.read_text()
+        for verdict, fine in VERDICTS:
+            at = 0
+            while found := re.compile(verdict).search(text, at):
+                text = text[:found.end()] + fine + text[body(text, found.end() - 1):]
+                at = found.end()
+                verdicts += 1
         path.write_text(text)
-    for path in [*folder.glob('loop/*refusals.hpp'), *folder.glob('loop/misspelt_*.hpp')]:
+    sentences_of = [folder / 'diagnose' / f'{name}_refusals.hpp' for name in ('hook', 'near_miss')]
+    for path in [*sentences_of, *folder.glob('diagnose/misspelt_*.hpp')]:
         text, rows = re.subn(r'^FULGURITE_\w+\(.*\)\n', '', path.read_text(), flags=re.M)
-        text, plain = re.subn(r'if constexpr \(V\.fault == [^;]*?static_assert\((?:"(?:[^"\\]|\\.)*"|[^;"])*\);', '', text)
         path.write_text(text)
-        sentences += rows + plain
+        sentences += rows
     names = folder / 'hook' / 'near_miss_names.hpp'  # one of each table is left
-    text, tables = re.subn(r'(#define \w+\(ROW\)) \\\n +(ROW\([^)]*\)).*\\\n(?:.*\\\n)*.*\n', r'\1 \2\n', names.read_text())
+    text, tables = re.subn(
+        r'(#define \w+\(ROW\)) \\\n +(ROW\([^)]*\)).*\\\n(?:.*\\\n)*.*\n', r'\1 \2\n', names.read_text()
+    )
     names.write_text(text)
-    if verdicts < 20 or sentences < 100 or tables != 2:
-        sys.exit(f'{verdicts} verdicts, {sentences} sentences and {tables} tables were found: the headers are written otherwise than this expects')
+    if verdicts < 20 or sentences < 100 or tables != 3:
+        sys.exit(
+            f'{verdicts} verdicts, {sentences} sentences and {tables} tables were found: the headers are written otherwise than this expects'
+        )
     print(f'{verdicts} verdicts answer "fine", {sentences} sentences are left out')
 
 
@@ -104,7 +119,9 @@ def instantiations(words: list[str], scratch: pathlib.Path) -> str:
     if 'clang' in words[0]:
         trace = scratch / 'trace.json'
         whole = ['-c' if word == '-fsyntax-only' else word for word in words]
-        subprocess.run([*whole, '-o', str(scratch / 'unit.o'), f'-ftime-trace={trace}', '-ftime-trace-granularity=0'], check=True)
+        subprocess.run(
+            [*whole, '-o', str(scratch / 'unit.o'), f'-ftime-trace={trace}', '-ftime-trace-granularity=0'], check=True
+        )
         events = collections.Counter(event['name'] for event in json.loads(trace.read_text())['traceEvents'])
         return f'{events["InstantiateClass"]} classes, {events["InstantiateFunction"]} functions'
     said = subprocess.run([*words, '-fstats'], check=True, capture_output=True, text=True).stderr
@@ -137,7 +154,10 @@ def main() -> None:
             for name, each in words.items():
                 print(f'{compiler:12}{name:12}{best[name]:7.2f} s   {instantiations(each, scratch)}')
             cost = best['all rules'] - best['no rules']
-            print(f'{compiler:12}{"difference":12}{cost:7.2f} s   {"within" if cost <= BUDGET else "above"} {BUDGET} s', flush=True)
+            print(
+                f'{compiler:12}{"difference":12}{cost:7.2f} s   {"within" if cost <= BUDGET else "above"} {BUDGET} s',
+                flush=True,
+            )
 
 
 if __name__ == '__main__':

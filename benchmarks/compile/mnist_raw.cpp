@@ -1,5 +1,5 @@
-// examples/mnist.cpp without the library: the same data, net, training, validation, table, progress, metrics file and best weights, on
-// torch/torch.h alone. `tools/dev bench compile` compares how long the two take to compile (P12).
+// examples/mnist.cpp without the library: the same data, net, training, validation, table, progress, metrics file and
+// best weights, on torch/torch.h alone. `tools/dev bench compile` compares how long the two take to compile (P12).
 
 #include <chrono>
 #include <cstdint>
@@ -74,13 +74,18 @@ class Images : public torch::data::datasets::Dataset<Images> {
 
 /// A fifth is for validation. The folder may have only one of MNIST's two parts.
 std::pair<Images, Images> read_mnist(fs::path const& folder) {
-  std::string const part = fs::exists(folder / "train-images-idx3-ubyte") || fs::exists(folder / "train-images-idx3-ubyte.gz") ? "train" : "t10k";
-  auto const images = read_idx(folder, part + "-images-idx3-ubyte"), labels = read_idx(folder, part + "-labels-idx1-ubyte");
+  std::string const part =
+      fs::exists(folder / "train-images-idx3-ubyte") || fs::exists(folder / "train-images-idx3-ubyte.gz") ? "train"
+                                                                                                          : "t10k";
+  auto const images = read_idx(folder, part + "-images-idx3-ubyte"),
+             labels = read_idx(folder, part + "-labels-idx1-ubyte");
   auto const data = images.bytes.unsqueeze(1).to(torch::kFloat).div_(255), target = labels.bytes.to(torch::kLong);
   auto const order = torch::randperm(data.size(0), torch::kLong);
   auto const parts = order.split({data.size(0) - data.size(0) / 5, data.size(0) / 5});
-  std::fprintf(stderr, "MNIST from %s: %ld images to train on, %ld to validate\n", folder.c_str(), long(parts[0].size(0)), long(parts[1].size(0)));
-  return {Images(data.index_select(0, parts[0]), target.index_select(0, parts[0])), Images(data.index_select(0, parts[1]), target.index_select(0, parts[1]))};
+  std::fprintf(stderr, "MNIST from %s: %ld images to train on, %ld to validate\n", folder.c_str(),
+               long(parts[0].size(0)), long(parts[1].size(0)));
+  return {Images(data.index_select(0, parts[0]), target.index_select(0, parts[0])),
+          Images(data.index_select(0, parts[1]), target.index_select(0, parts[1]))};
 }
 
 struct Validated {
@@ -112,9 +117,11 @@ void print_summary(Cnn const& model) {
     long count = 0;
     for (auto const& p : layer.value()->parameters()) count += p.numel();
     total += count;
-    std::printf("%s | body.%-2s | %-15s | %ld\n", layer.key().c_str(), layer.key().c_str(), layer.value()->name().c_str(), count);
+    std::printf("%s | body.%-2s | %-15s | %ld\n", layer.key().c_str(), layer.key().c_str(),
+                layer.value()->name().c_str(), count);
   }
-  std::printf("---------------------------------------\n%ld trainable parameters, %.3f MB\n", total, double(total) * 4 / 1e6);
+  std::printf("---------------------------------------\n%ld trainable parameters, %.3f MB\n", total,
+              double(total) * 4 / 1e6);
 }
 
 /// The first folder lightning_logs/version_N that is not there yet.
@@ -134,17 +141,21 @@ int main(int argc, char** argv) try {
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split, the order and the dropout");
   int const threads = arguments.value("--threads", 1, "of the CPU");
   auto const wanted = arguments.value<std::string>("--device", "auto", "cpu, cuda or auto");
-  auto const out = arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
+  auto const out =
+      arguments.value<std::string>("--out", ".", "folder under which lightning_logs gets metrics and weights");
   auto const data = arguments.value<std::string>("--data", "data/mnist", "folder with MNIST's files");
   arguments.done();
 
   torch::set_num_threads(threads);
   torch::manual_seed(seed);
-  torch::Device const device(wanted == "cuda" || (wanted == "auto" && torch::cuda::is_available()) ? torch::kCUDA : torch::kCPU);
+  torch::Device const device(wanted == "cuda" || (wanted == "auto" && torch::cuda::is_available()) ? torch::kCUDA
+                                                                                                   : torch::kCPU);
   auto [train_set, val_set] = read_mnist(data);
   auto const train_size = long(*train_set.size());
-  auto train = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(train_set.map(torch::data::transforms::Stack<>()), batch_size);
-  auto val = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(val_set.map(torch::data::transforms::Stack<>()), batch_size);
+  auto train = torch::data::make_data_loader<torch::data::samplers::RandomSampler>(
+      train_set.map(torch::data::transforms::Stack<>()), batch_size);
+  auto val = torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
+      val_set.map(torch::data::transforms::Stack<>()), batch_size);
 
   Cnn model;
   model->to(device);
@@ -171,11 +182,13 @@ int main(int argc, char** argv) try {
       loss.backward();
       optimizer.step();
       ++batch_idx;
-      if (++step % 50 == 0) csv << epoch << ',' << step - 1 << ',' << optimizer.param_groups()[0].options().get_lr() << ',' << loss.item<double>() << ",,\n";
+      if (++step % 50 == 0)
+        csv << epoch << ',' << step - 1 << ',' << optimizer.param_groups()[0].options().get_lr() << ','
+            << loss.item<double>() << ",,\n";
       if (batch_idx % 20 == 0 || batch_idx == batches) {
         double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-        std::printf("\rEpoch %d: %3ld%% %ld/%ld [%.1fit/s, train/loss=%.3f]", epoch, 100 * batch_idx / batches, batch_idx, batches,
-                    double(batch_idx) / seconds, loss.item<double>());
+        std::printf("\rEpoch %d: %3ld%% %ld/%ld [%.1fit/s, train/loss=%.3f]", epoch, 100 * batch_idx / batches,
+                    batch_idx, batches, double(batch_idx) / seconds, loss.item<double>());
         std::fflush(stdout);
       }
     }
@@ -185,7 +198,8 @@ int main(int argc, char** argv) try {
     schedule.step();
 
     if (!best_accuracy || accuracy > *best_accuracy) {
-      auto const file = folder / "checkpoints" / ("epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".pt");
+      auto const file =
+          folder / "checkpoints" / ("epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".pt");
       torch::serialize::OutputArchive archive, weights, state;
       model->save(weights);
       optimizer.save(state);
@@ -209,7 +223,7 @@ int main(int argc, char** argv) try {
   reloaded->load(weights);
   reloaded->to(device);
   double const again = validate(reloaded, *val, device).accuracy;
-  std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n", 100 * *best_accuracy, best_file.c_str(), 100 * again,
-              again == *best_accuracy ? "exactly the same" : "NOT THE SAME");
+  std::printf("validation accuracy %.2f %%; a new model with the weights of %s: %.2f %%, %s\n", 100 * *best_accuracy,
+              best_file.c_str(), 100 * again, again == *best_accuracy ? "exactly the same" : "NOT THE SAME");
   if (again != *best_accuracy) throw std::runtime_error("the best file does not hold the best weights");
 } catch (std::exception const& error) { return example::failed(error); }

@@ -39,7 +39,9 @@ def batches_of(workload: str) -> list:
     torch.manual_seed(2)
     net, _ = p.parts(workload)
     if net == 'mnist-cnn':
-        return [(torch.randn(p.CNN_BATCH, 1, 28, 28), torch.randint(p.CLASSES, (p.CNN_BATCH,))) for _ in range(p.BATCHES)]
+        return [
+            (torch.randn(p.CNN_BATCH, 1, 28, 28), torch.randint(p.CLASSES, (p.CNN_BATCH,))) for _ in range(p.BATCHES)
+        ]
     widths, size = p.MLPS[net]
     return [(torch.randn(size, widths[0]), torch.randint(widths[-1], (size,))) for _ in range(p.BATCHES)]
 

@@ -29,7 +29,8 @@ def parts(workload: str) -> tuple[str, str]:
 
 
 def answer(version: str, variants: dict) -> None:
-    """`variants[name](workload)` prepares a loop, a function that takes n steps and gives the microseconds of one, or None where it has no such."""
+    """`variants[name](workload)` prepares a loop, a function that takes n steps and gives the microseconds of one, or
+    None where it has no such."""
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)  # what a library prints is none of the answers
     print(version, file=out, flush=True)

@@ -31,7 +31,8 @@ class Module(LightningModule):
 
 
 class Timed:
-    """n batches from the prepared ones over and over; the clock runs from the first batch to the request for the one after the last."""
+    """n batches from the prepared ones over and over; the clock runs from the first batch to the request for the one
+    after the last."""
 
     def __init__(self, batches: list, n: int):
         self.batches, self.n, self.seconds = batches, n, 0.0

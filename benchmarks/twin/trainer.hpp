@@ -1,9 +1,11 @@
 #pragma once
-// The dynamic twin: the trainer that one writes without templates. Virtual callbacks, std::function hooks, values logged by name.
+// The dynamic twin: the trainer that one writes without templates. Virtual callbacks, std::function hooks, values
+// logged by name.
 //
-// It does what fulgurite::Trainer does in automatic optimization: windows, clipping, limits, validation inside an epoch, stops, logging at a
-// cadence. It is what P1, P8, P10 and P11 are measured against, so nothing in it is slower than it has to be. `Library` only says what a tensor and a
-// batch are (a program of its own would have `using` in its place); no decision of the trainer depends on it.
+// It does what fulgurite::Trainer does in automatic optimization: windows, clipping, limits, validation inside an
+// epoch, stops, logging at a cadence. It is what P1, P8, P10 and P11 are measured against, so nothing in it is slower
+// than it has to be. `Library` only says what a tensor and a batch are (a program of its own would have `using` in its
+// place); no decision of the trainer depends on it.
 
 #include <algorithm>
 #include <chrono>
@@ -42,7 +44,8 @@ struct Options {
 template <class Library>
 struct Hooks {
   using Event = std::vector<std::function<void(Trainer<Library>&)>>;
-  Event train_batch_start = {}, before_optimizer_step = {}, train_batch_end = {}, train_epoch_end = {}, validation_end = {};
+  Event train_batch_start = {}, before_optimizer_step = {}, train_batch_end = {}, train_epoch_end = {},
+        validation_end = {};
 };
 
 template <class Library>
@@ -102,7 +105,8 @@ class Trainer {
   }
 
   bool minima_met() const {
-    return epoch_ >= options_.min_epochs.value_or(options_.min_steps ? 1 : 0) && global_step_ >= options_.min_steps.value_or(0);
+    return epoch_ >= options_.min_epochs.value_or(options_.min_steps ? 1 : 0) &&
+           global_step_ >= options_.min_steps.value_or(0);
   }
   bool stops() const { return stop_ && minima_met(); }
   bool steps_exhausted() const { return options_.max_steps && global_step_ >= *options_.max_steps; }
@@ -147,9 +151,12 @@ class Trainer {
     if (leaves && accumulating_) flush(divisor);
     if (!accumulating_) {
       window_start_ = batch_ + 1;
-      if (options_.log_every_n_steps != 0 && (++logged_ % options_.log_every_n_steps == 0 || stop_) && !loggers_.empty()) write(book_.row());
+      if (options_.log_every_n_steps != 0 && (++logged_ % options_.log_every_n_steps == 0 || stop_) &&
+          !loggers_.empty())
+        write(book_.row());
     }
-    if (validation_ && (epoch_ + 1) % options_.check_val_every_n_epoch == 0 && (stops() || (batch_ + 1) % interval_ == 0))
+    if (validation_ && (epoch_ + 1) % options_.check_val_every_n_epoch == 0 &&
+        (stops() || (batch_ + 1) % interval_ == 0))
       validate(options_.limit_val_batches);
     if (!leaves && stops() && accumulating_) flush(divisor);
     return !(leaves || stops());

@@ -27,7 +27,8 @@ struct Course {
 };
 Course course(std::map<int, int> scheduling, int n, int epochs) {
   toy::P model;
-  auto trainer = toy::train<toy::P>({.max_epochs = epochs}, {}, Positions{}, GradientAccumulationScheduler{std::move(scheduling)});
+  auto trainer =
+      toy::train<toy::P>({.max_epochs = epochs}, {}, Positions{}, GradientAccumulationScheduler{std::move(scheduling)});
   trainer.fit(model, toy::batches(n));
   auto const& steps = trainer.callback<Positions>().steps;
   Counts per_epoch(static_cast<std::size_t>(epochs));
@@ -116,10 +117,12 @@ TEST_CASE("C9 gradients i + 1, K2: the mean of each window, with D1 also of the 
 }
 
 // Lightning: 2.0 in a last window of two as well.
-TEST_CASE("C10 outputs of the end hook: the loss over K and detached, the rest as it was; with D1 over 2 in the last window") {
+TEST_CASE("C10 outputs of the end hook: the loss over K and detached, the rest as it was; with D1 over 2 in the last "
+          "window") {
   Extra model;
   toy::train<Extra>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 3}).fit(model, toy::batches(5));
-  CHECK(observed("C10", "n5", model.outputs) == std::vector<std::pair<double, double>>{{2, 7}, {2, 7}, {2, 7}, {3, 7}, {3, 7}});
+  CHECK(observed("C10", "n5", model.outputs) ==
+        std::vector<std::pair<double, double>>{{2, 7}, {2, 7}, {2, 7}, {3, 7}, {3, 7}});
   CHECK(observed("C10", "has graph", model.has_graph) == std::vector<bool>(5, false));
 }
 
@@ -127,7 +130,9 @@ TEST_CASE("C10 outputs of the end hook: the loss over K and detached, the rest a
 TEST_CASE("C12 K = 0 with D7: one Error that names the option and its value; nothing has started") {
   toy::P model;
   std::string which, said;
-  auto const fit = [&] { toy::train<toy::P>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 0}).fit(model, toy::batches(2)); };
+  auto const fit = [&] {
+    toy::train<toy::P>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 0}).fit(model, toy::batches(2));
+  };
   CHECK(observed("C12", "K0", outcome(fit, &which, &said)) == "error");
   CHECK(which == "fulgurite.options.accumulate");
   CHECK(said.find("accumulate_grad_batches = 0") != std::string::npos);

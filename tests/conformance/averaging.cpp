@@ -1,4 +1,5 @@
-// Section 11.10: averages of weights (with D8 every epoch from the start epoch on counts, the last one too), finetuning.
+// Section 11.10: averages of weights (with D8 every epoch from the start epoch on counts, the last one too),
+// finetuning.
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
@@ -80,7 +81,9 @@ TEST_CASE("C110 P n2 E4, SWA from epoch 2: with D8 the mean of 4, 6, 8; validati
 }
 
 TEST_CASE("C111 SWA linear from epoch 3: to swa_lrs in two epochs, the other schedule stands still; 4 averages") {
-  auto const ran = run<Halving>(2, 6, SWA{{.swa_lrs = 0.05, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}});
+  auto const ran = run<Halving>(
+      2, 6,
+      SWA{{.swa_lrs = 0.05, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}});
   CHECK(near(observed("C111", "lr", ran.model.rates), {0.1, 0.05, 0.025, 0.0375, 0.05, 0.05}));
   CHECK(observed("C111", "averages", ran.callback.n_averaged()) == 4);
 }
@@ -99,7 +102,8 @@ TEST_CASE("C114 SWA that takes the newest weights: with D8 those after the last 
 }
 
 // Lightning: a seventh epoch for the statistics, and the mean of 12, 16, 20.
-TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics are those of them") {
+TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the weights are the average, the statistics "
+          "are those of them") {
   Normed model;
   auto trainer = toy::train<Normed>({.max_epochs = 6, .num_sanity_val_steps = 0}, Automatic{}, SWA{{.swa_lrs = 1.0}});
   trainer.fit(model, toy::batches(4), toy::batches(1));
@@ -114,7 +118,8 @@ TEST_CASE("C115 SWA with a batch norm: no extra epoch, no extra backward, the we
   CHECK(model.norm.momentum == 0.1);
 }
 
-TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on from the weights") {
+TEST_CASE("C116 weights averaged after each step: validation and the trained model have the mean, training goes on "
+          "from the weights") {
   auto const ran = run(2, 4, WeightAveraging{});
   CHECK(observed("C116", "validated", ran.model.validated) == Numbers{1.5, 2.5, 3.5, 4.5});
   CHECK(observed("C116", "seen", ran.model.seen) == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
@@ -123,7 +128,8 @@ TEST_CASE("C116 weights averaged after each step: validation and the trained mod
 
 TEST_CASE("C118 the backbone joins at epoch 2 with a tenth of the rate, which doubles each epoch") {
   TwoParts model;
-  toy::train<TwoParts>({.max_epochs = 6}, Automatic{}, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 2}}).fit(model, toy::batches(1));
+  toy::train<TwoParts>({.max_epochs = 6}, Automatic{}, BackboneFinetuning{{.unfreeze_backbone_at_epoch = 2}})
+      .fit(model, toy::batches(1));
   std::vector<Numbers> const expected{{.1}, {.1}, {.1, .01}, {.1, .02}, {.1, .04}, {.1, .08}};
   CHECK(std::ranges::equal(observed("C118", "lr", model.rates), expected, near));
   CHECK(observed("C118", "trains", model.trains) == std::vector<bool>{false, false, true, true, true, true});

@@ -111,14 +111,16 @@ struct Sparse : toy::P {
 
 }  // namespace
 
-TEST_CASE("C55 no loss at 1, 3 of 4: backward only at 0, 2; clearing, the step, its hooks, clipping, the schedule always; empty outputs there") {
+TEST_CASE("C55 no loss at 1, 3 of 4: backward only at 0, 2; clearing, the step, its hooks, clipping, the schedule "
+          "always; empty outputs there") {
   SkipsOdd model;
   trace.clear();
   auto trainer = toy::train<SkipsOdd>({.max_epochs = 1}, Automatic{});
   trainer.fit(model, toy::batches(4));
-  CHECK(observed("C55", "trace", trace) ==
-        Words{"forward", "clear", "backward", "step 0", "clip", "moves 1", "forward", "clear", "step 1", "clip", "moves 2",
-              "forward", "clear", "backward", "step 2", "clip", "moves 3", "forward", "clear", "step 3", "clip", "moves 4"});
+  CHECK(observed("C55", "trace", trace) == Words{"forward", "clear",    "backward", "step 0", "clip",    "moves 1",
+                                                 "forward", "clear",    "step 1",   "clip",   "moves 2", "forward",
+                                                 "clear",   "backward", "step 2",   "clip",   "moves 3", "forward",
+                                                 "clear",   "step 3",   "clip",     "moves 4"});
   CHECK(observed("C55", "outputs", model.with_loss) == std::vector<bool>{true, false, true, false});
   CHECK(observed("C55", "gs", trainer.progress().global_step) == 4);
   CHECK(observed("C55", "p", model.p.value()) == 2.0);
@@ -129,8 +131,9 @@ TEST_CASE("C56 the same with K2: backward at 0, 2, steps at 1, 3, gs 2") {
   trace.clear();
   auto trainer = toy::train<SkipsOdd>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2});
   trainer.fit(model, toy::batches(4));
-  CHECK(observed("C56", "trace", trace) == Words{"forward", "clear", "backward", "moves 0", "forward", "step 1", "clip", "moves 1",
-                                                 "forward", "clear", "backward", "moves 1", "forward", "step 3", "clip", "moves 2"});
+  CHECK(observed("C56", "trace", trace) == Words{"forward", "clear", "backward", "moves 0", "forward", "step 1", "clip",
+                                                 "moves 1", "forward", "clear", "backward", "moves 1", "forward",
+                                                 "step 3", "clip", "moves 2"});
   CHECK(observed("C56", "gs", trainer.progress().global_step) == 2);
   CHECK(observed("C56", "p", model.p.value()) == 1.0);  // two halves: K counts batches, with a loss or without
 }
@@ -138,12 +141,14 @@ TEST_CASE("C56 the same with K2: backward at 0, 2, steps at 1, 3, gs 2") {
 TEST_CASE("C58 an optimizer_step that never runs its closure is an Error that says so") {
   Forgets model;
   std::string which;
-  CHECK(observed("C58", "n1", outcome([&] { toy::train<Forgets>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1)); }, &which)) ==
-        "error");
+  CHECK(observed("C58", "n1",
+                 outcome([&] { toy::train<Forgets>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1)); },
+                         &which)) == "error");
   CHECK(which == "fulgurite.hook.closure_not_run");
 }
 
-TEST_CASE("C59 four evaluations a step, n2: 8 training steps, 8 clearings, 8 hooks before the step, 8 times clipping; gs 2") {
+TEST_CASE(
+    "C59 four evaluations a step, n2: 8 training steps, 8 clearings, 8 hooks before the step, 8 times clipping; gs 2") {
   Repeats model;
   trace.clear();
   auto trainer = toy::train<Repeats>({.max_epochs = 1}, Automatic{});
@@ -173,7 +178,8 @@ TEST_CASE("C61 clipping by norm: 8.124 becomes .5, each of 66 elements .0615") {
 }
 
 // Lightning: 0 and -1 are accepted and mean no clipping.
-TEST_CASE("C62 clipping by value: the largest is .5; unset: unchanged, the hook is still called; 0 and -1 are refused with D7") {
+TEST_CASE("C62 clipping by value: the largest is .5; unset: unchanged, the hook is still called; 0 and -1 are refused "
+          "with D7") {
   auto const by_value = clipped(ClipValue{0.5}), unset = clipped({});
   CHECK(observed("C62", "value: largest", by_value.largest) == 0.5);
   CHECK(std::abs(observed("C62", "value: after", by_value.after) - 4.06202) < 1e-5);
@@ -199,9 +205,10 @@ TEST_CASE("C63 P n3, norm .25: the factor is v / (norm + 1e-6), at most 1") {
 // Lightning: an error, since document D's example no longer works.
 TEST_CASE("C64 with D18 the hook may clip at another limit than the trainer's") {
   Doubles model;
-  CHECK(observed("C64", "doubled", outcome([&] {
-          toy::train<Doubles>({.max_epochs = 2}, Automatic{.clip = ClipValue{0.25}}).fit(model, toy::batches(1));
-        })) == "runs");
+  CHECK(
+      observed("C64", "doubled", outcome([&] {
+                 toy::train<Doubles>({.max_epochs = 2}, Automatic{.clip = ClipValue{0.25}}).fit(model, toy::batches(1));
+               })) == "runs");
   CHECK(model.p.value() == 0.75);
 }
 

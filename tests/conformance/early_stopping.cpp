@@ -59,9 +59,7 @@ TEST_CASE("C106 divergence above 15.9") {
   CHECK(r.reason == StopReason::divergence);
 }
 
-TEST_CASE("C107 patience 0 on 5, 5") {
-  CHECK(observed("C107", "5 5", run({5, 5}, {.patience = 0}).epochs) == 2);
-}
+TEST_CASE("C107 patience 0 on 5, 5") { CHECK(observed("C107", "5 5", run({5, 5}, {.patience = 0}).epochs) == 2); }
 
 TEST_CASE("C108 a metric nobody logs: an error in epoch 0, unless it is not strict") {
   std::string which, said;

@@ -61,7 +61,8 @@ Words firing_order() {
 }  // namespace
 
 // Lightning: the model has no on_exception of its own.
-TEST_CASE("C147 an exception: on_exception for callbacks, then the model; no end hooks; the requested checkpoint, loggers told, rethrown") {
+TEST_CASE("C147 an exception: on_exception for callbacks, then the model; no end hooks; the requested checkpoint, "
+          "loggers told, rethrown") {
   Throws model;
   auto trainer = toy::train<Throws>({.max_epochs = 1}, Automatic{}, Hears{}, Finalized{});
   trace.clear();
@@ -85,9 +86,11 @@ TEST_CASE("C152 two EarlyStopping on different metrics are fine") {
   CHECK(trainer.callback<EarlyStopping<Metric<"vl">>>().reason() == StopReason::not_stopped);
 }
 
-// Lightning: EarlyStopping stands before LearningRateMonitor and hears the end of the epoch after the model all the same (C100).
+// Lightning: EarlyStopping stands before LearningRateMonitor and hears the end of the epoch after the model all the
+// same (C100).
 TEST_CASE("C153 callbacks fire in the order of their kind, whatever the order they were given in") {
-  auto const fired = firing_order<ModelCheckpoint<>, ProgressBar, EarlyStopping<Metric<"vl">>, ModelSummary, Timer, LearningRateMonitor>();
+  auto const fired = firing_order<ModelCheckpoint<>, ProgressBar, EarlyStopping<Metric<"vl">>, ModelSummary, Timer,
+                                  LearningRateMonitor>();
   CHECK(observed("C153", "order", fired) ==
         Words{"LearningRateMonitor", "Timer", "ProgressBar", "ModelSummary", "EarlyStopping", "ModelCheckpoint"});
 }

@@ -1,4 +1,5 @@
-// C154: the order of everything, in full: fit with accumulation, manual optimization, validate, test, predict, no batches.
+// C154: the order of everything, in full: fit with accumulation, manual optimization, validate, test, predict, no
+// batches.
 
 #include <cmath>
 
@@ -18,8 +19,8 @@ using toy::trace;
 namespace {
 
 auto trainer(TrainerOptions options) {
-  return make_trainer<toy::Everything>(options, toy::Device{}, Float32{}, Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{0.5}},
-                                       toy::Witness{});
+  return make_trainer<toy::Everything>(options, toy::Device{}, Float32{},
+                                       Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{0.5}}, toy::Witness{});
 }
 
 Trace backward() {
@@ -96,14 +97,17 @@ TEST_CASE("C154 hook sequences of fit, manual fit, validate, test and predict") 
     toy::Everywhere data;
     trainer({.max_epochs = 1}).fit(model, data);
     CHECK(trace == worked_sequence());
-    std::erase_if(trace, [](std::string const& word) { return word.starts_with("on_sanity_check"); });  // Lightning's models do not hear it
+    std::erase_if(trace, [](std::string const& word) {
+      return word.starts_with("on_sanity_check");
+    });  // Lightning's models do not hear it
     observed("C154", "fit", trace);
     CHECK(std::abs(model.p.value() - 0.5) < 1e-6);  // the mean gradient -1, its norm limited to 0.5
   }
 
   SECTION("manual") {
     ManualModel by_hand;
-    make_trainer<ManualModel>({.max_epochs = 1}, toy::Device{}, Float32{}, Manual{}, toy::ManualWitness{}).fit(by_hand, toy::batches(2));
+    make_trainer<ManualModel>({.max_epochs = 1}, toy::Device{}, Float32{}, Manual{}, toy::ManualWitness{})
+        .fit(by_hand, toy::batches(2));
     Trace expected;
     for (auto const* name : {"setup", "on_fit_start", "on_train_start", "on_train_epoch_start"}) both(expected, name);
     for (int b = 0; b != 2; ++b) {

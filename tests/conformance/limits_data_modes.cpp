@@ -20,7 +20,8 @@ std::string refused(TrainerOptions options, std::string* said = nullptr, Automat
   toy::Everything model;
   toy::Everywhere data;
   toy::trace.clear();
-  auto identifier = toy::refusal([&] { toy::train<toy::Everything>(std::move(options), how, toy::Witness{}).fit(model, data); }, said);
+  auto identifier = toy::refusal(
+      [&] { toy::train<toy::Everything>(std::move(options), how, toy::Witness{}).fit(model, data); }, said);
   CHECK(toy::trace.empty());
   return identifier;
 }
@@ -80,8 +81,9 @@ struct TellsTheModule {
 Requests requested(int reload, int every = 1) {
   Requests data;
   toy::Validated model;
-  toy::train<toy::Validated>({.max_epochs = 4, .check_val_every_n_epoch = every, .reload_dataloaders_every_n_epochs = reload}, Automatic{},
-                             TellsTheModule{&data})
+  toy::train<toy::Validated>(
+      {.max_epochs = 4, .check_val_every_n_epoch = every, .reload_dataloaders_every_n_epochs = reload}, Automatic{},
+      TellsTheModule{&data})
       .fit(model, data);
   return data;
 }
@@ -104,8 +106,9 @@ struct Modes : toy::P {
 TEST_CASE("C129 fast_dev_run: so many batches of each loop, once; no sanity check, no row") {
   auto fit = [](int batches, std::optional<Limit> overfit) {
     Receives model;
-    auto trainer = toy::train<Receives>({.max_epochs = 5, .log_every_n_steps = 1, .fast_dev_run = batches, .overfit_batches = overfit},
-                                        Automatic{}, toy::Rows{});
+    auto trainer = toy::train<Receives>(
+        {.max_epochs = 5, .log_every_n_steps = 1, .fast_dev_run = batches, .overfit_batches = overfit}, Automatic{},
+        toy::Rows{});
     trainer.fit(model, toy::batches(10), toy::batches(10));
     CHECK(trainer.template callback<toy::Rows>().rows.empty());
     return model.order;
@@ -135,7 +138,8 @@ TEST_CASE("C131 each wrong option is named with its value, and no hook has run")
   std::string said;
   auto const range = "fulgurite.options.range";
   auto error = [](std::string const& which) { return which.empty() ? "runs" : "error"; };
-  auto const epochs = refused({.max_epochs = -2}, &said), steps = refused({.max_steps = -2}), dev_run = refused({.fast_dev_run = -1}),
+  auto const epochs = refused({.max_epochs = -2}, &said), steps = refused({.max_steps = -2}),
+             dev_run = refused({.fast_dev_run = -1}),
              reload = refused({.max_epochs = 1, .reload_dataloaders_every_n_epochs = -1});
   CHECK(epochs == range);
   CHECK(names(said, "max_epochs", "-2"));
@@ -161,7 +165,8 @@ TEST_CASE("C131 each wrong option is named with its value, and no hook has run")
 
   auto const interval = "fulgurite.options.val_check_interval";
   auto const part = refused({.max_epochs = 1, .val_check_interval = Fraction{1.5}});
-  auto const across = refused({.max_epochs = 1, .val_check_interval = Fraction{0.5}, .check_val_every_n_epoch = std::nullopt});
+  auto const across =
+      refused({.max_epochs = 1, .val_check_interval = Fraction{0.5}, .check_val_every_n_epoch = std::nullopt});
   CHECK(part == interval);
   CHECK(across == interval);
   CHECK(refused({.max_epochs = 1, .val_check_interval = Fraction{0.0}}) == interval);
@@ -201,8 +206,8 @@ TEST_CASE("C134 two loaders side by side: a limit of 2 is of both, a half is of 
   CHECK(observed("C134", ".5", pairs(Fraction{0.5})) == expected);
 }
 
-// Lightning: a list alone for one loader, none without a return; here each loader has its list, and a step that returns nothing does not
-// compile (tests/nocompile/model.predict_result.cpp).
+// Lightning: a list alone for one loader, none without a return; here each loader has its list, and a step that returns
+// nothing does not compile (tests/nocompile/model.predict_result.cpp).
 namespace {
 struct HearsPredictions {
   using Stateless = ByChoice;
@@ -217,7 +222,8 @@ TEST_CASE("C136 predict: a list for each loader, in order, of what predict_step 
   auto const one = trainer.predict(model, toy::batches(2));
   REQUIRE(one.size() == 1);
   CHECK(observed("C136", "one", one.front()) == Numbers{0, 1});
-  CHECK(observed("C136", "two", trainer.predict(model, std::tuple(toy::batches(1), toy::batches(2, 5)))) == std::vector<Numbers>{{0}, {5, 6}});
+  CHECK(observed("C136", "two", trainer.predict(model, std::tuple(toy::batches(1), toy::batches(2, 5)))) ==
+        std::vector<Numbers>{{0}, {5, 6}});
   CHECK(toy::grad_enabled);
   // "no return": the step runs, callbacks hear what it returned, and the call has no result to keep.
   static_assert(std::is_void_v<decltype(trainer.predict(model, toy::batches(2), DiscardPredictions{}))>);
@@ -238,7 +244,8 @@ TEST_CASE("C137 loaders are asked for once, or again every so many epochs, for v
   CHECK(observed("C137", "1, N_v 2: val", rare.val) == Words{"sanity", "1", "3"});
 }
 
-TEST_CASE("C138 validation: gradients off, eval mode, both restored; in fit no_grad, alone inference mode unless it is switched off") {
+TEST_CASE("C138 validation: gradients off, eval mode, both restored; in fit no_grad, alone inference mode unless it is "
+          "switched off") {
   Modes model;
   auto trainer = toy::train<Modes>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{});
   trainer.fit(model, toy::batches(1), toy::batches(1));
@@ -256,8 +263,12 @@ TEST_CASE("C139 barebones: no sanity check, no metric, validation still runs; a 
   trainer.fit(model, toy::batches(2), toy::batches(1));
   CHECK(observed("C139", "order", model.order) == Words{"train", "train", "val"});
   std::string which;
-  CHECK(observed("C139", "with a logger", outcome([&] {
-          toy::train<Receives>({.max_epochs = 1, .barebones = true}, Automatic{}, toy::Rows{}).fit(model, toy::batches(2), toy::batches(1));
-        }, &which)) == "error");
+  CHECK(observed("C139", "with a logger",
+                 outcome(
+                     [&] {
+                       toy::train<Receives>({.max_epochs = 1, .barebones = true}, Automatic{}, toy::Rows{})
+                           .fit(model, toy::batches(2), toy::batches(1));
+                     },
+                     &which)) == "error");
   CHECK(which == "fulgurite.options.barebones");
 }

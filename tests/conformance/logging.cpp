@@ -94,7 +94,8 @@ struct LogsAnywhere {
   static constexpr Metric<"epoch_start"> epoch_start{};
   static constexpr Metric<"validation_start"> validation_start{};
   static constexpr Metric<"validation_batch_end"> validation_batch_end{};
-  using Metrics = MetricList<batch_start, in_step, before_backward, train_start, epoch_start, validation_start, validation_batch_end>;
+  using Metrics = MetricList<batch_start, in_step, before_backward, train_start, epoch_start, validation_start,
+                             validation_batch_end>;
   Tensor p = Tensor::parameter(0.0);
   void on_train_start(auto& ctx) { ctx.log(train_start, 1.0); }
   void on_train_epoch_start(auto& ctx) { ctx.log(epoch_start, 1.0); }
@@ -124,10 +125,12 @@ struct Twice {
 
 }  // namespace
 
-TEST_CASE("C75 n4 E2, a row every 2 steps; validation's and the epoch's at the last step; names, values and x of each") {
+TEST_CASE(
+    "C75 n4 E2, a row every 2 steps; validation's and the epoch's at the last step; names, values and x of each") {
   auto const rows = fit({.max_epochs = 2, .log_every_n_steps = 2}, 4);
-  CHECK(observed("C75", "rows", lines(rows)) == Words{"1:a_step=1,epoch=0", "3:a_step=3,epoch=0", "3:epoch=0,v=7", "3:a_epoch=1.5,epoch=0,te=0",
-                                                      "5:a_step=1,epoch=1", "7:a_step=3,epoch=1", "7:epoch=1,v=7", "7:a_epoch=1.5,epoch=1,te=1"});
+  CHECK(observed("C75", "rows", lines(rows)) ==
+        Words{"1:a_step=1,epoch=0", "3:a_step=3,epoch=0", "3:epoch=0,v=7", "3:a_epoch=1.5,epoch=0,te=0",
+              "5:a_step=1,epoch=1", "7:a_step=3,epoch=1", "7:epoch=1,v=7", "7:a_epoch=1.5,epoch=1,te=1"});
 }
 
 TEST_CASE("C77 a row every 50 steps, n5: only the validation's and the epoch's, at 4; 0 means never") {
@@ -146,7 +149,8 @@ TEST_CASE("C78 values 0, 1, 2 with batch sizes 4, 4, 2: mean .8, with batch_size
   CHECK(observed("C78", "max", trainer.value(Reduces::max)) == 2.0);
 }
 
-TEST_CASE("C79 validate on loaders of 3 and 2: step rows at the batch index without epoch, epoch rows at 0, results for each loader") {
+TEST_CASE("C79 validate on loaders of 3 and 2: step rows at the batch index without epoch, epoch rows at 0, results "
+          "for each loader") {
   for (bool waits : {false, true}) {
     toy::world.device_waits = waits;
     Loaders model;
@@ -158,11 +162,12 @@ TEST_CASE("C79 validate on loaders of 3 and 2: step rows at the batch index with
     REQUIRE(results.size() == 2);
     CHECK(model.loaders == std::vector<std::size_t>{0, 0, 0, 1, 1});
     std::string const suffix[] = {"/dataloader_idx_0=", "/dataloader_idx_1="};
-    Words const steps{"0:b_step" + suffix[0] + "0", "1:b_step" + suffix[0] + "1", "2:b_step" + suffix[0] + "2", "0:b_step" + suffix[1] + "0",
-                      "1:b_step" + suffix[1] + "1"};
-    Words const first{"0:b_epoch" + suffix[0] + "1,end=7,v" + suffix[0] + "1"}, second{"0:b_epoch" + suffix[1] + "0.5,end=7,v" + suffix[1] + "0.5"};
-    std::string const epoch =
-        "0:b_epoch" + suffix[0] + "1,b_epoch" + suffix[1] + "0.5,end=7,epoch=0,v" + suffix[0] + "1,v" + suffix[1] + "0.5";
+    Words const steps{"0:b_step" + suffix[0] + "0", "1:b_step" + suffix[0] + "1", "2:b_step" + suffix[0] + "2",
+                      "0:b_step" + suffix[1] + "0", "1:b_step" + suffix[1] + "1"};
+    Words const first{"0:b_epoch" + suffix[0] + "1,end=7,v" + suffix[0] + "1"},
+        second{"0:b_epoch" + suffix[1] + "0.5,end=7,v" + suffix[1] + "0.5"};
+    std::string const epoch = "0:b_epoch" + suffix[0] + "1,b_epoch" + suffix[1] + "0.5,end=7,epoch=0,v" + suffix[0] +
+                              "1,v" + suffix[1] + "0.5";
     Words const step_rows(rows.begin(), rows.end() - 1);
     if (waits) {
       CHECK(step_rows == steps);
@@ -177,14 +182,16 @@ TEST_CASE("C79 validate on loaders of 3 and 2: step rows at the batch index with
 
 TEST_CASE("C80 where a metric is logged decides: per step in a step's hooks, per epoch in the others") {
   LogsAnywhere model;
-  auto trainer = toy::train<LogsAnywhere>({.max_epochs = 1, .num_sanity_val_steps = 0, .log_every_n_steps = 1}, Automatic{}, Rows{});
+  auto trainer = toy::train<LogsAnywhere>({.max_epochs = 1, .num_sanity_val_steps = 0, .log_every_n_steps = 1},
+                                          Automatic{}, Rows{});
   trainer.fit(model, toy::batches(3), toy::batches(2));
   auto rows_with = [&](std::string_view metric) {
     return std::ranges::count_if(trainer.callback<Rows>().rows, [&](Row const& row) {
       return std::ranges::any_of(row.cells, [&](auto const& cell) { return cell.first == metric; });
     });
   };
-  for (char const* per_step : {"batch_start", "in_step", "before_backward"}) CHECK(observed("C80", per_step, rows_with(per_step)) == 3);
+  for (char const* per_step : {"batch_start", "in_step", "before_backward"})
+    CHECK(observed("C80", per_step, rows_with(per_step)) == 3);
   for (char const* per_epoch : {"train_start", "epoch_start", "validation_start", "validation_batch_end"})
     CHECK(observed("C80", per_epoch, rows_with(per_epoch)) == 1);
 }

@@ -60,7 +60,9 @@ struct Halves : toy::P {
 struct Accumulates {
   using Stateless = ByChoice;
   bool can = true;
-  void on_train_epoch_start(auto& ctx) { can = requires { ctx.accumulate(2); }; }
+  void on_train_epoch_start(auto& ctx) {
+    can = requires { ctx.accumulate(2); };
+  }
 };
 
 template <class How>
@@ -76,11 +78,14 @@ TEST_CASE("C67 per batch: step, before_backward, after_backward, before_optimize
   auto trainer = manual<Witnessed>({.max_epochs = 1}, toy::ManualWitness{});
   trainer.fit(model, toy::batches(2));
   toy::Trace expected;
-  for (auto const* name : {"setup", "on_fit_start", "on_train_start", "on_train_epoch_start"}) toy::both(expected, name);
+  for (auto const* name : {"setup", "on_fit_start", "on_train_start", "on_train_epoch_start"})
+    toy::both(expected, name);
   for (int b = 0; b != 2; ++b) {
     toy::both(expected, "on_train_batch_start");
     expected.push_back("training_step");
-    for (auto const* name : {"on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_train_batch_end"}) toy::both(expected, name);
+    for (auto const* name :
+         {"on_before_backward", "on_after_backward", "on_before_optimizer_step", "on_train_batch_end"})
+      toy::both(expected, name);
   }
   for (auto const* name : {"on_train_epoch_end", "on_train_end", "on_fit_end", "teardown"}) toy::both(expected, name);
   CHECK(observed("C67", "trace", trace) == expected);
@@ -103,7 +108,8 @@ TEST_CASE("C69 manual optimization has neither clipping nor windows to set") {
   CHECK(other.callback<Accumulates>().can);
 }
 
-TEST_CASE("C73 schedules move when the user says so (Lightning: an interval is dropped with a warning; here it is refused, nocompile schedule.manual)") {
+TEST_CASE("C73 schedules move when the user says so (Lightning: an interval is dropped with a warning; here it is "
+          "refused, nocompile schedule.manual)") {
   auto rates = [](bool moves) {
     MovesByHand model;
     model.moves = moves;

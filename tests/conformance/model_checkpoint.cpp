@@ -29,15 +29,15 @@ struct Files {
 Files watched(Numbers script, Options how, Folder const& folder = {}) {
   Scripted model{.script = std::move(script)};
   auto const epochs = static_cast<int>(model.script.size());
-  fitted(model, quick(epochs), 2, ModelCheckpoint{Scripted::vl, folder.path, how});
+  fitted(model, quick(epochs), 2, ModelCheckpoint{Scripted::vl, in(folder, how)});
   return {stems(saved_files), stems(folder.files())};
 }
 Files unwatched(Options how, TrainerOptions options, int n = 2, int k = 1) {
   Folder const folder;
   Scripted model;
   saved_files.clear();
-  auto trainer = make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = k},
-                                        ModelCheckpoint{folder.path, how});
+  auto trainer = make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{},
+                                        Automatic{.accumulate_grad_batches = k}, ModelCheckpoint{in(folder, how)});
   trainer.fit(model, toy::batches(n), toy::batches(1));
   return {stems(saved_files), stems(folder.files())};
 }
@@ -81,7 +81,8 @@ TEST_CASE("C85 the best k of [5, 6, 4, 7]") {
 TEST_CASE("C86 all of them, none, only the last") {
   CHECK(observed("C86", "k -1", unwatched({.save_top_k = -1}, quick(3)).kept) == Words{at(0, 2), at(1, 4), at(2, 6)});
   CHECK(observed("C86", "k 0", unwatched({.save_top_k = 0}, quick(3)).kept).empty());
-  CHECK(observed("C86", "k 0, save_last", unwatched({.save_top_k = 0, .save_last = true}, quick(3)).kept) == Words{"last"});
+  CHECK(observed("C86", "k 0, save_last", unwatched({.save_top_k = 0, .save_last = true}, quick(3)).kept) ==
+        Words{"last"});
 }
 
 TEST_CASE("C87 mode max") {
@@ -89,23 +90,27 @@ TEST_CASE("C87 mode max") {
 }
 
 TEST_CASE("C88 last follows each save") {
-  CHECK(observed("C88", "saved", watched({5, 6, 4}, {.save_last = true}).saved) == Words{at(0, 2), "last", at(2, 6), "last"});
+  CHECK(observed("C88", "saved", watched({5, 6, 4}, {.save_last = true}).saved) ==
+        Words{at(0, 2), "last", at(2, 6), "last"});
 }
 
 TEST_CASE("C89 every second epoch") {
-  CHECK(observed("C89", "kept", unwatched({.save_top_k = -1, .every_n_epochs = 2}, quick(5)).kept) == Words{at(1, 4), at(3, 8)});
+  CHECK(observed("C89", "kept", unwatched({.save_top_k = -1, .every_n_epochs = 2}, quick(5)).kept) ==
+        Words{at(1, 4), at(3, 8)});
 }
 
 TEST_CASE("C90 every second step; a window of batches is one step") {
   Options const how{.save_top_k = -1, .every_n_train_steps = 2};
-  CHECK(observed("C90", "n5 E2", unwatched(how, quick(2), 5).saved) == Words{at(0, 2), at(0, 4), at(1, 6), at(1, 8), at(1, 10)});
+  CHECK(observed("C90", "n5 E2", unwatched(how, quick(2), 5).saved) ==
+        Words{at(0, 2), at(0, 4), at(1, 6), at(1, 8), at(1, 10)});
   CHECK(observed("C90", "K2 n6 E2", unwatched(how, quick(2), 6, 2).saved) == Words{at(0, 2), at(1, 4), at(1, 6)});
 }
 
 TEST_CASE("C92 each of two validations an epoch") {
   auto options = quick(2);
   options.val_check_interval = Fraction{0.5};
-  CHECK(observed("C92", "kept", unwatched({.save_top_k = -1}, options, 4).kept) == Words{at(0, 2), at(0, 4), at(1, 6), at(1, 8)});
+  CHECK(observed("C92", "kept", unwatched({.save_top_k = -1}, options, 4).kept) ==
+        Words{at(0, 2), at(0, 4), at(1, 6), at(1, 8)});
 }
 
 TEST_CASE("C93 validation every second epoch: with it, or at each epoch's end") {
@@ -117,10 +122,14 @@ TEST_CASE("C93 validation every second epoch: with it, or at each epoch's end") 
 }
 
 TEST_CASE("C94 names from the epoch and metrics") {
-  CHECK(observed("C94", "inserted", watched({5}, {.filename = "{epoch:02d}-{vl:.2f}-{missing}", .extension = ".ckpt"}).kept) ==
+  CHECK(observed("C94", "inserted",
+                 watched({5}, {.filename = "{epoch:02d}-{vl:.2f}-{missing}", .extension = ".ckpt"}).kept) ==
         Words{"epoch=00-vl=5.00-missing=0"});
-  CHECK(observed("C94", "not inserted", watched({5}, {.filename = "e{epoch}_s{step}_vl{vl:.1f}", .auto_insert_metric_name = false,
-                                                      .extension = ".ckpt"}).kept) == Words{"e0_s2_vl5.0"});
+  CHECK(observed(
+            "C94", "not inserted",
+            watched({5},
+                    {.filename = "e{epoch}_s{step}_vl{vl:.1f}", .auto_insert_metric_name = false, .extension = ".ckpt"})
+                .kept) == Words{"e0_s2_vl5.0"});
 }
 
 TEST_CASE("C95 NaN counts as the worst") {
@@ -146,17 +155,21 @@ TEST_CASE("C99 a step that raises at gs 3 leaves a file where that was asked for
   auto kept = [](bool asked) {
     Folder const folder;
     Scripted model{.fails_at = 3};
-    CHECK(outcome([&] { fitted(model, quick(1), 9, ModelCheckpoint{folder.path, {.save_on_exception = asked}}); }) == "error");
+    CHECK(outcome([&] {
+            fitted(model, quick(1), 9, ModelCheckpoint{{.dirpath = folder.path, .save_on_exception = asked}});
+          }) == "error");
     return stems(folder.files());
   };
   CHECK(observed("C99", "asked", kept(true)) == Words{at(0, 3)});
   CHECK(observed("C99", "not asked", kept(false)).empty());
 }
 
-TEST_CASE("C100 at an epoch's end the user's callback, the model, EarlyStopping, then the save, whatever the order they were given in") {
+TEST_CASE("C100 at an epoch's end the user's callback, the model, EarlyStopping, then the save, whatever the order "
+          "they were given in") {
   Folder const folder;
   Spoken model;
-  auto trainer = make_trainer<Spoken>(quick(1), SavingDevice{}, Float32{}, Automatic{}, ModelCheckpoint{folder.path}, Stops{}, Speaks{});
+  auto trainer = make_trainer<Spoken>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                      ModelCheckpoint{{.dirpath = folder.path}}, Stops{}, Speaks{});
   toy::trace.clear();
   trainer.fit(model, toy::batches(2), toy::batches(1));
   CHECK(observed("C100", "order", toy::trace) == Words{"C", "M", "ES", "C.state"});

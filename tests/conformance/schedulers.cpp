@@ -31,7 +31,8 @@ Halving fitted(TrainerOptions options, int n, ScheduleOptions how, int k = 1, do
   Halving model;
   model.how = std::move(how);
   model.rate = rate;
-  toy::train<Halving>(std::move(options), Automatic{.accumulate_grad_batches = k}).fit(model, toy::batches(n), NoValidation{});
+  toy::train<Halving>(std::move(options), Automatic{.accumulate_grad_batches = k})
+      .fit(model, toy::batches(n), NoValidation{});
   return model;
 }
 
@@ -42,7 +43,8 @@ struct Follows : toy::P {
   int frequency = 1;
   Numbers rates = {};
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p}, .rate = 1.0}, schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 0, .threshold = 1e-4}},
+    return scheduled(toy::Sgd{.params = {p}, .rate = 1.0},
+                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 0, .threshold = 1e-4}},
                      {.frequency = frequency});
   }
   void validation_step(double, auto& ctx) { ctx.log(v, 1.0); }
@@ -55,7 +57,7 @@ struct OverTheEstimate : toy::P {
   long estimate = 0;
   auto configure_optimizers(auto& ctx) {
     estimate = *ctx.estimated_steps();
-    return scheduled(toy::Sgd{{p}}, schedule::OneCycle{.total = estimate});
+    return scheduled(toy::Sgd{{p}}, schedule::rate_only(schedule::OneCycle{.total = estimate}));
   }
   void on_train_batch_end(auto& ctx) {
     ctx.each_scheduler([&](auto& s) { moves.push_back(s.moves()); });
@@ -71,7 +73,8 @@ struct Estimates : toy::P {
 };
 std::string estimate(TrainerOptions options, int n = 64, int k = 1) {
   Estimates model;
-  toy::train<Estimates>(std::move(options), Automatic{.accumulate_grad_batches = k}, toy::stop_at(0, 0)).fit(model, toy::batches(n));
+  toy::train<Estimates>(std::move(options), Automatic{.accumulate_grad_batches = k}, toy::stop_at(0, 0))
+      .fit(model, toy::batches(n));
   return model.seen ? canonical(*model.seen) : "inf";
 }
 
@@ -81,7 +84,8 @@ struct Rated : Halving {
 std::vector<std::pair<long, double>> monitored(Interval moves, LearningRateMonitorOptions options, int every) {
   Rated model;
   model.how = {.interval = moves};
-  auto trainer = toy::train<Rated>({.max_epochs = 2, .log_every_n_steps = every}, Automatic{}, LearningRateMonitor{options}, toy::Rows{});
+  auto trainer = toy::train<Rated>({.max_epochs = 2, .log_every_n_steps = every}, Automatic{},
+                                   LearningRateMonitor{options}, toy::Rows{});
   trainer.fit(model, toy::batches(3), NoValidation{});
   std::vector<std::pair<long, double>> points;
   for (auto const& row : trainer.template callback<toy::Rows>().rows)
@@ -107,13 +111,16 @@ TEST_CASE("C31 frequency 2, n5 E2: with D3 every second optimizer step of the ru
 
 // Lightning: b 1, 3, 4 / b 1, 3, 5 / b 5, 11.
 TEST_CASE("C32 frequency and accumulation: a schedule per step moves with the steps; with D3 frequency counts them") {
-  auto moves = [](int frequency, int n) { return fitted({.max_epochs = 1}, n, {.interval = Interval::step, .frequency = frequency}, 2).moves; };
+  auto moves = [](int frequency, int n) {
+    return fitted({.max_epochs = 1}, n, {.interval = Interval::step, .frequency = frequency}, 2).moves;
+  };
   CHECK(observed("C32", "f1 K2 n5", moves(1, 5)) == Counts{0, 1, 1, 2, 3});
   CHECK(observed("C32", "f2 K2 n6", moves(2, 6)) == Counts{0, 0, 0, 1, 1, 1});
   CHECK(observed("C32", "f3 K2 n12", moves(3, 12)) == Counts{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 2});
 }
 
-TEST_CASE("C34 a schedule per epoch: rates seen per batch .1 .1 .05 .05 .025 .025; it moves in the last batch, before its end hooks") {
+TEST_CASE("C34 a schedule per epoch: rates seen per batch .1 .1 .05 .05 .025 .025; it moves in the last batch, before "
+          "its end hooks") {
   auto model = fitted({.max_epochs = 3}, 2, {});
   model.rates.pop_back();
   CHECK(observed("C34", "rates", model.rates) == Numbers{0.1, 0.1, 0.05, 0.05, 0.025, 0.025});
@@ -129,7 +136,8 @@ TEST_CASE("C36 a schedule per epoch does not move where max_steps cuts the epoch
   CHECK(observed("C36", "moves", fitted({.max_steps = 5}, 4, {}).moves.back()) == 1);
 }
 
-TEST_CASE("C38 a plateau follows a metric of every second epoch: with frequency 1 there is none in epoch 0, with 2 it moves in epochs 1, 3") {
+TEST_CASE("C38 a plateau follows a metric of every second epoch: with frequency 1 there is none in epoch 0, with 2 it "
+          "moves in epochs 1, 3") {
   auto rates = [](int frequency) {
     Follows model;
     model.frequency = frequency;
@@ -172,7 +180,8 @@ TEST_CASE("C41 the monitor of a schedule per step: one point a step") {
 
 TEST_CASE("C42 the monitor of a schedule per epoch: one point an epoch; at logged steps where that is asked") {
   CHECK(observed("C42", "none", monitored(Interval::epoch, {}, 1)) == Points{{0, 0.1}, {3, 0.05}});
-  CHECK(observed("C42", "epoch", monitored(Interval::epoch, {.logging_interval = Interval::epoch}, 1)) == Points{{0, 0.1}, {3, 0.05}});
+  CHECK(observed("C42", "epoch", monitored(Interval::epoch, {.logging_interval = Interval::epoch}, 1)) ==
+        Points{{0, 0.1}, {3, 0.05}});
   CHECK(observed("C42", "step, log every 2", monitored(Interval::epoch, {.logging_interval = Interval::step}, 2)) ==
         Points{{1, 0.1}, {3, 0.05}, {5, 0.05}});
 }

@@ -55,7 +55,8 @@ struct SkipAt {
 
 TEST_CASE("C45 stop in (1,1) of n4: gs 6, two epochs, an extra validation there, the epoch schedule moved once") {
   Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, toy::stop_at(1, 1));
+  auto trainer = toy::train<Scheduling>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{}, Positions{},
+                                        toy::stop_at(1, 1));
   trainer.fit(model, toy::batches(4), toy::batches(1));
   CHECK(observed("C45", "gs", trainer.progress().global_step) == 6);
   CHECK(observed("C45", "epoch", trainer.progress().epoch) == 2);
@@ -64,9 +65,11 @@ TEST_CASE("C45 stop in (1,1) of n4: gs 6, two epochs, an extra validation there,
 }
 
 // Lightning: gs 2, the window is dropped.
-TEST_CASE("C47 K4 n8, stop in (1,1): with D2 the window of two is stepped as their mean before validation, then training ends") {
+TEST_CASE("C47 K4 n8, stop in (1,1): with D2 the window of two is stepped as their mean before validation, then "
+          "training ends") {
   toy::Slope model;
-  auto trainer = toy::train<toy::Slope>({.max_epochs = 5}, Automatic{.accumulate_grad_batches = 4}, Positions{}, toy::stop_at(1, 1));
+  auto trainer = toy::train<toy::Slope>({.max_epochs = 5}, Automatic{.accumulate_grad_batches = 4}, Positions{},
+                                        toy::stop_at(1, 1));
   trainer.fit(model, toy::batches(8));
   CHECK(model.stepped == Numbers{2.5, 6.5, 1.5});
   CHECK(observed("C47", "gs", trainer.progress().global_step) == 3);
@@ -79,7 +82,8 @@ TEST_CASE("C47 K4 n8, stop in (1,1): with D2 the window of two is stepped as the
     if (where == "on_train_batch_end" && ctx.batch_idx() == 1) ctx.request_stop();
     if (where == "on_validation_end") steps_seen.push_back(ctx.global_step());
   }};
-  toy::train<toy::Validated>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 4}, stop)
+  toy::train<toy::Validated>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 4},
+                             stop)
       .fit(validated, toy::batches(8), toy::batches(1));
   CHECK(steps_seen == Counts{1});
   CHECK(validated.p.value() == 1.0);
@@ -101,7 +105,8 @@ TEST_CASE("C48 stop in on_fit_start: no train hooks; with min_epochs 2 gs 4; wit
 // Lightning: accepted, 3 epochs run.
 TEST_CASE("C49 min_epochs 5 above max_epochs 3 is refused with D7") {
   std::string which, said;
-  CHECK(observed("C49", "min 5 max 3", outcome([] { ended({.max_epochs = 3, .min_epochs = 5}, 2); }, &which, &said)) == "error");
+  CHECK(observed("C49", "min 5 max 3", outcome([] { ended({.max_epochs = 3, .min_epochs = 5}, 2); }, &which, &said)) ==
+        "error");
   CHECK(which == "fulgurite.options.min_over_max");
   CHECK(said.find("min_epochs = 5") != std::string::npos);
   CHECK(said.find("max_epochs = 3") != std::string::npos);
@@ -130,7 +135,8 @@ TEST_CASE("C52 no time at all: no batch; min_epochs 2: gs 8; min_steps 3: gs 4 i
 
 TEST_CASE("C53 skip_epoch at b2, n5 E2: two batches, epoch-end hooks, the schedule moves, no validation") {
   Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, SkipAt{2});
+  auto trainer =
+      toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{}, Positions{}, SkipAt{2});
   trainer.fit(model, toy::batches(5), toy::batches(1));
   auto const& skip = trainer.callback<SkipAt>();
   CHECK(observed("C53", "starts", trainer.callback<Positions>().batches) == each_epoch(2, {0, 1, 2}));
@@ -144,7 +150,8 @@ TEST_CASE("C53 skip_epoch at b2, n5 E2: two batches, epoch-end hooks, the schedu
 // Lightning: gs 0, what was accumulated is dropped.
 TEST_CASE("C54 the same with K4: with D2 what was accumulated is stepped, one step an epoch; the schedule moves") {
   Scheduling model;
-  auto trainer = toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{.accumulate_grad_batches = 4}, SkipAt{2});
+  auto trainer = toy::train<Scheduling>({.max_epochs = 2, .num_sanity_val_steps = 0},
+                                        Automatic{.accumulate_grad_batches = 4}, SkipAt{2});
   trainer.fit(model, toy::batches(5), toy::batches(1));
   CHECK(observed("C54", "gs", trainer.progress().global_step) == 2);
   CHECK(observed("C54", "p", model.p.value()) == 2.0);

@@ -83,18 +83,23 @@ TEST_CASE("the counter counts: a step by hand on the toy allocates its tensors a
   CHECK(by_hand(4) > 3 * by_hand());
 }
 
-TEST_CASE("P2: a warm step of fit allocates exactly what the same step by hand does") { CHECK(by_fit<Quiet>(one_epoch(), {}) == by_hand()); }
+TEST_CASE("P2: a warm step of fit allocates exactly what the same step by hand does") {
+  CHECK(by_fit<Quiet>(one_epoch(), {}) == by_hand());
+}
 
 TEST_CASE("P2: so does a step that closes a window of four batches, and one that clips") {
   CHECK(by_fit<Quiet>(one_epoch(), {.accumulate_grad_batches = 4}) == by_hand(4));
-  CHECK(by_fit<Quiet>(one_epoch(), {.clip = fulgurite::ClipNorm{0.5}}) == by_hand() + 1);  // the norm, a tensor of the toy
+  CHECK(by_fit<Quiet>(one_epoch(), {.clip = fulgurite::ClipNorm{0.5}}) ==
+        by_hand() + 1);  // the norm, a tensor of the toy
 }
 
 TEST_CASE("P2: callbacks that hear each step add no allocation") {
   CHECK(by_fit<Quiet>(one_epoch(), {}, Hearing{}, fulgurite::Timer{}) == by_hand());
 }
 
-TEST_CASE("P8: logging a tensor and a number each step adds no allocation") { CHECK(by_fit<Logging>(one_epoch(), {}) == by_hand()); }
+TEST_CASE("P8: logging a tensor and a number each step adds no allocation") {
+  CHECK(by_fit<Logging>(one_epoch(), {}) == by_hand());
+}
 
 TEST_CASE("P8: where values wait for a device, logging adds none either until they are read") {
   toy::Restored<bool> const waits(toy::world.device_waits, true);

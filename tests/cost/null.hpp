@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -44,6 +45,19 @@ struct Backend : toy::Backend {
   static int autocast(Precision const&, Device const&) {
     return 0;
   }
+  static void note_finite(std::optional<Value>&, Value const&) {}
+  template <class Parameters>
+  static bool gradients_wait(Parameters const&) {
+    return false;
+  }
+  template <class Parameters>
+  static bool gradients_finite(Parameters const&) {
+    return true;
+  }
+  template <class Parameters>
+  static void note_gradients(std::optional<Value>&, Parameters const&) {}
+  template <class Parameters>
+  static void note_weights(std::optional<Value>&, Parameters const&) {}
   template <class Parameters>
   static void scale_gradients(Parameters const&, double) {}
   template <class Parameters>
@@ -52,6 +66,8 @@ struct Backend : toy::Backend {
   }
   template <class Parameters>
   static void clip_value(Parameters const&, double) {}
+  template <class Model, class State>
+  static void save(std::filesystem::path const&, Model&, State&&) {}
 };
 
 struct Device : toy::Device {

@@ -39,8 +39,9 @@ template <class Model, class... Loaders>
 int train(long steps, Loaders... loaders) {
   return [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     Model model;
-    auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0}, Device{},
-                                                  fulgurite::Float32{}, fulgurite::Automatic{}, Idle<I>{}..., Hearing<H>{}...);
+    auto trainer =
+        fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0}, Device{},
+                                       fulgurite::Float32{}, fulgurite::Automatic{}, Idle<I>{}..., Hearing<H>{}...);
     Count batches(steps);
     trainer.fit(model, batches, loaders...);
     bool const heard = ((trainer.template callback<Hearing<H>>().ends == steps) && ...);
@@ -50,9 +51,11 @@ int train(long steps, Loaders... loaders) {
 
 }  // namespace null
 
-/// `null_fit clock` prints where a run keeps the user's clock, the one function that its loop may call through a pointer.
+/// `null_fit clock` prints where a run keeps the user's clock, the one function that its loop may call through a
+/// pointer.
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "clock") return std::printf("%zu\n", offsetof(fulgurite::TrainerOptions, now)) < 0;
+  if (argc > 1 && std::string_view(argv[1]) == "clock")
+    return std::printf("%zu\n", offsetof(fulgurite::TrainerOptions, now)) < 0;
   long const steps = steps_of(argc, argv);
 #ifdef VALIDATED
   return null::train<null::Validated>(steps, null::Count(1));

@@ -1,4 +1,5 @@
-// The loop by hand, with what a trainer keeps track of: windows, limits, time, stops, logging at a cadence, validation inside an epoch.
+// The loop by hand, with what a trainer keeps track of: windows, limits, time, stops, logging at a cadence, validation
+// inside an epoch.
 
 #include <algorithm>
 #include <chrono>
@@ -35,11 +36,14 @@ void validate(null::Count const& loader) {
 void write_row(null::Value const& loss) { asm volatile("" : : "m"(loss)); }
 
 /// `options`, `counters` and the loaders come from elsewhere: nothing of them is known here.
-[[gnu::noinline]] void train(Options const& options, Counters& at, null::Count const& loader, null::Count const* validation) {
+[[gnu::noinline]] void train(Options const& options, Counters& at, null::Count const& loader,
+                             null::Count const* validation) {
   using Clock = std::chrono::steady_clock;
   null::Optimizer optimizer;
   auto const began = Clock::now();
-  auto const minima_met = [&] { return at.epoch >= options.min_epochs && at.global_step >= options.min_steps.value_or(0); };
+  auto const minima_met = [&] {
+    return at.epoch >= options.min_epochs && at.global_step >= options.min_steps.value_or(0);
+  };
   auto const exhausted = [&] { return options.max_steps && at.global_step >= *options.max_steps; };
   auto const stops = [&] { return at.stop && minima_met(); };
   auto const update = [&] {
@@ -64,10 +68,12 @@ void write_row(null::Value const& loss) { asm volatile("" : : "m"(loss)); }
       if (closes) update();
       at.batch = b + 1;
       ++at.batches_seen;
-      if (options.max_seconds && std::chrono::duration<double>(Clock::now() - began).count() >= *options.max_seconds) at.stop = true;
+      if (options.max_seconds && std::chrono::duration<double>(Clock::now() - began).count() >= *options.max_seconds)
+        at.stop = true;
       bool const leaves = last || exhausted() || stops();
       if (leaves && at.accumulating) {
-        null::Backend::scale_gradients(optimizer.parameters(), static_cast<double>(divisor) / static_cast<double>(b - at.window_start + 1));
+        null::Backend::scale_gradients(optimizer.parameters(),
+                                       static_cast<double>(divisor) / static_cast<double>(b - at.window_start + 1));
         update();
         at.accumulating = false;
       }
@@ -76,7 +82,8 @@ void write_row(null::Value const& loss) { asm volatile("" : : "m"(loss)); }
         ++at.logged;
         if (options.log_every_n_steps != 0 && (at.logged % options.log_every_n_steps == 0 || at.stop)) write_row(loss);
       }
-      if (validation && (at.epoch + 1) % options.check_val_every_n_epoch == 0 && (stops() || (b + 1) % interval == 0)) validate(*validation);
+      if (validation && (at.epoch + 1) % options.check_val_every_n_epoch == 0 && (stops() || (b + 1) % interval == 0))
+        validate(*validation);
       if (leaves || stops()) break;
     }
   }

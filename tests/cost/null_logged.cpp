@@ -32,7 +32,8 @@ struct Logging {
 template <class Model>
 int train(long steps) {
   Model model;
-  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, Device{}, fulgurite::Float32{}, fulgurite::Automatic{});
+  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, Device{},
+                                                fulgurite::Float32{}, fulgurite::Automatic{});
   Count batches(steps);
   trainer.fit(model, batches);
   return report(steps, trainer.progress().global_step);
@@ -42,7 +43,8 @@ template <class Model>
 double nanoseconds(long steps) {
   auto const began = std::chrono::steady_clock::now();
   train<Model>(steps);
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() / static_cast<double>(steps);
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - began).count() /
+         static_cast<double>(steps);
 }
 
 /// The two alternate, since a machine's clock rate wanders; the least of each is what it can do.
@@ -52,7 +54,8 @@ int time_both() {
     silent = std::min(silent, nanoseconds<Silent>(1'000'000));
     logging = std::min(logging, nanoseconds<Logging>(1'000'000));
   }
-  return std::printf("a step %.2f ns, with one logged scalar %.2f ns: %.2f ns for it\n", silent, logging, logging - silent) < 0;
+  return std::printf("a step %.2f ns, with one logged scalar %.2f ns: %.2f ns for it\n", silent, logging,
+                     logging - silent) < 0;
 }
 
 }  // namespace null

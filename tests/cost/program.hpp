@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-/// Ends with status 1 where another number of steps was taken than asked for: a program that does not work must not win.
+/// Ends with status 1 where another number of steps was taken than asked for: a program that does not work must not
+/// win.
 inline int report(long steps, long taken) {
   if (taken != steps) std::fprintf(stderr, "%ld steps were to be taken, %ld were\n", steps, taken);
   return taken == steps ? 0 : 1;

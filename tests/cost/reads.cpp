@@ -1,4 +1,5 @@
-// Host synchronisations: the trainer waits for the device at the logging cadence and nowhere else (P9), counted on the toy's imagined device.
+// Host synchronisations: the trainer waits for the device at the logging cadence and nowhere else (P9), counted on the
+// toy's imagined device.
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -50,7 +51,8 @@ TEST_CASE("P9: without rows there is one for all of an epoch") { CHECK(reads(100
 
 TEST_CASE("P9: steps are what is counted, not batches of a window") {
   fulgurite::TrainerOptions const options{.log_every_n_steps = 10};
-  CHECK(reads(4000, options, {.accumulate_grad_batches = 4}) - reads(2000, options, {.accumulate_grad_batches = 4}) == 50);
+  CHECK(reads(4000, options, {.accumulate_grad_batches = 4}) - reads(2000, options, {.accumulate_grad_batches = 4}) ==
+        50);
 }
 
 TEST_CASE("P9: a validation is read once, however many batches it has") {

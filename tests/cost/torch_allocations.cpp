@@ -1,4 +1,5 @@
-// A warm step of fit on LibTorch allocates nothing that the same step by hand does not (P2). LibTorch itself makes hundreds.
+// A warm step of fit on LibTorch allocates nothing that the same step by hand does not (P2). LibTorch itself makes
+// hundreds.
 
 #include <torch/torch.h>
 
@@ -8,9 +9,9 @@
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/precision.hpp>
-#include <fulgurite/torch/optimizer.hpp>
-#include <fulgurite/torch/single_device.hpp>
-#include <fulgurite/torch/tensor_loader.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/optimizer.hpp>
 
 namespace {
 
@@ -20,7 +21,9 @@ using Batch = torch::data::Example<>;
 
 struct Net : nn::Module {
   nn::Linear in = register_module("in", nn::Linear(8, 8)), out = register_module("out", nn::Linear(8, 2));
-  torch::Tensor loss(Batch const& batch) { return nn::functional::cross_entropy(out->forward(torch::relu(in->forward(batch.data))), batch.target); }
+  torch::Tensor loss(Batch const& batch) {
+    return nn::functional::cross_entropy(out->forward(torch::relu(in->forward(batch.data))), batch.target);
+  }
   torch::Tensor training_step(Batch const& batch) { return loss(batch); }
   auto configure_optimizers() { return torch::optim::SGD(parameters(), torch::optim::SGDOptions(1e-3).momentum(0.9)); }
 };
@@ -89,8 +92,9 @@ double by_fit(Automatic how) {
   return cost::allocations_a_step(
       [&](long steps) {
         Model model;
-        auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1}, fulgurite::SingleDevice{fulgurite::cpu},
-                                                      fulgurite::Float32{}, how);
+        auto trainer =
+            fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1},
+                                           fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{}, how);
         Same data(batch(), steps * how.accumulate_grad_batches);
         trainer.fit(model, data);
         REQUIRE(trainer.progress().global_step == steps);
@@ -123,7 +127,9 @@ TEST_CASE("loading allocates by the batch: as often for 64 samples as for 2") {
   auto const by_batch = [](long size) {
     return cost::allocations_a_step(
         [&](long batches) {
-          fulgurite::data::TensorLoader loader{torch::zeros({batches * size, 8}), torch::zeros({batches * size}, torch::kLong), {.batch_size = size, .shuffle = true}};
+          fulgurite::data::TensorLoader loader{torch::zeros({batches * size, 8}),
+                                               torch::zeros({batches * size}, torch::kLong),
+                                               {.batch_size = size, .shuffle = true}};
           long loaded = 0;
           for (auto const& batch : loader) loaded += batch.data.size(0);
           REQUIRE(loaded == batches * size);

@@ -19,7 +19,8 @@ using Events = std::vector<std::string>;
 toy::Tensor training_loss(toy::Tensor const& p, double batch) { return p * toy::Tensor(batch + 1) * p; }
 
 struct Ours {
-  static constexpr fulgurite::Metric<"loss"> loss{.on_step = fulgurite::Report::yes, .on_epoch = fulgurite::Report::yes};
+  static constexpr fulgurite::Metric<"loss"> loss{.on_step = fulgurite::Report::yes,
+                                                  .on_epoch = fulgurite::Report::yes};
   using Metrics = fulgurite::MetricList<loss>;
   toy::Tensor p = toy::Tensor::parameter(0.5);
   toy::Tensor training_step(double batch, auto& ctx) {
@@ -47,7 +48,9 @@ struct Hears {
   using Stateless = fulgurite::ByChoice;
   Events* events;
   std::optional<long> stop_after = std::nullopt;
-  void note(char const* what, auto& ctx) { events->push_back(what + std::string(" ") + std::to_string(ctx.batch_idx())); }
+  void note(char const* what, auto& ctx) {
+    events->push_back(what + std::string(" ") + std::to_string(ctx.batch_idx()));
+  }
   void on_train_epoch_start(auto& ctx) { events->push_back("epoch " + std::to_string(ctx.current_epoch())); }
   void on_train_batch_start(auto& ctx) { note("start", ctx); }
   void on_before_zero_grad(auto&, auto& ctx) { note("clear", ctx); }
@@ -67,7 +70,9 @@ struct TwinHears final : twin::Callback<twin::Toy> {
   Events* events;
   std::optional<long> stop_after;
   TwinHears(Events& to, std::optional<long> stop) : events(&to), stop_after(stop) {}
-  void note(char const* what, Trainer& t) { events->push_back(what + std::string(" ") + std::to_string(t.batch_idx())); }
+  void note(char const* what, Trainer& t) {
+    events->push_back(what + std::string(" ") + std::to_string(t.batch_idx()));
+  }
   void on_train_epoch_start(Trainer& t) override { events->push_back("epoch " + std::to_string(t.current_epoch())); }
   void on_train_batch_start(Trainer& t, double const&) override { note("start", t); }
   void on_before_zero_grad(Trainer& t) override { note("clear", t); }
@@ -98,23 +103,31 @@ struct Run {
 }  // namespace
 
 TEST_CASE("the dynamic twin trains the same weights through the same events, to the bit") {
-  auto const run = GENERATE(Run{1}, Run{4}, Run{3, 5}, Run{4, 3, 6}, Run{2, std::nullopt, std::nullopt, 7}, Run{.window = 3, .clip = 0.1}, Run{4, 2, 1, std::nullopt, 0.5});
+  auto const run = GENERATE(Run{1}, Run{4}, Run{3, 5}, Run{4, 3, 6}, Run{2, std::nullopt, std::nullopt, 7},
+                            Run{.window = 3, .clip = 0.1}, Run{4, 2, 1, std::nullopt, 0.5});
   CAPTURE(run.window, run.interval, run.stop_after, run.max_steps, run.clip);
   auto train = toy::batches(10), validation = toy::batches(2);
 
   Events ours, theirs;
   Ours our_model;
-  fulgurite::TrainerOptions options{.max_epochs = 2, .max_steps = run.max_steps, .num_sanity_val_steps = 0, .log_every_n_steps = 2};
+  fulgurite::TrainerOptions options{
+      .max_epochs = 2, .max_steps = run.max_steps, .num_sanity_val_steps = 0, .log_every_n_steps = 2};
   if (run.interval) options.val_check_interval = fulgurite::Batches{*run.interval};
   auto trainer = fulgurite::make_trainer<Ours>(
       options, toy::Device{}, fulgurite::Float32{},
-      fulgurite::Automatic{.accumulate_grad_batches = run.window, .clip = run.clip > 0 ? fulgurite::Clip(fulgurite::ClipNorm{run.clip}) : fulgurite::Clip{}},
+      fulgurite::Automatic{.accumulate_grad_batches = run.window,
+                           .clip = run.clip > 0 ? fulgurite::Clip(fulgurite::ClipNorm{run.clip}) : fulgurite::Clip{}},
       Hears{&ours, run.stop_after}, toy::Rows{});
   trainer.fit(our_model, train, validation);
 
   Theirs their_model;
-  twin::Trainer<twin::Toy> twin({.max_epochs = 2, .max_steps = run.max_steps, .val_check_interval = run.interval, .num_sanity_val_steps = 0,
-                                 .log_every_n_steps = 2, .accumulate_grad_batches = run.window, .clip_norm = run.clip});
+  twin::Trainer<twin::Toy> twin({.max_epochs = 2,
+                                 .max_steps = run.max_steps,
+                                 .val_check_interval = run.interval,
+                                 .num_sanity_val_steps = 0,
+                                 .log_every_n_steps = 2,
+                                 .accumulate_grad_batches = run.window,
+                                 .clip_norm = run.clip});
   std::vector<double> losses;
   twin.add(std::make_unique<TwinHears>(theirs, run.stop_after));
   twin.add(std::make_unique<TwinRows>(losses));

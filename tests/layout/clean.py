@@ -1,4 +1,5 @@
-"""No file of the repository names a package registry's host or a path of somebody's machine; prints TAP, a line per pattern.
+"""No file of the repository names a package registry's host or a path of somebody's machine; prints TAP, a line per
+pattern.
 
 Also: every source below tests/ is in the build, which lists its sources when it is configured (`clean.py BUILD`)."""
 
@@ -12,17 +13,34 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
-# What must not occur, and the lines where it may (file pattern, line pattern). Dots are written [.] so that no line here names what it seeks.
-HOSTS = ['pypi[.]org', 'pythonhosted[.]org', 'download[.]pytorch[.]org', 'conda[.]anaconda[.]org', 'registry[.]npmjs[.]org', 'conan[.]io',
-         'crates[.]io', 'proxy[.]golang[.]org', 'wrapdb[.]mesonbuild[.]com', r'\b(deb|security|snapshot|ftp)[.][\w.]*debian[.]org',
-         '(archive|security)[.]ubuntu[.]com', r'[\w-]+[.]pkg[.]dev', r'\bartifactory\b']
+# What must not occur, and the lines where it may (file pattern, line pattern). Dots are written [.] so that no line
+# here names what it seeks.
+HOSTS = [
+    'pypi[.]org',
+    'pythonhosted[.]org',
+    'download[.]pytorch[.]org',
+    'conda[.]anaconda[.]org',
+    'registry[.]npmjs[.]org',
+    'conan[.]io',
+    'crates[.]io',
+    'proxy[.]golang[.]org',
+    'wrapdb[.]mesonbuild[.]com',
+    r'\b(deb|security|snapshot|ftp)[.][\w.]*debian[.]org',
+    '(archive|security)[.]ubuntu[.]com',
+    r'[\w-]+[.]pkg[.]dev',
+    r'\bartifactory\b',
+]
 PATHS = [r'(?<![\w.~*])/(work|root|home|Users|opt)(?![\w.-])(/|\b)']
 EXEMPT = [('subprojects/*.wrap', r'(source|patch)(_fallback)?_url = ')]
 
 
 def tracked() -> list[str] | None:
-    run = subprocess.run(['git', '-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
-                         cwd=flags.ROOT, capture_output=True, text=True)
+    run = subprocess.run(
+        ['git', '-c', 'safe.directory=*', 'ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+        cwd=flags.ROOT,
+        capture_output=True,
+        text=True,
+    )
     return sorted(set(run.stdout.split('\0')) - {''}) if run.returncode == 0 else None
 
 
@@ -47,7 +65,7 @@ def stale_readme():
     """README shows a whole program: the first C++ block is examples/mlp.cpp."""
     shown = re.search(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S)
     if not shown or shown[1].strip() != (flags.ROOT / 'examples' / 'mlp.cpp').read_text().strip():
-        yield "README.md's first program is not examples/mlp.cpp any more: copy it again, and its output"
+        yield "README.md's first program is not examples/mlp.cpp any more: copy it again"
 
 
 names = tracked()
@@ -59,7 +77,9 @@ if names is not None:  # a release's archive has no git: nothing to read then
             files[name] = (flags.ROOT / name).read_text().splitlines()
         except (UnicodeDecodeError, OSError):
             continue  # binary, or just removed
-    results += [('no file names a package registry', [hit for pattern in HOSTS for hit in occurrences(pattern, files)]),
-                ('no file names a path of a machine', [hit for pattern in PATHS for hit in occurrences(pattern, files)])]
+    results += [
+        ('no file names a package registry', [hit for pattern in HOSTS for hit in occurrences(pattern, files)]),
+        ('no file names a path of a machine', [hit for pattern in PATHS for hit in occurrences(pattern, files)]),
+    ]
 results.append(('every source of the tests is built', list(unlisted(pathlib.Path(sys.argv[1])))))
 flags.tap(results)

@@ -1,9 +1,10 @@
 """Every header compiles alone, and twice: `headers.py BUILD bare|torch` prints one TAP line per header.
 
-bare: all headers but LibTorch's part, each in a unit of its own (a second or less).
-torch: the headers of torch/ and distributed/. LibTorch alone would take 20 s each, so it is compiled once into a precompiled header and each of
-ours goes on top of that (clang: 1 to 3 s; that a header includes LibTorch itself is layers.py's to check). g++ needs 10 s a header even so, and
-leaves this to clang: its part is the unit of `twice-full` that includes every header in the opposite order."""
+bare: all headers but LibTorch's part, each in a unit of its own (a second or less). torch: the headers of torch/ and
+distributed/. LibTorch alone would take 20 s each, so it is compiled once into a precompiled header and each of ours
+goes on top of that (clang: 1 to 3 s; that a header includes LibTorch itself is layers.py's to check). g++ needs 10 s a
+header even so, and leaves this to clang: its part is the unit of `twice-full` that includes every header in the
+opposite order."""
 
 import pathlib
 import sys
@@ -32,7 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch) / 'torch.pch'
         source = flags.ROOT / 'tests' / 'torch' / 'pch' / 'torch.hpp'
-        subprocess.run(words + ['-fpch-instantiate-templates', '-x', 'c++-header', source, '-o', out], cwd=folder, check=True)
+        subprocess.run(
+            words + ['-fpch-instantiate-templates', '-x', 'c++-header', source, '-o', out], cwd=folder, check=True
+        )
         flags.tap(flags.each(lambda header: alone(how, header, ['-include-pch', str(out)]), chosen))
 
 

@@ -1,4 +1,5 @@
-"""The headers of names that are almost hooks are as tools/near_misses.py writes them, and no name in them is ours; prints TAP."""
+"""The headers of names that are almost hooks are as tools/near_misses.py writes them, and no name in them is ours;
+prints TAP."""
 
 import pathlib
 import re

@@ -22,9 +22,14 @@ REASON_WORDS = 10
 
 IDENTIFIER = r'fulgurite(?:\.[a-z0-9_]+){2}'
 FIRST_LINE = re.compile(rf'// refused: \[({IDENTIFIER})\] (.+)')
-OPTION_RULE = re.compile(rf'^RULE\(\w+, \d+, "\[({IDENTIFIER})\] ", (\w+), .*, "((?:[^"\\]|\\.)*)"\)$', re.M)
+OPTION_RULE = re.compile(rf'^ +FULGURITE_OPTION\("\[({IDENTIFIER})\] ", (\w+),((?:\s*"(?:[^"\\]|\\.)*")+),', re.M)
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
 SAYS_LATER = ('refuse', 'fail')  # helpers that complete a sentence; their calls stand in the same header
+
+
+def one_literal(parts: str) -> str:
+    """Literals side by side, without their quotes."""
+    return ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', parts))
 
 
 def plain(literal: str) -> str:
@@ -103,15 +108,15 @@ def calls():
                 for more in completed(tokens) or ['…']:
                     yield literal, False, (call.text.rstrip('… ') + (more if more[0] in ':,;' else ' ' + more)).strip()
             else:
-                yield literal, call.function.endswith('warn'), call.text
+                yield literal, call.function.endswith(('warn', 'warn_each', 'said.each')), call.text
 
 
 class Sources:
     """All identifiers: what they say, and the tests in which they occur."""
 
     def __init__(self):
-        rules = (flags.INCLUDE / 'fulgurite' / 'loop' / 'checked_options.hpp').read_text()
-        self.options = [(found[1], f'{found[2]}: {plain(found[3])}') for found in OPTION_RULE.finditer(rules)]
+        rules = (flags.INCLUDE / 'fulgurite' / 'diagnose' / 'option_rules.hpp').read_text()
+        self.options = [(found[1], f'{found[2]}: {plain(one_literal(found[3]))}') for found in OPTION_RULE.finditer(rules)]
         option_ids = {identifier for identifier, _ in self.options}
         self.programs, self.refused = collections.defaultdict(list), {}
         for program in sorted((flags.ROOT / 'tests' / 'nocompile').glob('*.cpp'), key=lambda path: path.stem):
@@ -206,7 +211,7 @@ def wrong_tests(one: Row, of: Sources):
         if not path.is_file():
             yield f'there is no test {path.relative_to(flags.ROOT)}'
             continue
-        text = path.read_text()
+        text = flags.joined(path.read_text())
         head = FIRST_LINE.match(text.split('\n', 1)[0])
         about = {head[1]} if head else set(re.findall(IDENTIFIER, text))
         shown |= about
@@ -220,6 +225,14 @@ def wrong_tests(one: Row, of: Sources):
         yield 'a rule, and no program that must not compile'
     if {'early error', 'warning', 'impossible'} & set(one.kinds) and len(programs) == len(one.tests):
         yield f'{", ".join(one.kinds)}, and no test that runs'
+
+
+def silenceable(of: Sources) -> list[str]:
+    """loop/silence.hpp lists what can be silenced: all that the library warns of, and nothing else."""
+    source = (flags.INCLUDE / 'fulgurite' / 'loop' / 'silence.hpp').read_text()
+    listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', re.search(r'library_warnings\{(.*?)\}', source, re.S)[1])}
+    return ([f'{identifier} is a warning, and loop/silence.hpp does not list it' for identifier in sorted(of.warned - listed)] +
+            [f'{identifier} stands in loop/silence.hpp, and nothing says it' for identifier in sorted(listed - of.known())])
 
 
 def compare() -> list[tuple[str, list[str]]]:
@@ -246,6 +259,7 @@ def compare() -> list[tuple[str, list[str]]]:
     untested = [f'{identifier} occurs in no test' for identifier in sorted(of.known()) if identifier not in of.tests and identifier not in of.programs]
     return [('the lists of identifiers are as the sources say', stale),
             ('each identifier has its test', untested),
+            ('each warning can be silenced by its identifier', silenceable(of)),
             ('each of W1 to W97 is decided once', wrong['columns']),
             ('decisions name identifiers of the library', wrong['identifiers']),
             ('decisions are what they are called', wrong['kinds']),

@@ -11,7 +11,8 @@ int main() {
 #ifdef LEGAL
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Bf16Mixed{}, Automatic{});
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Bf16Mixed{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Bf16Mixed{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

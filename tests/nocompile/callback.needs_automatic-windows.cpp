@@ -21,6 +21,7 @@ int main() {
 #else
   Manual how;
 #endif
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, how, GradientAccumulationScheduler{{{0, 2}}});
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, how,
+                                   GradientAccumulationScheduler{{{0, 2}}});
   trainer.fit(net, toy::batches(4));
 }

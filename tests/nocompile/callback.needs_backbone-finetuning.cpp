@@ -8,7 +8,7 @@ using namespace fulgurite;
 
 struct Net : toy::P {
 #ifdef LEGAL
-  toy::Part backbone{{toy::Tensor::parameter(0.0)}};
+  toy::Part backbone{{ toy::Tensor::parameter(0.0) }};
 #else
   toy::Part body{{toy::Tensor::parameter(0.0)}};
 #endif
@@ -16,6 +16,7 @@ struct Net : toy::P {
 
 int main() {
   Net net;
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, BackboneFinetuning{});
+  auto trainer =
+      make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, BackboneFinetuning{});
   trainer.fit(net, toy::batches(4));
 }

@@ -14,9 +14,11 @@ struct Average {
 int main() {
   toy::P net;
 #ifdef LEGAL
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Average<1>{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Average<1>{});
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Average<1>{}, Average<2>{});
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                      Average<1>{}, Average<2>{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

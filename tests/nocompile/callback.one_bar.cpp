@@ -18,6 +18,7 @@ struct Dots {
 
 int main() {
   toy::P net;
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Bar{}, Dots{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Bar{}, Dots{});
   trainer.fit(net, toy::batches(4));
 }

@@ -19,6 +19,7 @@ struct ToDisk {
 
 int main() {
   Net net;
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, PredictionWriter{ToDisk{}});
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                   PredictionWriter{ToDisk{}});
   trainer.predict(net, toy::batches(4));
 }

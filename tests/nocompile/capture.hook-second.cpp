@@ -22,6 +22,7 @@ struct Squares {
 
 int main() {
   toy::P net;
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{}, Quiet{}, Squares{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{}, Quiet{}, Squares{});
   trainer.fit(net, toy::batches(4));
 }

@@ -21,6 +21,7 @@ struct CountsGradients {
 
 int main() {
   toy::P net;
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{}, CountsGradients{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{}, CountsGradients{});
   trainer.fit(net, toy::batches(4));
 }

@@ -1,4 +1,4 @@
-// refused: [fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals and vectors: give other types `void state(auto& archive)`
+// refused: [fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, optionals and vectors: give other types `void state(auto& archive)`
 #include <fulgurite/checkpoint/archive.hpp>
 
 int main() {

@@ -12,7 +12,8 @@ int main() {
 #ifdef LEGAL
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
 #else
-  auto trainer = make_trainer<std::shared_ptr<toy::P>>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<std::shared_ptr<toy::P>>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
 #endif
   trainer.fit(*net, toy::batches(4));
 }

@@ -8,9 +8,11 @@ using namespace fulgurite;
 int main() {
   toy::P net;
 #ifdef LEGAL
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, constant([] { return Automatic{.clip = ClipNorm{0.5}}; }));
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{},
+                                      constant([] { return Automatic{.clip = ClipNorm{0.5}}; }));
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, constant([] { return Automatic{.clip = ClipNorm{-0.5}}; }));
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{},
+                                      constant([] { return Automatic{.clip = ClipNorm{-0.5}}; }));
 #endif
   trainer.fit(net, toy::batches(4));
 }

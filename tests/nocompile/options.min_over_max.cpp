@@ -8,9 +8,11 @@ using namespace fulgurite;
 int main() {
   toy::P net;
 #ifdef LEGAL
-  auto trainer = make_trainer<toy::P>(constant([] { return TrainerOptions{.max_epochs = 3, .min_epochs = 2}; }), toy::Device{}, Float32{}, Automatic{});
+  auto trainer = make_trainer<toy::P>(constant([] { return TrainerOptions{.max_epochs = 3, .min_epochs = 2}; }),
+                                      toy::Device{}, Float32{}, Automatic{});
 #else
-  auto trainer = make_trainer<toy::P>(constant([] { return TrainerOptions{.max_epochs = 3, .min_epochs = 5}; }), toy::Device{}, Float32{}, Automatic{});
+  auto trainer = make_trainer<toy::P>(constant([] { return TrainerOptions{.max_epochs = 3, .min_epochs = 5}; }),
+                                      toy::Device{}, Float32{}, Automatic{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

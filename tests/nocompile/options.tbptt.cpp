@@ -8,9 +8,11 @@ using namespace fulgurite;
 int main() {
   toy::P net;
 #ifdef LEGAL
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, constant([] { return Automatic{.accumulate_grad_batches = 2}; }));
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{},
+                                      constant([] { return Automatic{.accumulate_grad_batches = 2}; }));
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, constant([] { return Automatic{.accumulate_grad_batches = 2, .tbptt = 8}; }));
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{},
+                                      constant([] { return Automatic{.accumulate_grad_batches = 2, .tbptt = 8}; }));
 #endif
   trainer.fit(net, toy::batches(4));
 }

@@ -11,7 +11,8 @@ int main() {
 #ifdef LEGAL
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::SomeDevice{}, Float32{}, Automatic{});
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, toy::SomeDevice{}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, toy::SomeDevice{}, Float32{}, Automatic{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

@@ -6,7 +6,7 @@
 using namespace fulgurite;
 
 /// Pieces of a model on several GPUs.
-struct Pieces : 
+struct Pieces :
 #ifdef LEGAL
     toy::Gpu
 #else

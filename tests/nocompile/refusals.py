@@ -1,18 +1,25 @@
 """Every .cpp file of this folder is a program that must not compile, and what the compiler must say first.
 
-A case is called after its identifier without "fulgurite.", with -variant where there are several: policy.fp16_needs_gpu-distributed.cpp.
-Its first line gives the identifier and the sentence; under `#ifdef LEGAL` stands the program corrected, which must compile:
+A case is called after its identifier without "fulgurite.", with -variant where there are several:
+policy.fp16_needs_gpu-distributed.cpp. Its first line gives the identifier and the sentence; under `#ifdef LEGAL` stands
+the program corrected, which must compile:
 
-    // refused: [fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or a CUDA device
-    // lines: 12                                         (optional: fewer lines of diagnostics than the 15 that all may have)
+    // refused: [fulgurite.callback.inert] this callback has no hook, so it would never be called: ...
+    // lines: 12                                         (optional: fewer lines than the 15 that all may have)
+    // needs: LibTorch                                   (optional: with its headers; left out where LibTorch is not)
+    // flags: -ffast-math                                (optional: what the wrong program alone is compiled with)
 
-    refusals.py check BUILD            compiles each case both ways with the compiler and flags of BUILD; prints TAP
+Nearly all of them begin with the toy and the trainer. `check` compiles these two once, into a precompiled header in
+BUILD.
+
+    refusals.py check BUILD [CASE...]  compiles each case both ways with the compiler and flags of BUILD; prints TAP
     refusals.py show BUILD [CASE...]   prints what the compiler says, for reading
     refusals.py identifiers            compares the identifiers in include/ with those that tests provoke; prints TAP
 """
 
 import pathlib
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -23,13 +30,58 @@ MOST_LINES = 15
 IDENTIFIER = r'fulgurite(?:\.[a-z0-9_]+){2,}'
 FIRST_LINE = re.compile(rf'// refused: (\[({IDENTIFIER})\] \S.*)$')
 CONTROL = 'bare_one.cpp'  # the unit of tests/layout whose flags the cases take
+CONTROL_WITH_LIBTORCH = 'full_one.cpp'  # and that of the few that need LibTorch
 
 
 def cases() -> list[pathlib.Path]:
     return sorted(HERE.glob('*.cpp'))
 
 
-def check(how, case: pathlib.Path) -> tuple[str, list[str]]:
+def commands(build: pathlib.Path):
+    """How a case is compiled: a function of it; None where it needs LibTorch and the build has none."""
+    plain, with_libtorch = flags.command(build, CONTROL), flags.command(build, CONTROL_WITH_LIBTORCH)
+    if plain is None:
+        sys.exit(f'{build} does not compile {CONTROL}: configure it with -Dtests=enabled')
+    return lambda case: with_libtorch if '// needs: LibTorch' in case.read_text().splitlines()[:5] else plain
+
+
+def wrong(case: pathlib.Path) -> list[str]:
+    """The arguments that compile the wrong program of a case."""
+    asked = [
+        found[1].split() for line in case.read_text().splitlines()[:5] if (found := re.match(r'// flags: (.+)', line))
+    ]
+    return [str(case)] + [flag for flags in asked for flag in flags]
+
+
+COMMON_NAME = 'common.hpp'  # clang mentions it, one line more than a person sees
+COMMON = '#include <toy.hpp>\n\n#include <fulgurite/loop/trainer.hpp>\n'
+
+
+def precompiled(build: pathlib.Path):
+    """A function of a case: the arguments that make the compiler begin with the precompiled header; none where the case
+    begins otherwise."""
+    words, folder = flags.command(build, CONTROL)
+    header = build.resolve() / 'tests' / 'nocompile' / COMMON_NAME
+    header.parent.mkdir(parents=True, exist_ok=True)
+    header.write_text(COMMON)
+    clang = b'clang' in subprocess.run([words[0], '--version'], capture_output=True).stdout
+    made = header.with_suffix('.hpp.pch' if clang else '.hpp.gch')
+    run = subprocess.run(
+        words + ['-x', 'c++-header', str(header), '-o', str(made)], cwd=folder, capture_output=True, text=True
+    )
+    if run.returncode != 0:
+        sys.exit(f'the toy and the trainer do not compile:\n{run.stderr}')
+    use = ['-include-pch', str(made)] if clang else ['-I', str(header.parent), '-include', header.name]
+
+    def arguments(case: pathlib.Path) -> list[str]:
+        text = case.read_text()
+        fits = all(line in text for line in COMMON.split('\n')) and not re.search('^// (flags|needs): ', text, re.M)
+        return use if fits else []
+
+    return arguments
+
+
+def check(how, begin: list[str], case: pathlib.Path) -> tuple[str, list[str]]:
     lines = case.read_text().splitlines()
     head = FIRST_LINE.match(lines[0]) if lines else None
     if not head:
@@ -40,25 +92,32 @@ def check(how, case: pathlib.Path) -> tuple[str, list[str]]:
     complaints = []
     if case.stem.split('-')[0] != identifier.removeprefix('fulgurite.'):
         complaints.append(f'the file of {identifier} is called {identifier.removeprefix("fulgurite.")}[-variant].cpp')
-    compiles, said = flags.compile_only(how, ['-DLEGAL', str(case)])
+    compiles, said = flags.compile_only(how, begin + ['-DLEGAL', str(case)])
     if not compiles:
         complaints.append('the legal twin (-DLEGAL) does not compile:\n' + '\n'.join(said.splitlines()[:20]))
-    compiles, said = flags.compile_only(how, [str(case)])
+    compiles, said = flags.compile_only(how, begin + wrong(case))
     errors = [line for line in said.splitlines() if 'error:' in line]
     if compiles:
         complaints.append('it compiles: the guard is gone')
     elif not errors or sentence not in errors[0]:
         complaints.append(f'the first error is not\n  {sentence}\nbut\n  ' + (errors[0] if errors else said))
-    if len(said.splitlines()) > limit:
-        complaints.append(f'{len(said.splitlines())} lines of diagnostics, {limit} at most:\n' + '\n'.join(said.splitlines()[:40]))
+    shown = [
+        line
+        for line in said.splitlines()
+        if not (line.startswith('In file included from') and f'/{COMMON_NAME}:' in line)
+    ]
+    if len(shown) > limit:
+        complaints.append(f'{len(shown)} lines of diagnostics, {limit} at most:\n' + '\n'.join(said.splitlines()[:40]))
     return case.stem, complaints
 
 
 def show(how, case: pathlib.Path) -> str:
-    _, said = flags.compile_only(how, [str(case)])
+    _, said = flags.compile_only(how, wrong(case))
     lines = said.splitlines()
     first = next((number for number, line in enumerate(lines, 1) if 'error:' in line), 0)
-    return f'\n--- {case.stem}: {len(lines)} lines, the first error at line {first}\n' + '\n'.join(lines[:MOST_LINES + 5])
+    return f'\n--- {case.stem}: {len(lines)} lines, the first error at line {first}\n' + '\n'.join(
+        lines[: MOST_LINES + 5]
+    )
 
 
 def literals(header: pathlib.Path) -> list[str]:
@@ -89,12 +148,30 @@ def identifiers() -> list[tuple[str, list[str]]]:
         return str(header.relative_to(flags.INCLUDE))
 
     return [
-        ('every refusal of include/ has a program in tests/nocompile',
-         [f'{name} ({where(header)}) has none' for name, header in sorted(compile_time.items()) if name not in refused]),
-        ('every exception of include/ is provoked by a test',
-         [f'{name} ({where(header)}) occurs in no .cpp file of tests/' for name, header in sorted(run_time.items()) if name not in tested]),
-        ('every program in tests/nocompile is about a refusal of include/',
-         [f'{name} ({case}) occurs in no string of include/' for name, case in sorted(refused.items()) if name not in compile_time]),
+        (
+            'every refusal of include/ has a program in tests/nocompile',
+            [
+                f'{name} ({where(header)}) has none'
+                for name, header in sorted(compile_time.items())
+                if name not in refused
+            ],
+        ),
+        (
+            'every exception of include/ is provoked by a test',
+            [
+                f'{name} ({where(header)}) occurs in no .cpp file of tests/'
+                for name, header in sorted(run_time.items())
+                if name not in tested
+            ],
+        ),
+        (
+            'every program in tests/nocompile is about a refusal of include/',
+            [
+                f'{name} ({case}) occurs in no string of include/'
+                for name, case in sorted(refused.items())
+                if name not in compile_time
+            ],
+        ),
     ]
 
 
@@ -102,13 +179,16 @@ def main() -> None:
     verb, arguments = sys.argv[1], sys.argv[2:]
     if verb == 'identifiers':
         flags.tap(identifiers())
-    how = flags.command(pathlib.Path(arguments[0]), CONTROL)
-    if how is None:
-        sys.exit(f'{arguments[0]} does not compile {CONTROL}: configure it with -Dtests=enabled')
+    how = commands(pathlib.Path(arguments[0]))
+    chosen = [
+        case
+        for case in cases()
+        if how(case) and (not arguments[1:] or any(name in case.stem for name in arguments[1:]))
+    ]
     if verb == 'check':
-        flags.tap(flags.each(lambda case: check(how, case), cases()))
-    chosen = [case for case in cases() if not arguments[1:] or any(name in case.stem for name in arguments[1:])]
-    print(*flags.each(lambda case: show(how, case), chosen) or ['no such program'], sep='\n')
+        begin = precompiled(pathlib.Path(arguments[0]))
+        flags.tap(flags.each(lambda case: check(how(case), begin(case), case), chosen))
+    print(*flags.each(lambda case: show(how(case), case), chosen) or ['no such program'], sep='\n')
 
 
 main()

@@ -10,7 +10,7 @@ struct Net : toy::P {
   static double half(long moves) { return moves == 0 ? 1.0 : 0.5; }
   auto configure_optimizers() {
 #ifdef LEGAL
-    return scheduled(toy::Sgd{{p}}, &half);
+    return scheduled(toy::Sgd{{ p }}, &half);
 #else
     return scheduled(toy::Sgd{{p}}, &half, {.interval = Interval::step});
 #endif

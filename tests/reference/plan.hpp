@@ -18,7 +18,8 @@ struct Place {
   friend bool operator==(Place const&, Place const&) = default;
 };
 
-/// Where a stop is asked for. Of a validation it is the batch that it follows; a place that no run reaches asks for nothing.
+/// Where a stop is asked for. Of a validation it is the batch that it follows; a place that no run reaches asks for
+/// nothing.
 enum class Where { fit_start, train_batch_end, validation_end, train_epoch_end };
 struct StopRequest {
   Where where;
@@ -38,6 +39,7 @@ struct Plan {
 
   long n = 4;  ///< batches that the training loader has
   bool sized = true;
+  bool generated = false;  ///< not sized: each batch is made in one place when it is asked for; not read ahead
   std::vector<long> none_batches = {};  ///< these are none
   std::optional<long> limit_train_batches = std::nullopt;
   std::optional<double> limit_train_fraction = std::nullopt;
@@ -80,7 +82,8 @@ struct Plan {
 inline double gradient(Place at) { return static_cast<double>(at.batch + 1 + 100 * at.epoch); }
 /// The metric `t` of a training batch.
 inline double training_value(Place at) { return static_cast<double>(at.batch + 10 * at.epoch); }
-/// The metric `v` of a batch of the validation with that number (from 0); in the sanity check something that must not be seen.
+/// The metric `v` of a batch of the validation with that number (from 0); in the sanity check something that must not
+/// be seen.
 inline double validation_value(long number, long batch) { return static_cast<double>(10 * number + batch); }
 /// The metric that a plateau watches goes up and down.
 inline double watched_in_training(Place at) { return static_cast<double>((7 * at.batch + 3 * at.epoch) % 5); }

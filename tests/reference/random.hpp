@@ -10,7 +10,8 @@
 
 namespace reference {
 
-/// Whether a trainer accepts it and it ends: what the specification makes an Error (sections 3 and 5.5, D7) is not a plan.
+/// Whether a trainer accepts it and it ends: what the specification makes an Error (sections 3 and 5.5, D7) is not a
+/// plan.
 inline bool acceptable(Plan const& plan) {
   auto given = [](auto const& limit) { return limit && *limit != -1; };
   if (plan.n < 1 || plan.frequency < 1 || !plan.accumulate_grad_batches.contains(0)) return false;
@@ -22,6 +23,7 @@ inline bool acceptable(Plan const& plan) {
   if (plan.limit_train_batches && plan.limit_train_fraction) return false;
   if (plan.limit_val_batches && plan.limit_val_fraction) return false;
   if (plan.val_check_batches && plan.val_check_fraction) return false;
+  if (plan.sized && plan.generated) return false;
   if (!plan.sized && (plan.limit_train_fraction || plan.val_check_fraction)) return false;
   auto whole = [](double length, std::optional<double> part) {
     return static_cast<long>(part ? length * *part : length);
@@ -69,6 +71,7 @@ class Plans {
     if (once_in(6)) plan.min_steps = between(0, 8);
     plan.n = between(1, 7);
     plan.sized = !once_in(3);
+    plan.generated = !plan.sized && once_in(2);
     if (once_in(4)) plan.limit_train_batches = between(0, 8);
     else if (once_in(6)) plan.limit_train_fraction = part();
     if (!once_in(4)) validation(plan);

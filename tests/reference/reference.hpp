@@ -1,6 +1,6 @@
 #pragma once
-// A fit, slow and plain: the list of its events, from /spec/lightning.md (numbers of sections in the comments) and decisions.md (D1,
-// D2, ...) alone. It knows nothing of include/fulgurite, so that the loops can be compared with it.
+// A fit, slow and plain: the list of its events, from /spec/lightning.md (numbers of sections in the comments) and
+// decisions.md (D1, D2, ...) alone. It knows nothing of include/fulgurite, so that the loops can be compared with it.
 
 #include <algorithm>
 #include <limits>
@@ -39,7 +39,8 @@ class Fit {
   static double mean(std::vector<double> const& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   }
-  // Section 3, limit_*_batches: int(len * f) of a part, min(len, n) of a count. An unsized loader ends where it ends (D11).
+  // Section 3, limit_*_batches: int(len * f) of a part, min(len, n) of a count. An unsized loader ends where it ends
+  // (D11).
   static long limited(long length, std::optional<long> count, std::optional<double> part) {
     if (part) return static_cast<long>(static_cast<double>(length) * *part);
     if (count) return std::min(length, *count);
@@ -78,10 +79,12 @@ class Fit {
     for (long b = 0; b != batches(); ++b) {
       Place const at{epoch_, b};
       bool const last = b + 1 == batches();
+      // Of a loader that is not read ahead only the limit tells before the step that it is the last.
+      bool const known_last = last && (!plan_.generated || b + 1 == plan_.limit_train_batches);
       bool stepped = false;
       if (plan_.none_batch(b)) {
         // 5.10: neither start hook nor step; a window that it closes is the mean of the batches before it
-        stepped = !window_.empty() && closes(b, last);
+        stepped = !window_.empty() && closes(b, known_last);
         if (stepped) step();
       } else {
         hook("train_batch_start", b);
@@ -89,16 +92,24 @@ class Fit {
           // 4.3: -1 moves the schedules per epoch and leaves the epoch; D2: what was computed is stepped first
           if (!window_.empty()) flush();
           move_epoch_schedule();
+          ++batches_of_run_;      // 5.1: ready, although not processed
           ran_to_its_end = true;  // 4.3: is_last_batch := true
           break;
         }
-        stepped = batch(at, last);
+        stepped = batch(at, known_last);
       }
-      ++batches_of_run_;  // not of the batch that said skip_epoch: 5.1 and 5.5 leave it open
+      ++batches_of_run_;
 
-      if (last) move_epoch_schedule();  // 5.4: in the last batch, before on_train_batch_end
+      if (known_last) move_epoch_schedule();  // 5.4: in the last batch, before on_train_batch_end
       hook("train_batch_end", b);
       if (plan_.stop(Where::train_batch_end, at)) should_stop_ = true;
+      if (last && !known_last) {  // found out now: what the step would have done
+        if (!window_.empty()) {
+          step();
+          stepped = true;
+        }
+        move_epoch_schedule();
+      }
       if (stopping() && !window_.empty()) {  // D2
         step();
         stepped = true;
@@ -140,7 +151,6 @@ class Fit {
     }
     if (window_.empty()) {
       // 5.2: in the window's first batch, after the step, before backward; 5.3: also where the output is none
-      opened_at_ = at.batch;
       hook("before_zero_grad");
       lines_.push_back("cleared");
     }
@@ -154,8 +164,8 @@ class Fit {
     step();
     return true;
   }
-  // 5.2: a window has K batches, or fewer at the epoch's end. It opens with a batch: what is none before it is not in it.
-  bool closes(long b, bool last) const { return b - opened_at_ + 1 == plan_.window(epoch_) || last; }
+  // 5.2: ready % K; a window has K batches, or fewer at the epoch's end. Those that are none have their places in it.
+  bool closes(long b, bool last) const { return (b + 1) % plan_.window(epoch_) == 0 || last; }
 
   // 4.3: the hooks inside see the old global_step (5.1); the gradient is the mean over the window's batches (D1)
   void step() {
@@ -181,7 +191,8 @@ class Fit {
     if (plan_.check_val_every_n_epoch && (epoch_ + 1) % *plan_.check_val_every_n_epoch != 0) return false;
     bool const whole = !plan_.val_check_batches && !plan_.val_check_fraction;
     if (last && !plan_.sized && whole) return true;
-    // D11, read widely: neither a limit nor a count that is beyond an unsized loader's end leaves an epoch without validation
+    // D11, read widely: neither a limit nor a count that is beyond an unsized loader's end leaves an epoch without
+    // validation
     if (last && !plan_.sized && plan_.check_val_every_n_epoch && plan_.val_check_batches > b + 1) return true;
     if (stopping()) return true;
     long const every = plan_.val_check_batches ? *plan_.val_check_batches
@@ -262,7 +273,6 @@ class Fit {
   long batches_of_run_ = 0;  ///< total_batch_idx + 1
   bool should_stop_ = false;
   std::vector<double> window_;  ///< gradients of the batches since the last step
-  long opened_at_ = 0;          ///< its first batch
   double rate_ = 1.0;
   long validations_ = 0;
   std::vector<double> training_values_, watched_values_;  ///< of this epoch

@@ -35,7 +35,7 @@ inline std::string value(std::pair<int const, int> const& one) {
   return "{" + value(one.first) + ", " + value(one.second) + "}";
 }
 template <class All>
-requires requires(All all) { all.begin(); }
+  requires requires(All all) { all.begin(); }
 std::string value(All const& all) {
   std::string list;
   for (auto const& one : all) list += (list.empty() ? "" : ", ") + value(one);
@@ -54,6 +54,7 @@ void each_member(F&& f) {
   FULGURITE_MEMBER(min_steps);
   FULGURITE_MEMBER(n);
   FULGURITE_MEMBER(sized);
+  FULGURITE_MEMBER(generated);
   FULGURITE_MEMBER(none_batches);
   FULGURITE_MEMBER(limit_train_batches);
   FULGURITE_MEMBER(limit_train_fraction);

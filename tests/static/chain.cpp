@@ -30,7 +30,8 @@ struct Found {
 template <class... Layers>
 constexpr Found found() {
   constexpr auto step = chain::run<Layers...>(chain::natural<Layers...>());
-  return {step.gives, step.takes, step.giver.depth ? step.giver.index[step.giver.depth - 1] : -1, step.at.index[step.at.depth - 1]};
+  return {step.gives, step.takes, step.giver.depth ? step.giver.index[step.giver.depth - 1] : -1,
+          step.at.index[step.at.depth - 1]};
 }
 
 struct Plan {
@@ -45,24 +46,29 @@ struct Scale : Plan {  // a layer of the user's own
 }  // namespace
 
 TEST_CASE("a chain's total of parameters is a constant", "[chain]") {
-  STATIC_REQUIRE(ChainShape<Linear<784, 256>, ReLU, Linear<256, 10>>::parameter_count == 784 * 256 + 256 + 256 * 10 + 10);
+  STATIC_REQUIRE(ChainShape<Linear<784, 256>, ReLU, Linear<256, 10>>::parameter_count ==
+                 784 * 256 + 256 + 256 * 10 + 10);
   STATIC_REQUIRE(ChainShape<Linear<784, 256, false>>::parameter_count == 784 * 256);
   STATIC_REQUIRE(ChainShape<Conv2d<3, 16, 3>>::parameter_count == 16 * 3 * 9 + 16);
-  STATIC_REQUIRE(ChainShape<Conv2d<4, 16, Size2{3, 5}, Conv2dOptions{.groups = 2, .bias = false}>>::parameter_count == 16 * 2 * 15);
+  STATIC_REQUIRE(ChainShape<Conv2d<4, 16, Size2{3, 5}, Conv2dOptions{.groups = 2, .bias = false}>>::parameter_count ==
+                 16 * 2 * 15);
   STATIC_REQUIRE(ChainShape<Conv1d<4, 6, 5>>::parameter_count == 6 * 4 * 5 + 6);
   STATIC_REQUIRE(ChainShape<BatchNorm2d<8>, BatchNorm2d<8, BatchNormOptions{.affine = false}>>::parameter_count == 16);
   STATIC_REQUIRE(ChainShape<Embedding<100, 8>, LayerNorm<8>>::parameter_count == 800 + 16);
-  STATIC_REQUIRE(ChainShape<Linear<4, 4>, Residual<Chain<Linear<4, 2>, Tanh, Linear<2, 4>>>>::parameter_count == 20 + 10 + 12);
+  STATIC_REQUIRE(ChainShape<Linear<4, 4>, Residual<Chain<Linear<4, 2>, Tanh, Linear<2, 4>>>>::parameter_count ==
+                 20 + 10 + 12);
   STATIC_REQUIRE(ChainShape<Linear<4, 4>, Scale, Dropout<0.1>>::parameter_count == 20 + 1);
 }
 
 TEST_CASE("a chain's FLOPs are a constant, by the formulas of PyTorch's FlopCounterMode", "[chain]") {
   STATIC_REQUIRE(ChainShape<Linear<784, 256>, ReLU, Linear<256, 10>>::flops == 2 * (784 * 256 + 256 * 10));
   STATIC_REQUIRE(ChainShape<Input<16, 64>, Linear<64, 32>>::flops == 2 * 16 * 64 * 32);
-  STATIC_REQUIRE(ChainShape<Input<1, 28, 28>, Conv2d<1, 8, 3>, ReLU, MaxPool2d<2>, Flatten, Linear<8 * 13 * 13, 10>>::flops ==
-                 2 * 8 * 9 * 26 * 26 + 2 * 8 * 13 * 13 * 10);
-  STATIC_REQUIRE(ChainShape<Input<4, 9, 9>, Conv2d<4, 8, 3, Conv2dOptions{.stride = 2, .padding = 1, .groups = 2}>>::flops ==
-                 2 * 8 * 2 * 9 * 5 * 5);
+  STATIC_REQUIRE(
+      ChainShape<Input<1, 28, 28>, Conv2d<1, 8, 3>, ReLU, MaxPool2d<2>, Flatten, Linear<8 * 13 * 13, 10>>::flops ==
+      2 * 8 * 9 * 26 * 26 + 2 * 8 * 13 * 13 * 10);
+  STATIC_REQUIRE(
+      ChainShape<Input<4, 9, 9>, Conv2d<4, 8, 3, Conv2dOptions{.stride = 2, .padding = 1, .groups = 2}>>::flops ==
+      2 * 8 * 2 * 9 * 5 * 5);
   STATIC_REQUIRE(ChainShape<Input<2, 10>, Conv1d<2, 3, 4>>::flops == 2 * 3 * 2 * 4 * 7);
   STATIC_REQUIRE(ChainShape<Linear<4, 4>, Residual<Linear<4, 4>>>::flops == 2 * (16 + 16));
   STATIC_REQUIRE(ChainShape<Conv2d<1, 8, 3>, Flatten>::parameter_count == 80);  // without Input: everything but flops
@@ -71,7 +77,8 @@ TEST_CASE("a chain's FLOPs are a constant, by the formulas of PyTorch's FlopCoun
 TEST_CASE("shapes go through every layer down to each extent", "[chain]") {
   STATIC_REQUIRE(out<Linear<784, 256>, ReLU, Linear<256, 10>>() == Shape{10});
   STATIC_REQUIRE(out<Input<3, 32, 20>, Conv2d<3, 16, Size2{3, 5}>>() == Shape{16, 30, 16});
-  STATIC_REQUIRE(out<Input<3, 32, 32>, Conv2d<3, 16, 3, Conv2dOptions{.stride = 2, .padding = 1}>>() == Shape{16, 16, 16});
+  STATIC_REQUIRE(out<Input<3, 32, 32>, Conv2d<3, 16, 3, Conv2dOptions{.stride = 2, .padding = 1}>>() ==
+                 Shape{16, 16, 16});
   STATIC_REQUIRE(out<Input<1, 9, 9>, Conv2d<1, 1, 3, Conv2dOptions{.dilation = 2}>>() == Shape{1, 5, 5});
   STATIC_REQUIRE(out<Input<3, 7, 8>, MaxPool2d<2>>() == Shape{3, 3, 4});
   STATIC_REQUIRE(out<Input<3, 7, 8>, AvgPool2d<3, Pool2dOptions{.stride = 2, .padding = 1}>>() == Shape{3, 4, 4});
@@ -96,10 +103,12 @@ TEST_CASE("without an input's shape what is known is checked, and the rest is un
 
 TEST_CASE("a mismatch names two layers and two numbers", "[chain]") {
   STATIC_REQUIRE(found<Linear<784, 256>, ReLU, Dropout<0.5>, Linear<128, 10>>() == Found{256, 128, 0, 3});
-  STATIC_REQUIRE(found<Input<1, 28, 28>, Conv2d<1, 8, 3>, MaxPool2d<2>, Flatten, Linear<1000, 10>>() == Found{1352, 1000, 3, 4});
+  STATIC_REQUIRE(found<Input<1, 28, 28>, Conv2d<1, 8, 3>, MaxPool2d<2>, Flatten, Linear<1000, 10>>() ==
+                 Found{1352, 1000, 3, 4});
   STATIC_REQUIRE(found<Conv2d<3, 16, 3>, BatchNorm2d<16>, ReLU, Conv2d<8, 8, 3>>() == Found{16, 8, 0, 3});
   STATIC_REQUIRE(found<Input<1, 4, 8>, MaxPool2d<5>>() == Found{4, 5, 0, 1});
-  STATIC_REQUIRE(found<Input<1, 8, 8>, Conv2d<1, 1, 5>, Conv2d<1, 1, 7, Conv2dOptions{.padding = 1}>>() == Found{4, 5, 1, 2});
+  STATIC_REQUIRE(found<Input<1, 8, 8>, Conv2d<1, 1, 5>, Conv2d<1, 1, 7, Conv2dOptions{.padding = 1}>>() ==
+                 Found{4, 5, 1, 2});
   STATIC_REQUIRE(found<Conv2d<1, 8, 3>, Linear<8, 8>, MaxPool2d<2>, Flatten, MaxPool2d<2>>() == Found{1, 3, 3, 4});
   // inside of a branch, the layer before the branch is the one that gives
   STATIC_REQUIRE(found<Linear<8, 8>, Residual<Chain<Linear<9, 4>, Linear<4, 8>>>>() == Found{8, 9, 0, 0});

@@ -79,10 +79,10 @@ TEST_CASE("strategies", "[concept]") {
 }
 
 TEST_CASE("a strategy has all that the loops call of it", "[concept]") {
-  STATIC_REQUIRE(judge::policies<toy::P, toy::Device, Float32, Automatic>().ok());
-  STATIC_REQUIRE(judge::policies<toy::P, Seam, Float32, Automatic>().ok());
-  STATIC_REQUIRE(judge::policies<toy::P, NoSeam, Float32, Automatic>().fault == Fault::strategy_functions);
-  STATIC_REQUIRE(judge::policies<toy::P, Bare, Float32, Automatic>().fault == Fault::strategy_functions);
+  STATIC_REQUIRE(judge::PolicyRules<toy::Device, Float32, Automatic>::judge().ok);
+  STATIC_REQUIRE(judge::PolicyRules<Seam, Float32, Automatic>::judge().ok);
+  STATIC_REQUIRE(judge::PolicyRules<NoSeam, Float32, Automatic>::judge().id() == "fulgurite.policy.strategy_functions");
+  STATIC_REQUIRE(judge::PolicyRules<Bare, Float32, Automatic>::judge().id() == "fulgurite.policy.strategy_functions");
 }
 
 TEST_CASE("precisions", "[concept]") {
@@ -135,6 +135,9 @@ TEST_CASE("loaders", "[concept]") {
   STATIC_REQUIRE(!LoaderLike<int>);
   STATIC_REQUIRE(SizedLoader<std::vector<double>>);
   STATIC_REQUIRE(!SizedLoader<toy::Unsized>);
+  STATIC_REQUIRE(BatchesStayValid<std::vector<double>>);
+  STATIC_REQUIRE(BatchesStayValid<toy::Unsized>);
+  STATIC_REQUIRE(!BatchesStayValid<NoValidation>);
 }
 
 namespace {
@@ -196,36 +199,22 @@ TEST_CASE("what a checkpoint would forget", "[concept]") {
 
 namespace {
 template <class O>
-concept Clips = requires {
-  O{.clip = ClipNorm{1.0}};
-};
+concept Clips = requires { O{.clip = ClipNorm{1.0}}; };
 template <class O>
-concept Accumulates = requires {
-  O{.accumulate_grad_batches = 4};
-};
+concept Accumulates = requires { O{.accumulate_grad_batches = 4}; };
 
 template <class Optimization, class Phase>
 using Ctx = Context<Run<toy::P, toy::Device, Float32, Optimization>, Phase>;
 template <class C>
-concept HasOptimizers = requires(C& ctx) {
-  ctx.optimizers();
-};
+concept HasOptimizers = requires(C& ctx) { ctx.optimizers(); };
 template <class C>
-concept HasOptimizer = requires(C& ctx) {
-  ctx.optimizer();
-};
+concept HasOptimizer = requires(C& ctx) { ctx.optimizer(); };
 template <class C>
-concept HasAccumulate = requires(C& ctx) {
-  ctx.accumulate(2);
-};
+concept HasAccumulate = requires(C& ctx) { ctx.accumulate(2); };
 template <class C>
-concept HasClipping = requires(C& ctx, toy::Sgd& sgd) {
-  ctx.clip_gradients(sgd, Clip{});
-};
+concept HasClipping = requires(C& ctx, toy::Sgd& sgd) { ctx.clip_gradients(sgd, Clip{}); };
 template <class C>
-concept RequestsStop = requires(C& ctx) {
-  ctx.request_stop();
-};
+concept RequestsStop = requires(C& ctx) { ctx.request_stop(); };
 }  // namespace
 
 TEST_CASE("Manual has neither clipping nor windows (W19, W25)", "[concept]") {

@@ -69,7 +69,8 @@ struct TakesBatch {
   void on_train_batch_end(auto&, auto&) {}
 };
 template <class Subject, class... Cs>
-constexpr bool built = Pack<Cs...>::template wants_outputs<hook::on_train_batch_end, Subject, toy::Device, int, double, Ctx>();
+constexpr bool built =
+    Pack<Cs...>::template wants_outputs<hook::on_train_batch_end, Subject, toy::Device, int, double, Ctx>();
 }  // namespace
 
 TEST_CASE("outputs are built only where somebody takes them", "[order]") {

@@ -26,10 +26,10 @@ template <class T>
 constexpr HookFault fault = hook::event_fault<End, T, true, Outputs, Batch, Ctx>();
 /// Seen, called with `Arguments` of the three, and nothing wrong with it.
 template <class T, int Arguments>
-constexpr bool seen = End::named<T>&& taken<T> == Arguments&& fault<T> == HookFault::none;
+constexpr bool seen = End::named<T> && taken<T> == Arguments && fault<T> == HookFault::none;
 /// The name is there, no call fits: never silence, always an error.
 template <class T>
-constexpr bool botched = End::named<T>&& taken<T> == -1 && fault<T> == HookFault::parameters;
+constexpr bool botched = End::named<T> && taken<T> == -1 && fault<T> == HookFault::parameters;
 
 // 1 to 12: those of ensmallen, of which its detection ignored nine without a word.
 struct Documented {

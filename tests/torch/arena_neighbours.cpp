@@ -1,4 +1,5 @@
-// Flat optimizers beside others: moved, two on one model, a cloned module, layouts, weights from a file, clipping, averages.
+// Flat optimizers beside others: moved, two on one model, a cloned module, layouts, weights from a file, clipping,
+// averages.
 #include "fixtures.hpp"
 
 #include <cmath>
@@ -55,7 +56,8 @@ bool same(std::vector<Tensor> const& a, std::vector<Tensor> const& b) {
 }
 }  // namespace
 
-TEST_CASE("an optimizer that is moved between steps, and a module cloned from one in an arena, go their own ways", "[arena]") {
+TEST_CASE("an optimizer that is moved between steps, and a module cloned from one in an arena, go their own ways",
+          "[arena]") {
   auto by_torch = fresh(), flat = fresh();
   theirs::Adam raw(by_torch.parameters(), 0.01);
   std::optional<ours::Adam> first(std::in_place, flat, ours::AdamOptions{.lr = 0.01});
@@ -83,7 +85,8 @@ TEST_CASE("an optimizer that is moved between steps, and a module cloned from on
   CHECK_FALSE(same(copy->parameters(), flat.parameters()));
 }
 
-TEST_CASE("two optimizers on parts of a model, and on a part that both update, take the steps of torch::optim", "[arena]") {
+TEST_CASE("two optimizers on parts of a model, and on a part that both update, take the steps of torch::optim",
+          "[arena]") {
   for (bool const shared : {false, true}) {
     auto by_torch = fresh(), flat = fresh();
     auto const second = [&](Conv& net) { return shared ? net.parameters() : net.out->parameters(); };
@@ -93,7 +96,8 @@ TEST_CASE("two optimizers on parts of a model, and on a part that both update, t
     ours::SGD out(second(flat), {.lr = 0.1, .momentum = 0.9});
     for (int step = 0; step != 12; ++step) {
       if (step % 3 == 2) {  // both from one backward
-        for (auto* optimizer : {static_cast<theirs::Optimizer*>(&raw_in), static_cast<theirs::Optimizer*>(&raw_out)}) optimizer->zero_grad();
+        for (auto* optimizer : {static_cast<theirs::Optimizer*>(&raw_in), static_cast<theirs::Optimizer*>(&raw_out)})
+          optimizer->zero_grad();
         in.zero_grad();
         out.zero_grad();
         by_torch.loss(images(step)).backward();
@@ -114,7 +118,8 @@ TEST_CASE("two optimizers on parts of a model, and on a part that both update, t
 
 TEST_CASE("parameters that lie channels last stay so, their gradients and states with them", "[arena]") {
   auto by_torch = fresh(), flat = fresh();
-  for (auto* net : {&by_torch, &flat}) net->in->weight.set_data(net->in->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  for (auto* net : {&by_torch, &flat})
+    net->in->weight.set_data(net->in->weight.detach().contiguous(at::MemoryFormat::ChannelsLast));
   theirs::Adam raw(by_torch.parameters(), 0.01);
   ours::Adam optimizer(flat, {.lr = 0.01});
   for (int step = 0; step != 5; ++step) {
@@ -154,9 +159,11 @@ TEST_CASE("weights from a file reach a flat model in training; a parameter regis
   CHECK(late.grad().sum().item<double>() == 6);
 }
 
-TEST_CASE("the factor of a norm is a number on the CPU, with the bits of the operators, and 1 writes nothing", "[arena]") {
+TEST_CASE("the factor of a norm is a number on the CPU, with the bits of the operators, and 1 writes nothing",
+          "[arena]") {
   for (auto const type : {at::kFloat, at::kDouble})
-    for (double const size : {1e-9, 0.001, 0.3, 1.0, 7.0, 3e12, std::numeric_limits<double>::infinity(), std::nan("")}) {
+    for (double const size :
+         {1e-9, 0.001, 0.3, 1.0, 7.0, 3e12, std::numeric_limits<double>::infinity(), std::nan("")}) {
       CAPTURE(type, size);
       torch::manual_seed(8);
       auto const value = torch::randn({300}, type) * size;
@@ -172,7 +179,8 @@ TEST_CASE("the factor of a norm is a number on the CPU, with the bits of the ope
       }
       CHECK(same_bits(p.grad(), value * fulgurite::libtorch::factor_of(norm, 0.7)));
       // Separate tensors, as torch::optim has them.
-      std::vector<Tensor> const two{torch::zeros({200}, type).requires_grad_(), torch::zeros({100}, type).requires_grad_()};
+      std::vector<Tensor> const two{torch::zeros({200}, type).requires_grad_(),
+                                    torch::zeros({100}, type).requires_grad_()};
       two[0].mutable_grad() = value.narrow(0, 0, 200).clone();
       two[1].mutable_grad() = value.narrow(0, 200, 100).clone();
       auto const total = LibTorch::clip_norm(two, 0.7);
@@ -188,7 +196,9 @@ TEST_CASE("the factor of a norm is a number on the CPU, with the bits of the ope
 TEST_CASE("an average of neighbours is one operation, with the bits of separate ones", "[arena]") {
   torch::manual_seed(4);
   std::vector<Tensor> p;
-  for (auto const& sizes : std::vector<std::vector<std::int64_t>>{{3, 5}, {1}, {16}, {0}, {77}, {7, 11}, {2, 3, 4, 4}, {}}) p.push_back(torch::randn(sizes).requires_grad_());
+  for (auto const& sizes :
+       std::vector<std::vector<std::int64_t>>{{3, 5}, {1}, {16}, {0}, {77}, {7, 11}, {2, 3, 4, 4}, {}})
+    p.push_back(torch::randn(sizes).requires_grad_());
   ours::SGD optimizer(p);
   auto live = p;
   live.push_back(torch::randn({9}, at::kDouble));
@@ -211,9 +221,9 @@ TEST_CASE("an average of neighbours is one operation, with the bits of separate 
     }
   };
   check(p, 1);
-  check(live, 1 + 5);  // the neighbours, and a list of four
+  check(live, 1 + 5);                  // the neighbours, and a list of four
   check({p[0], p[2], p[1], p[4]}, 5);  // p[2] does not follow p[0], p[4] not p[1]
-  p[2].set_data(torch::randn({16}));  // until the next step it lies elsewhere
+  p[2].set_data(torch::randn({16}));   // until the next step it lies elsewhere
   check({p[0], p[1], p[2], p[4], p[5]}, 2 + 2);
   p[6].set_data(torch::randn({2, 4, 4, 3}).permute({0, 3, 1, 2}));
   check({p[5], p[6]}, 3);

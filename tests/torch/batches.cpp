@@ -17,7 +17,7 @@
 
 #include <boost/hana/define_struct.hpp>
 
-#include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
 
 namespace {
 using torch::Tensor;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include <unistd.h>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/gradient_norm.hpp>
@@ -108,8 +111,8 @@ void require_same(std::vector<torch::Tensor> const& left, std::vector<torch::Ten
 
 template <class... Cs>
 auto trainer_of(int epochs, Cs... callbacks) {
-  return make_trainer<Normed>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 0}, SingleDevice{cpu},
-                              Float32{}, Automatic{}, std::move(callbacks)...);
+  return make_trainer<Normed>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 0},
+                              SingleDevice{cpu}, Float32{}, Automatic{}, std::move(callbacks)...);
 }
 
 struct SavesAtEnd {
@@ -120,7 +123,8 @@ struct SavesAtEnd {
 
 }  // namespace
 
-TEST_CASE("EMA after 20 steps equals torch by hand, bit for bit, running statistics too; a count of batches is the model's own") {
+TEST_CASE("EMA after 20 steps equals torch by hand, bit for bit, running statistics too; a count of batches is the "
+          "model's own") {
   auto const train = batches(5, 1);
   auto hand = fresh();
   std::vector<torch::Tensor> average;
@@ -163,7 +167,9 @@ TEST_CASE("the running mean without buffers; with an averaging function on tenso
   require_same(model.buffers(), hand.buffers());
 
   auto other = fresh();
-  auto const larger = [](torch::Tensor const& average, torch::Tensor const& weight, long) { return torch::max(average, weight); };
+  auto const larger = [](torch::Tensor const& average, torch::Tensor const& weight, long) {
+    return torch::max(average, weight);
+  };
   trainer_of(1, WeightAveraging{larger}).fit(other, train, batches(1, 2));
   require_same(other.parameters(), largest);
 }
@@ -173,16 +179,18 @@ TEST_CASE("weights that are registered twice are averaged once, and given back a
   auto const tied = [&](auto... callbacks) {
     torch::manual_seed(3);
     Tied model;
-    make_trainer<Tied>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0, .log_every_n_steps = 0}, SingleDevice{cpu}, Float32{}, Automatic{},
-                       callbacks...)
+    make_trainer<Tied>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0, .log_every_n_steps = 0},
+                       SingleDevice{cpu}, Float32{}, Automatic{}, callbacks...)
         .fit(model, train, batches(1, 2));
     return model.seen;
   };
   require_same(tied(WeightAveraging{}), tied());
 }
 
-TEST_CASE("a file holds the average, and training goes on from it with the weights that were in training, bit for bit") {
-  auto const file = std::filesystem::temp_directory_path() / ("fulgurite-ema-" + std::to_string(::getpid()) + ".safetensors");
+TEST_CASE(
+    "a file holds the average, and training goes on from it with the weights that were in training, bit for bit") {
+  auto const file =
+      std::filesystem::temp_directory_path() / ("fulgurite-ema-" + std::to_string(::getpid()) + ".safetensors");
   auto const train = batches(5, 1), val = batches(1, 2);
   auto whole = fresh();
   trainer_of(4, EMAWeightAveraging{{.decay = 0.9}}).fit(whole, train, val);
@@ -195,11 +203,96 @@ TEST_CASE("a file holds the average, and training goes on from it with the weigh
   EMAWeightAveraging callback{{.decay = 0.9}};
   auto const state = run_state(SafetensorsFile(file));
   std::filesystem::remove(file);
-  StateLoader loader(*state.find("callback.0"));
+  StateLoader loader(*state.find("callbacks")->find("EMAWeightAveraging"));
   callback.state(loader);
   trainer_of(2, callback).fit(resumed, train, val);
   require_same(resumed.parameters(), whole.parameters());
   require_same(resumed.buffers(), whole.buffers());
+}
+
+namespace {
+/// One matrix of 13.7 million weights, of which the loss knows four rows.
+struct Wide : torch::nn::Module {
+  torch::Tensor w = register_parameter("w", torch::zeros({3700, 3700}));
+  torch::Tensor training_step(auto const& batch) { return (w.slice(0, 0, 4) * batch.data.mean()).sum(); }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
+};
+}  // namespace
+
+TEST_CASE("an average and a lottery ticket of 13.7 million weights: the file is three times the weights; a stranger "
+          "reads it") {
+  auto const path =
+      std::filesystem::temp_directory_path() / ("fulgurite-wide-" + std::to_string(::getpid()) + ".safetensors");
+  Wide model;
+  auto trainer = make_trainer<Wide>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu},
+                                    Float32{}, Automatic{}, EMAWeightAveraging{{.decay = 0.5}},
+                                    ModelPruning{{.amount = 0.5, .parameter_names = {"w"}}}, SavesAtEnd{path});
+  trainer.fit(model, batches(3, 1));
+  auto const size = static_cast<double>(model.w.nbytes());
+  auto const all = static_cast<double>(std::filesystem::file_size(path));
+  CHECK(all > 3 * size);                       // weights, their average, the initial ones, and a bit each for the mask
+  CHECK(all < (3 + 1.0 / 32) * size + 32768);  // the rest of the run's state, generators included
+
+  // The format in a few lines, by nobody's reader: eight bytes of length, JSON, the bytes of the tensors.
+  std::ifstream in(path, std::ios::binary);
+  std::uint64_t length = 0;
+  in.read(reinterpret_cast<char*>(&length), 8);
+  CHECK(length < 8192);
+  std::string header(length, '\0');
+  in.read(header.data(), static_cast<std::streamsize>(length));
+  auto const tensor = [&](std::string const& name) {
+    auto const at = header.find("\"" + name + R"(":{"dtype":"F32","shape":[3700,3700],"data_offsets":[)");
+    INFO(header);
+    REQUIRE(at != std::string::npos);
+    auto const from = header.find("data_offsets\":[", at) + 15;
+    auto value = torch::empty({3700, 3700});
+    in.seekg(static_cast<std::streamoff>(8 + length + std::stoull(header.substr(from))));
+    in.read(static_cast<char*>(value.data_ptr()), static_cast<std::streamsize>(value.nbytes()));
+    return value;
+  };
+  auto const initial = tensor("fulgurite:callbacks.ModelPruning.masks[0].initial");
+  CHECK(fixtures::same_bits(initial, torch::zeros({3700, 3700})));
+  auto const in_training = tensor("fulgurite:callbacks.EMAWeightAveraging.weights.values[0]"), average = tensor("w");
+
+  // And by ours.
+  Wide loaded;
+  load_weights(loaded, path);
+  CHECK(fixtures::same_bits(loaded.w.detach(), average));
+  auto const state = run_state(SafetensorsFile(path));
+  std::filesystem::remove(path);
+  auto read = torch::empty({3700, 3700});
+  auto const* values = state.find("callbacks")->find("EMAWeightAveraging")->find("weights")->find("values");
+  LibTorch::restore(read, std::get<ArchiveTensor>(std::get<ArchiveNode::List>(values->value).at(0).value).tensor);
+  CHECK(fixtures::same_bits(read, in_training));
+  CHECK_FALSE(fixtures::same_bits(read, average));
+  EMAWeightAveraging callback{{.decay = 0.5}};
+  load_state(*state.find("callbacks")->find("EMAWeightAveraging"), [&](auto& archive) { callback.state(archive); });
+}
+
+TEST_CASE("tensors of LibTorch in a state: kept in place, made where there is none, refused where they do not fit") {
+  auto const types = {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong,
+                      torch::kInt,    torch::kShort, torch::kChar, torch::kByte,     torch::kBool};
+  for (auto const type : types) {
+    CAPTURE(type);
+    auto const from = torch::arange(6).reshape({2, 3}).to(type).t();  // not contiguous
+    ArchiveNode tree;
+    StateSaver saver(tree);
+    at::Tensor nothing, made, there = torch::zeros({3, 2}, type), old = torch::ones(1);
+    saver.tensor("t", from).tensor("none", nothing);
+    auto const text = from_text(to_text(tree));
+    StateLoader loader(text);
+    auto const* memory = there.data_ptr();
+    loader.tensor("t", made).tensor("t", there).tensor("none", old);
+    CHECK(torch::equal(made, from));
+    CHECK(made.scalar_type() == type);
+    CHECK(torch::equal(there, from));
+    CHECK(there.data_ptr() == memory);
+    CHECK_FALSE(old.defined());
+    auto wrong = torch::ones({2, 3}, type);
+    CHECK_THROWS_WITH(loader.tensor("t", wrong),
+                      Catch::Matchers::StartsWith("[fulgurite.checkpoint.state_entry] 't' is a tensor "));
+    CHECK(torch::equal(wrong, torch::ones({2, 3}, type)));
+  }
 }
 
 TEST_CASE("an average of another shape is refused") {
@@ -208,9 +301,7 @@ TEST_CASE("an average of another shape is refused") {
   try {
     LibTorch::restore(wide, narrow);
     FAIL("it was taken");
-  } catch (Error const& error) {
-    REQUIRE(error.identifier() == "fulgurite.callback.average_mismatch");
-  }
+  } catch (Error const& error) { REQUIRE(error.identifier() == "fulgurite.callback.average_mismatch"); }
   auto fits = torch::zeros({2});
   LibTorch::restore(fits, narrow);
   REQUIRE(fixtures::same_bits(fits, torch::ones({2})));
@@ -252,7 +343,8 @@ TEST_CASE("C115 SWA on LibTorch: statistics of the batch norm are those of the a
   REQUIRE(model.norm->num_batches_tracked.item<std::int64_t>() == 4);
 }
 
-TEST_CASE("reset_batch_norm: the mean of all that is seen while it lives; momenta return; a norm that tracks nothing is none") {
+TEST_CASE("reset_batch_norm: the mean of all that is seen while it lives; momenta return; a norm that tracks nothing "
+          "is none") {
   auto model = fresh();
   REQUIRE(LibTorch::has_batch_norm(model));
   auto const train = batches(3, 1);
@@ -267,7 +359,8 @@ TEST_CASE("reset_batch_norm: the mean of all that is seen while it lives; moment
   REQUIRE(torch::allclose(model.norm->running_mean, mean, 1e-5, 1e-6));
   REQUIRE(model.norm->options.momentum() == 0.1);
 
-  torch::nn::Sequential plain(torch::nn::Linear(2, 2), torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).track_running_stats(false)));
+  torch::nn::Sequential plain(torch::nn::Linear(2, 2),
+                              torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(2).track_running_stats(false)));
   REQUIRE_FALSE(LibTorch::has_batch_norm(*plain));
   REQUIRE(LibTorch::buffers(*plain).empty());
 }
@@ -285,7 +378,9 @@ struct TwoParts : torch::nn::Module {
   std::vector<bool> thawed = {};
   std::vector<torch::Tensor> first = {};
 
-  torch::Tensor training_step(auto const& batch) { return torch::mse_loss(head->forward(backbone->forward(batch.data)), batch.target); }
+  torch::Tensor training_step(auto const& batch) {
+    return torch::mse_loss(head->forward(backbone->forward(batch.data)), batch.target);
+  }
   void on_train_batch_start(auto& ctx) {
     if (ctx.batch_idx() != 0) return;
     auto& optimizer = ctx.optimizer();
@@ -295,20 +390,24 @@ struct TwoParts : torch::nn::Module {
     first.push_back(backbone[0]->as<torch::nn::Linear>()->weight.detach().clone());
   }
   // What is trainable now: the head, and the backbone's batch norm where it is not frozen, too.
-  auto configure_optimizers() { return torch::optim::SGD(filter_params(*this), torch::optim::SGDOptions(0.1).momentum(0.5)); }
+  auto configure_optimizers() {
+    return torch::optim::SGD(filter_params(*this), torch::optim::SGDOptions(0.1).momentum(0.5));
+  }
 };
 
 template <class M, class... Cs>
 auto trainer_for(int epochs, Automatic how, Cs... callbacks) {
-  return make_trainer<M>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1}, SingleDevice{cpu}, Float32{}, how,
-                         std::move(callbacks)...);
+  return make_trainer<M>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1},
+                         SingleDevice{cpu}, Float32{}, how, std::move(callbacks)...);
 }
 
 /// How many weights are zero at each epoch's start, and after each step.
 struct Zeros {
   using Stateless = ByChoice;
   std::vector<long> before = {}, after = {};
-  static long zeros(auto& model) { return ((model.in->weight == 0).sum() + (model.out->weight == 0).sum()).template item<long>(); }
+  static long zeros(auto& model) {
+    return ((model.in->weight == 0).sum() + (model.out->weight == 0).sum()).template item<long>();
+  }
   void on_train_epoch_start(auto& ctx) { before.push_back(zeros(ctx.model())); }
   void on_train_batch_end(auto& ctx) { after.push_back(zeros(ctx.model())); }
 };
@@ -331,7 +430,8 @@ TEST_CASE("SWA on LibTorch: a batch norm in eval mode keeps its statistics; with
     model.frozen->running_var.fill_(4.0);
     model.frozen->eval();
     if (freeze_all) model.live->eval();
-    trainer_for<TwoNorms>(2, {}, StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 1}}).fit(model, batches(3, 1));
+    trainer_for<TwoNorms>(2, {}, StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 1}})
+        .fit(model, batches(3, 1));
     return model;
   };
   auto const one = run(false);
@@ -363,7 +463,8 @@ TEST_CASE("C118 on LibTorch: the backbone stands still until its epoch, then tra
   REQUIRE(added[0].parameters == std::vector<std::string>{"backbone.0.weight", "backbone.0.bias"});
 }
 
-TEST_CASE("freeze leaves batch norms trainable, or lets them stand still, statistics and all; make_trainable undoes both") {
+TEST_CASE(
+    "freeze leaves batch norms trainable, or lets them stand still, statistics and all; make_trainable undoes both") {
   TwoParts model;
   auto norm = std::dynamic_pointer_cast<torch::nn::BatchNorm1dImpl>(model.backbone->ptr(1));
   freeze(model.backbone);
@@ -394,7 +495,9 @@ TEST_CASE("freeze leaves batch norms trainable, or lets them stand still, statis
 
 TEST_CASE("an added group steps as one that was there from the start: each optimizer, with the first group's options") {
   auto const check = [](auto make, auto apart) {
-    auto const two = [] { return std::vector{torch::ones({3}).requires_grad_(), torch::full({3}, 2.0).requires_grad_()}; };
+    auto const two = [] {
+      return std::vector{torch::ones({3}).requires_grad_(), torch::full({3}, 2.0).requires_grad_()};
+    };
     auto whole = two(), later = two();
     auto expected = LibTorch::adopt(apart(whole));
     auto optimizer = LibTorch::adopt(make(std::vector{later[0]}));
@@ -412,10 +515,12 @@ TEST_CASE("an added group steps as one that was there from the start: each optim
   auto const each = [&](auto options) {
     using Options = decltype(options);
     using X = std::conditional_t<std::is_same_v<Options, torch::optim::SGDOptions>, torch::optim::SGD,
-              std::conditional_t<std::is_same_v<Options, torch::optim::AdamWOptions>, torch::optim::AdamW, torch::optim::Adagrad>>;
+                                 std::conditional_t<std::is_same_v<Options, torch::optim::AdamWOptions>,
+                                                    torch::optim::AdamW, torch::optim::Adagrad>>;
     check([=](auto const& parameters) { return X(parameters, options); },
           [=](auto const& p) {
-            X optimizer({torch::optim::OptimizerParamGroup({p[0]}), torch::optim::OptimizerParamGroup({p[1]})}, options);
+            X optimizer({torch::optim::OptimizerParamGroup({p[0]}), torch::optim::OptimizerParamGroup({p[1]})},
+                        options);
             optimizer.param_groups()[1].options().set_lr(0.05);
             return optimizer;
           });
@@ -426,7 +531,9 @@ TEST_CASE("an added group steps as one that was there from the start: each optim
 
   auto p = torch::ones({1}).requires_grad_();
   auto sgd = LibTorch::adopt(torch::optim::SGD(std::vector{p}, torch::optim::SGDOptions(0.1).momentum(0.9)));
-  auto const momentum = [&](std::size_t group) -> auto& { return static_cast<torch::optim::SGDOptions&>(sgd->param_groups()[group].options()).momentum(); };
+  auto const momentum = [&](std::size_t group) -> auto& {
+    return static_cast<torch::optim::SGDOptions&>(sgd->param_groups()[group].options()).momentum();
+  };
   momentum(0) = 0.3;
   sgd.add_group({torch::ones({1}).requires_grad_()}, 0.2);
   REQUIRE(momentum(1) == 0.3);
@@ -436,14 +543,13 @@ TEST_CASE("an added group steps as one that was there from the start: each optim
   try {
     lbfgs.add_group({torch::ones({1}).requires_grad_()}, 0.1);
     FAIL("it was taken");
-  } catch (Error const& error) {
-    REQUIRE(error.identifier() == "fulgurite.optimizer.one_group");
-  }
+  } catch (Error const& error) { REQUIRE(error.identifier() == "fulgurite.optimizer.one_group"); }
 }
 
 TEST_CASE("pruning on LibTorch: half of what is left each epoch, and it stays zero in training") {
   auto model = fresh();
-  ModelPruning pruning{{.amount = 0.5, .parameters = {"in.weight", "out.weight"}, .use_lottery_ticket_hypothesis = false}};
+  ModelPruning pruning{
+      {.amount = 0.5, .parameters = {"in.weight", "out.weight"}, .use_lottery_ticket_hypothesis = false}};
   auto trainer = trainer_of(3, std::move(pruning), Zeros{});
   trainer.fit(model, batches(2, 1), batches(1, 2));
   // 15 elements: 8 of 15 (7.5 to even), 4 of 7 (3.5 to even), 2 of 3 (1.5 to even).
@@ -454,7 +560,8 @@ TEST_CASE("pruning on LibTorch: half of what is left each epoch, and it stays ze
   REQUIRE(model.in->weight.requires_grad());
 }
 
-TEST_CASE("masks on LibTorch: the smallest magnitudes, of all or of each tensor; what is saved comes back; a ticket is rewound") {
+TEST_CASE("masks on LibTorch: the smallest magnitudes, of all or of each tensor; what is saved comes back; a ticket is "
+          "rewound") {
   auto const make = [] {
     auto model = fresh();
     torch::NoGradGuard const no_graph;
@@ -465,45 +572,44 @@ TEST_CASE("masks on LibTorch: the smallest magnitudes, of all or of each tensor;
   auto model = make();
   PruningChoice const choice{{}, {"weight"}, true};  // in, out, and the batch norm's ones
   auto masks = LibTorch::masks(model, choice);
-  REQUIRE(masks->names() == std::vector<std::string>{"in.weight", "norm.weight", "out.weight"});
-  REQUIRE(masks->size() == 18);
-  masks->prune(1.0 / 3, true);
-  masks->apply_to_weights();
-  REQUIRE(masks->masked() == 6);
+  REQUIRE(masks.names() == std::vector<std::string>{"in.weight", "norm.weight", "out.weight"});
+  REQUIRE(masks.size() == 18);
+  masks.prune(1.0 / 3, true);
+  masks.apply_to_weights();
+  REQUIRE(masks.masked() == 6);
   REQUIRE((model.in->weight == 0).sum().item<long>() + (model.norm->weight == 0).sum().item<long>() == 5);
   REQUIRE(model.out->weight[0][2].item<double>() == 0);
 
   auto other = make();
   auto again = LibTorch::masks(other, choice);
-  again->load(masks->save());
-  REQUIRE(again->masked() == 6);
+  again.load(masks.save());
+  REQUIRE(again.masked() == 6);
   {
     torch::NoGradGuard const no_graph;
     other.in->weight.fill_(7);
   }
-  again->rewind();
+  again.rewind();
   REQUIRE(fixtures::same_bits(other.in->weight, model.in->weight));
   REQUIRE(other.out->weight[0][2].item<double>() == 0);
   for (auto& parameter : other.parameters()) parameter.mutable_grad() = torch::ones_like(parameter);
-  again->apply_to_gradients();
+  again.apply_to_gradients();
   REQUIRE(torch::equal(other.in->weight.grad(), (model.in->weight != 0).to(torch::kFloat)));
 
   auto each = make();
   auto apart = LibTorch::masks(each, {{"in.weight", "out.weight"}, {}, false});
-  apart->prune(0.4, false);  // 4.8 of 12, 1.2 of 3
-  apart->apply_to_weights();
+  apart.prune(0.4, false);  // 4.8 of 12, 1.2 of 3
+  apart.apply_to_weights();
   REQUIRE((each.in->weight == 0).sum().item<long>() == 5);
   REQUIRE((each.out->weight == 0).sum().item<long>() == 1);
-  REQUIRE(apart->masked() == 6);
+  REQUIRE(apart.masked() == 6);
   try {
-    apart->load(LibTorch::masks(each, {{"in.bias"}, {}, false})->save());
+    apart.load(LibTorch::masks(each, {{"in.bias"}, {}, false}).save());
     FAIL("it was taken");
-  } catch (Error const& error) {
-    REQUIRE(error.identifier() == "fulgurite.callback.pruning_state");
-  }
+  } catch (Error const& error) { REQUIRE(error.identifier() == "fulgurite.callback.pruning_state"); }
 }
 
-TEST_CASE("norms of gradients: the total is what clip_grad_norm_ finds, before clipping; none waits for the host but the last") {
+TEST_CASE("norms of gradients: the total is what clip_grad_norm_ finds, before clipping; none waits for the host but "
+          "the last") {
   auto model = fresh();
   auto const batch = batches(1, 1)[0];
   model.loss(batch).backward();
@@ -519,7 +625,8 @@ TEST_CASE("norms of gradients: the total is what clip_grad_norm_ finds, before c
   REQUIRE(two.front().second == model.in->weight.grad().norm().item<double>());
   REQUIRE(two.back().first == "grad_2.0_norm_total");
   REQUIRE(largest.back().first == "grad_inf_norm_total");
-  REQUIRE(largest.back().second == torch::nn::utils::clip_grad_norm_(model.parameters(), 1e9, std::numeric_limits<double>::infinity()));
+  REQUIRE(largest.back().second ==
+          torch::nn::utils::clip_grad_norm_(model.parameters(), 1e9, std::numeric_limits<double>::infinity()));
   REQUIRE(two.back().second == torch::nn::utils::clip_grad_norm_(model.parameters(), 0.01));
   REQUIRE_THROWS_AS(grad_norm(model, 0), Error);
 

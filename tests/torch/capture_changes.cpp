@@ -28,7 +28,8 @@ struct Freezes : Normal {
 };
 struct Hooks : Normal {
   static void before(auto& net, long batch) {
-    if (batch == changes_at) net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
+    if (batch == changes_at)
+      net.parameters()[0].register_hook([](torch::Tensor const& gradient) { return gradient * 0.5; });
   }
 };
 struct NewGradient : Normal {
@@ -54,7 +55,9 @@ struct NoGraph : Normal {
   }
 };
 struct NewBuffer {
-  torch::Tensor operator()(auto& net, auto const& batch) const { return (plain_loss(net.body, batch) * (1 + net.counter)).sum(); }
+  torch::Tensor operator()(auto& net, auto const& batch) const {
+    return (plain_loss(net.body, batch) * (1 + net.counter)).sum();
+  }
   static void before(auto& net, long batch) {
     if (batch == changes_at) net.counter.set_data(torch::ones({1}));
   }
@@ -68,7 +71,9 @@ struct Evaluates {
   }
 };
 struct Deterministic : Normal {
-  static void before(auto&, long batch) { at::globalContext().setDeterministicAlgorithms(batch >= changes_at && batch < 50, true); }
+  static void before(auto&, long batch) {
+    at::globalContext().setDeterministicAlgorithms(batch >= changes_at && batch < 50, true);
+  }
 };
 /// A buffer that is written between steps is read by the next replay.
 struct WritesBuffer : NewBuffer {
@@ -100,7 +105,8 @@ struct Casts {
     return F::cross_entropy(net.body->forward(batch.data.to(torch::kFloat)), batch.target.to(torch::kLong));
   }
 };
-/// As an operator of a later LibTorch may be, which no list knows: the values of a buffer decide how many rows it returns, and it does not say so.
+/// As an operator of a later LibTorch may be, which no list knows: the values of a buffer decide how many rows it
+/// returns, and it does not say so.
 at::Tensor some_rows(at::Tensor const& rows, at::Tensor const& lengths) {
   return rows.narrow(0, 0, lengths.data_ptr<std::int64_t>()[7]).clone();
 }
@@ -110,8 +116,9 @@ TORCH_LIBRARY_FRAGMENT(aten, library) {
 }
 struct Cuts {
   torch::Tensor operator()(auto& net, auto const& batch) const {
-    static auto const cut =
-        c10::Dispatcher::singleton().findSchemaOrThrow("aten::fulgurite_test_some_rows", "").typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
+    static auto const cut = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("aten::fulgurite_test_some_rows", "")
+                                .typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
     return plain_loss(net.body, batch) + cut.call(batch.data, net.lengths).pow(2).mean();
   }
   static void before(auto& net, long batch) {
@@ -130,7 +137,8 @@ void recorded_anew() {
 
 }  // namespace
 
-TEST_CASE("the guard of each step: set_data, freezing, a new hook, gradient or buffer, a gradient that is gone, eval(), autocast and switches of LibTorch are noticed at once") {
+TEST_CASE("the guard of each step: set_data, freezing, a new hook, gradient or buffer, a gradient that is gone, "
+          "eval(), autocast and switches of LibTorch are noticed at once") {
   recorded_anew<SetsData>();
   recorded_anew<Freezes>();
   recorded_anew<Hooks>();
@@ -150,7 +158,7 @@ TEST_CASE("a model that changes all the time stays eager in the end") {
 TEST_CASE("a buffer that is written between steps is what the next replay reads") {
   auto const [report, ran] = twice<With<WritesBuffer>>(batches(7, 8), {}, 10);
   CHECK(report.reasons.empty());
-  CHECK(report.replayed > 40);
+  CHECK(report.replayed > 30);
 }
 TEST_CASE("graphs switched off: the captured fit fails as the plain one does, instead of replaying") {
   auto model = fresh<With<NoGraph>>();
@@ -159,26 +167,13 @@ TEST_CASE("graphs switched off: the captured fit fails as the plain one does, in
   CHECK(model->now == changes_at + 1);
 }
 
-namespace {
-
-/// Replays go wrong for a while, unseen; a later check finds it and says so.
-template <class Step>
-void found_later(std::string const& word) {
-  auto model = fresh<With<Step>>();
-  Captured strategy{SingleDevice{cpu}};
-  auto const report = strategy.report();
-  fit(strategy, *model, batches(7, 8), {}, 20);
-  REQUIRE(report->reasons.size() == 1);
-  CHECK(report->reasons[0].find(word) != std::string::npos);
-  CHECK(report->reasons[0].find("steps replayed before may be wrong") != std::string::npos);
-  CHECK(report->eager > 0);
-}
-
-}  // namespace
-
-TEST_CASE("a number of the host that changes later, or a tensor from outside, is found by a later check, which says that steps may be wrong") {
-  found_later<Later>("not the same each time: aten::mul");
-  found_later<LaterOutside>("register it as a buffer");
+TEST_CASE("a member of the model that changes later: a number makes the step another, a tensor from outside keeps it "
+          "as written from then on; the bits stay right") {
+  recorded_anew<Later>();
+  auto const [report, ran] = twice<With<LaterOutside>>(batches(7, 8), {}, 20);
+  REQUIRE(report.reasons.size() == 1);
+  CHECK(report.reasons[0].find("register it as a buffer") != std::string::npos);
+  CHECK(report.replayed > 10);
 }
 TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
   auto data = batches(6, 8, 5);
@@ -186,6 +181,8 @@ TEST_CASE("batches of other sizes, types and strides have tapes of their own") {
   data[2].target = data[2].target.to(torch::kInt);
   data[3].data = data[3].data.t().contiguous().t();
   data[4].data = data[4].data.to(torch::kBFloat16);
+  for (int i = 0; i != 12; ++i)
+    data.push_back(data[static_cast<std::size_t>(i)]);  // each three times an epoch, of which the first is a check
   auto const [report, ran] = twice<With<Casts>>(data, {}, 12);
   CHECK(report.reasons.empty());
   CHECK(report.tapes.size() == 6);
@@ -196,8 +193,6 @@ TEST_CASE("a result of another shape than recorded ends the fit with an error") 
   try {
     fit(Captured{SingleDevice{cpu}}, *model, batches(7, 8), {}, 10);
     FAIL("replayed");
-  } catch (Error const& error) {
-    CHECK(error.identifier() == "fulgurite.capture.layout");
-  }
+  } catch (Error const& error) { CHECK(error.identifier() == "fulgurite.capture.layout"); }
   CHECK(model->now == changes_at + 1);
 }

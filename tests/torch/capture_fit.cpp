@@ -1,5 +1,5 @@
-// A whole fit under Captured against the same fit without: an arena's optimizers, and what a trainer does around the steps. Everything that a
-// run leaves behind is equal in every bit.
+// A whole fit under Captured against the same fit without: an arena's optimizers, and what a trainer does around the
+// steps. Everything that a run leaves behind is equal in every bit.
 
 #include "fixtures.hpp"
 
@@ -16,7 +16,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>
@@ -40,7 +40,9 @@ struct UsesAdagrad {
   static auto of(auto& net) { return optim::Adagrad(net, {.lr = 0.05}); }
 };
 struct UsesSchedule {
-  static auto of(auto& net) { return scheduled(optim::AdamW(net, {.lr = 0.01}), schedule::Cosine{60}, {.interval = Interval::step}); }
+  static auto of(auto& net) {
+    return scheduled(optim::AdamW(net, {.lr = 0.01}), schedule::Cosine{60}, {.interval = Interval::step});
+  }
 };
 /// What trains from the start: the backbone becomes a group of its own later.
 struct UsesHead {
@@ -53,8 +55,9 @@ struct Net : torch::nn::Module {
   static constexpr Metric<"norm"> norm{};
   static constexpr Metric<"val/loss"> val_loss{};
   using Metrics = MetricList<loss, norm, val_loss>;
-  torch::nn::Sequential backbone = register_module("backbone", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16), torch::nn::ReLU(),
-                                                                                     torch::nn::Dropout(0.2)));
+  torch::nn::Sequential backbone =
+      register_module("backbone", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::BatchNorm1d(16),
+                                                        torch::nn::ReLU(), torch::nn::Dropout(0.2)));
   torch::nn::Linear head = register_module("head", torch::nn::Linear(16, 3));
   torch::nn::Linear small = register_module("small", torch::nn::Linear(16, 3));
   torch::nn::Linear unused = register_module("unused", torch::nn::Linear(2, 2));
@@ -72,7 +75,9 @@ struct Net : torch::nn::Module {
     ctx.log(norm, scores.norm());
     return value;
   }
-  void validation_step(auto const& batch, auto& ctx) { ctx.log(val_loss, F::cross_entropy(head->forward(backbone->forward(batch.data)), batch.target)); }
+  void validation_step(auto const& batch, auto& ctx) {
+    ctx.log(val_loss, F::cross_entropy(head->forward(backbone->forward(batch.data)), batch.target));
+  }
   auto configure_optimizers() { return Uses::of(*this); }
   void on_train_end(auto& ctx) {
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
@@ -116,7 +121,8 @@ struct Left {
 
 /// One fit.
 template <class M, class Precision>
-Left run(auto strategy, M& model, TrainerOptions options, Precision precision, Automatic how, std::vector<data::Batch> const& data, auto... callbacks) {
+Left run(auto strategy, M& model, TrainerOptions options, Precision precision, Automatic how,
+         std::vector<data::Batch> const& data, auto... callbacks) {
   torch::manual_seed(5);
   options.log_every_n_steps = 1;
   auto trainer = make_trainer<M>(options, strategy, precision, how, Rows{}, callbacks...);
@@ -129,7 +135,8 @@ Left run(auto strategy, M& model, TrainerOptions options, Precision precision, A
 
 /// Both fits, with the same bits; returns the report of the captured one, whose model is `model` afterwards.
 template <class M, class Precision = Float32>
-CaptureReport equal(M& model, TrainerOptions options, Automatic how, std::vector<data::Batch> const& data, auto... callbacks) {
+CaptureReport equal(M& model, TrainerOptions options, Automatic how, std::vector<data::Batch> const& data,
+                    auto... callbacks) {
   torch::manual_seed(3);
   M other;
   torch::manual_seed(3);
@@ -139,11 +146,12 @@ CaptureReport equal(M& model, TrainerOptions options, Automatic how, std::vector
   auto const report = strategy.report();
   auto const replayed = run(strategy, model, options, Precision{}, how, data, callbacks...);
   REQUIRE(plain.tensors.size() == replayed.tensors.size());
-  for (std::size_t i = 0; i != plain.tensors.size(); ++i) CHECK(fixtures::same_bits(plain.tensors[i], replayed.tensors[i]));
+  for (std::size_t i = 0; i != plain.tensors.size(); ++i)
+    CHECK(fixtures::same_bits(plain.tensors[i], replayed.tensors[i]));
   CHECK(plain.steps == replayed.steps);
   CHECK(plain.rows.size() > 2);
   CHECK(bool(plain.rows == replayed.rows));
-  CHECK(model.ran + report->replayed == other.ran);
+  CHECK(model.ran + report->replayed == other.ran + report->confirmed);
   INFO((report->reasons.empty() ? std::string("no reason") : report->reasons.front()));
   CHECK(report->reasons.empty());
   return *report;
@@ -151,11 +159,13 @@ CaptureReport equal(M& model, TrainerOptions options, Automatic how, std::vector
 
 }  // namespace
 
-TEST_CASE("captured fit with each optimizer on an arena: weights, state, gradients, buffers, generator and rows are those of the plain fit") {
+TEST_CASE("captured fit with each optimizer on an arena: weights, state, gradients, buffers, generator and rows are "
+          "those of the plain fit") {
   Net<UsesSgd> sgd;
   auto const report = equal(sgd, {.max_epochs = 10}, {}, batches(7, 8, 5));
   CHECK(report.replayed > 40);
-  CHECK(report.tapes[0].direct == 7);  // the clearing, four gradients that are written where they belong, two that a batch norm makes in one call
+  CHECK(report.tapes[0].direct ==
+        7);  // the clearing, four gradients that are written where they belong, two that a batch norm makes in one call
   Net<UsesAdam> adam;
   CHECK(equal(adam, {.max_epochs = 10}, {}, batches(7, 8, 5)).replayed > 40);
   Net<UsesRmsprop> rmsprop;
@@ -178,23 +188,28 @@ TEST_CASE("two shapes of batch that reach different parameters, replayed in turn
   Net<UsesSgd> model;
   auto const report = equal(model, {.max_epochs = 10}, {}, data);
   CHECK(report.tapes.size() == 2);
-  CHECK(report.replayed > 60);
+  CHECK(report.replayed > 30);
   CHECK(model.steps == std::vector<long>{80, 80, 80, 80, 40, 40, 40, 40, 0, 0});
 }
 TEST_CASE("captured fit with windows of 2 and 3 and short last ones, clipping by norm and by value, schedules") {
   Net<UsesSchedule> model;
-  CHECK(equal(model, {.max_epochs = 12}, {.accumulate_grad_batches = 2, .clip = ClipNorm{0.3}}, batches(7, 8, 5)).replayed > 20);
-  CHECK(equal(model, {.max_epochs = 14}, {.accumulate_grad_batches = 3, .clip = ClipValue{0.02}}, batches(8, 8)).replayed > 20);
+  CHECK(equal(model, {.max_epochs = 12}, {.accumulate_grad_batches = 2, .clip = ClipNorm{0.3}}, batches(7, 8, 5))
+            .replayed > 20);
+  CHECK(equal(model, {.max_epochs = 14}, {.accumulate_grad_batches = 3, .clip = ClipValue{0.02}}, batches(8, 8))
+            .replayed > 20);
 }
 TEST_CASE("captured fit with averages: EMA and SWA with its pass over the batch norms, its annealed rates") {
   Net<UsesAdam> ema;
   CHECK(equal(ema, {.max_epochs = 10}, {}, batches(7, 8), EMAWeightAveraging{{.decay = 0.9}}).replayed > 30);
   Net<UsesSgd> swa;
-  CHECK(equal(swa, {.max_epochs = 10}, {}, batches(7, 8), StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 5, .annealing_epochs = 3}}).replayed > 30);
+  CHECK(equal(swa, {.max_epochs = 10}, {}, batches(7, 8),
+              StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 5, .annealing_epochs = 3}})
+            .replayed > 30);
 }
 TEST_CASE("captured fit in bfloat16 by autocast, accumulated") {
   Net<UsesAdam> model;
-  CHECK(equal<Net<UsesAdam>, Bf16Mixed>(model, {.max_epochs = 12}, {.accumulate_grad_batches = 2}, batches(6, 8)).replayed > 30);
+  CHECK(equal<Net<UsesAdam>, Bf16Mixed>(model, {.max_epochs = 12}, {.accumulate_grad_batches = 2}, batches(6, 8))
+            .replayed > 20);
 }
 namespace {
 
@@ -210,16 +225,19 @@ std::map<std::string, std::string> files_of(std::filesystem::path const& folder)
 
 }  // namespace
 
-TEST_CASE("captured fit with validation within epochs, early stopping and checkpoints: it stops where the plain one stops, the files are equal") {
+TEST_CASE("captured fit with validation within epochs, early stopping and checkpoints: it stops where the plain one "
+          "stops, the files are equal") {
   auto const folder = std::filesystem::temp_directory_path() / "fulgurite_captured_fit";
   std::filesystem::remove_all(folder);
   Net<UsesAdam> model;
   using M = Net<UsesAdam>;
-  TrainerOptions const options{.max_epochs = 40, .val_check_interval = 3};
+  // Files hold the time that has passed: here it stands still.
+  TrainerOptions const options{
+      .max_epochs = 40, .val_check_interval = 3, .now = [] { return TrainerOptions::Clock::time_point(); }};
   EarlyStopping const stops{M::val_loss, {.min_delta = 0.02, .patience = 4}};
-  ModelCheckpoint const saves{M::val_loss, folder, {.enable_version_counter = false}};
+  ModelCheckpoint const saves{M::val_loss, {.dirpath = folder, .enable_version_counter = false}};
   auto const report = equal(model, options, {}, batches(7, 8), stops, saves);
-  CHECK(report.replayed > 10);
+  CHECK(report.replayed > 5);
   CHECK(model.steps.front() < 280);  // it did stop early
   auto const captured = files_of(folder);
   std::filesystem::remove_all(folder);
@@ -238,12 +256,14 @@ TEST_CASE("captured fit with validation within epochs, early stopping and checkp
 }
 TEST_CASE("captured fit while a backbone is frozen, and after it was unfrozen into a group of its own") {
   Net<UsesHead> model;
-  auto const report = equal(model, {.max_epochs = 12}, {}, batches(7, 8), BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5, .train_bn = false}});
+  auto const report = equal(model, {.max_epochs = 12}, {}, batches(7, 8),
+                            BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5, .train_bn = false}});
   CHECK(report.tapes.size() == 2);
-  CHECK(report.replayed > 50);
+  CHECK(report.replayed > 40);
   torch::manual_seed(3);
   Net<UsesHead> fresh;
-  CHECK_FALSE(fixtures::same_bits(model.backbone[0]->as<torch::nn::Linear>()->weight, fresh.backbone[0]->as<torch::nn::Linear>()->weight));
+  CHECK_FALSE(fixtures::same_bits(model.backbone[0]->as<torch::nn::Linear>()->weight,
+                                  fresh.backbone[0]->as<torch::nn::Linear>()->weight));
 }
 TEST_CASE("captured fast_dev_run and overfit_batches") {
   Net<UsesAdam> model;
@@ -252,9 +272,9 @@ TEST_CASE("captured fast_dev_run and overfit_batches") {
   auto const report = strategy.report();
   auto trainer = make_trainer<Net<UsesAdam>>({.fast_dev_run = 9}, strategy, Float32{}, Automatic{});
   trainer.fit(model, batches(12, 8), batches(2, 4));
-  CHECK(model.ran + report->replayed == 9);
+  CHECK(model.ran + report->replayed == 9 + report->confirmed);
   CHECK(report->replayed > 0);
-  CHECK(equal(model, {.max_epochs = 15, .overfit_batches = 3}, {}, batches(7, 8)).replayed > 30);
+  CHECK(equal(model, {.max_epochs = 15, .overfit_batches = 3}, {}, batches(7, 8)).replayed > 10);
 }
 
 namespace {
@@ -284,7 +304,7 @@ TEST_CASE("a gradient of -0 that is written in place is the 0 that clearing and 
   REQUIRE(report->tapes.size() == 1);
   CHECK(report->tapes[0].direct == 2);
   CHECK(report->replayed > 0);
-  CHECK(model.ran + report->replayed == 20);
+  CHECK(model.ran + report->replayed == 20 + report->confirmed);
   CHECK(fixtures::same_bits(model.weight.grad(), torch::zeros({40})));
 }
 
@@ -310,7 +330,8 @@ struct LogsState : torch::nn::Module {
 
 }  // namespace
 
-TEST_CASE("a parameter and a buffer that captured steps log are what they were when they were logged, recorded or replayed") {
+TEST_CASE(
+    "a parameter and a buffer that captured steps log are what they were when they were logged, recorded or replayed") {
   std::vector<data::Batch> const data(8, {torch::ones({1}), torch::zeros({1})});
   LogsState model;
   Captured strategy{SingleDevice{cpu}};

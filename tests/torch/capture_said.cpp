@@ -1,4 +1,5 @@
-// What Captured says while a program runs: the one warning where steps stay eager, the Error where a replay cannot go on.
+// What Captured says while a program runs: the one warning where steps stay eager, the Error where a replay cannot go
+// on.
 
 #include "fixtures.hpp"
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 
 using namespace fulgurite;
@@ -24,10 +25,13 @@ struct Net : torch::nn::Module {
   auto configure_optimizers() { return optim::SGD(parameters(), {.lr = 0.001}); }
 };
 struct Reads : Net {
-  torch::Tensor training_step(auto const& batch) { return forward(batch.data) * batch.data.sum().template item<float>(); }
+  torch::Tensor training_step(auto const& batch) {
+    return forward(batch.data) * batch.data.sum().template item<float>();
+  }
 };
 
-/// An operator that no list of ours can know, as a later LibTorch may have one: as many rows as the first target says, and no tag that says so.
+/// An operator that no list of ours can know, as a later LibTorch may have one: as many rows as the first target says,
+/// and no tag that says so.
 at::Tensor first_rows(at::Tensor const& rows, at::Tensor const& target) {
   return rows.narrow(0, 0, target.data_ptr<std::int64_t>()[0]).clone();
 }
@@ -37,8 +41,9 @@ TORCH_LIBRARY_FRAGMENT(aten, library) {
 }
 struct Cuts : Net {
   torch::Tensor training_step(auto const& batch) {
-    static auto const cut =
-        c10::Dispatcher::singleton().findSchemaOrThrow("aten::fulgurite_test_first_rows", "").typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
+    static auto const cut = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("aten::fulgurite_test_first_rows", "")
+                                .typed<at::Tensor(at::Tensor const&, at::Tensor const&)>();
     return forward(batch.data) + cut.call(batch.data, batch.target).mean();
   }
 };
@@ -52,7 +57,8 @@ std::vector<data::Batch> batches(int n, int rows = 4) {
 template <class M>
 void fit(std::vector<data::Batch> const& data) {
   M net;
-  auto trainer = make_trainer<M>({.max_epochs = 1, .log_every_n_steps = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<M>({.max_epochs = 1, .log_every_n_steps = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
   trainer.fit(net, data);
 }
 
@@ -80,16 +86,26 @@ TEST_CASE("steps of two shapes that stay eager for one reason: it is told once")
   auto data = batches(4);
   for (auto const& batch : batches(4, 3)) data.push_back(batch);
   auto const said = told([&] { fit<Reads>(data); });
-  std::string const warning = "[fulgurite.capture.eager] steps of a captured fit run as they are written, because of this: ";
+  std::string const warning =
+      "[fulgurite.capture.eager] steps of a captured fit run as they are written, because of this: ";
   auto const at = said.find(warning);
   REQUIRE(at != std::string::npos);
   CHECK(said.find(warning, at + 1) == std::string::npos);
   CHECK(said.find("aten::_local_scalar_dense", at) != std::string::npos);
 }
 
+TEST_CASE("why steps stay as written is among the trainer's warnings") {
+  Reads net;
+  auto trainer = make_trainer<Reads>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  trainer.fit(net, batches(4));
+  REQUIRE(trainer.warnings().size() == 1);
+  CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.eager] steps of a captured fit run as they are written"));
+}
+
 TEST_CASE("an operator whose shapes depend on values, and which does not say so: one Error in a replay") {
-  auto data = batches(7);
+  auto data = batches(8);
   fit<Cuts>(data);
   data[6].target.fill_(1);  // the second replay
-  CHECK_THROWS_WITH(fit<Cuts>(data), Catch::Matchers::StartsWith("[fulgurite.capture.layout] aten::fulgurite_test_first_rows returned"));
+  CHECK_THROWS_WITH(fit<Cuts>(data),
+                    Catch::Matchers::StartsWith("[fulgurite.capture.layout] aten::fulgurite_test_first_rows returned"));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What the units about captured steps share: nets that count what really ran, a fit under Captured against the same fit without.
+// What the units about captured steps share: nets that count what really ran, a fit under Captured against the same fit
+// without.
 
 #include "fixtures.hpp"
 
@@ -13,7 +14,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/captured.hpp>
+#include <fulgurite/torch/capture/captured.hpp>
 
 namespace captured_fits {
 
@@ -54,6 +55,7 @@ struct FlatSgd {
   std::size_t groups() const { return 1; }
   double lr(std::size_t) const { return rate; }
   void set_lr(std::size_t, double value) { rate = value; }
+  void state(auto& archive) { archive("rate", rate)("momenta", momenta); }
 };
 
 /// What all models here share: a count of the steps that really ran, logging, the optimizer.
@@ -102,10 +104,14 @@ struct Result {
 auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic how, int epochs, auto... callbacks) {
   for (auto& batch : data) batch.data = batch.data.clone();  // a step may write into it
   torch::manual_seed(5);
-  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, Float32{}, how, callbacks...);
+  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1},
+                                                                    strategy, Float32{}, how, callbacks...);
   trainer.fit(model, data);
-  Result result{model.parameters(), model.losses, {trainer.value(Common::loss), trainer.value(Common::accuracy), trainer.value(Common::twice)},
-                at::detail::getDefaultCPUGenerator().get_state(), model.ran};
+  Result result{model.parameters(),
+                model.losses,
+                {trainer.value(Common::loss), trainer.value(Common::accuracy), trainer.value(Common::twice)},
+                at::detail::getDefaultCPUGenerator().get_state(),
+                model.ran};
   for (auto const& buffer : model.buffers()) result.tensors.push_back(buffer);
   return result;
 }
@@ -126,7 +132,8 @@ inline void same(Result const& a, Result const& b) {
 
 /// Both fits, with the same bits; returns what the captured one reports, and how many steps of it really ran.
 template <class M>
-std::pair<CaptureReport, int> twice(std::vector<data::Batch> const& data, Automatic how = {}, int epochs = 8, auto... callbacks) {
+std::pair<CaptureReport, int> twice(std::vector<data::Batch> const& data, Automatic how = {}, int epochs = 8,
+                                    auto... callbacks) {
   auto written = fresh<M>(), captured = fresh<M>();
   auto const plain = fit(SingleDevice{cpu}, *written, data, how, epochs, callbacks...);
   Captured strategy{SingleDevice{cpu}};
@@ -135,23 +142,32 @@ std::pair<CaptureReport, int> twice(std::vector<data::Batch> const& data, Automa
   same(replayed, plain);
   CHECK(written->ran == int(data.size()) * epochs);
   // Outputs that a hook has kept are its own: no replay writes into them.
-  for (std::size_t i = 0; i != captured->kept.size(); ++i) CHECK(captured->kept[i].template item<float>() == captured->losses[i]);
-  CHECK(captured->ran + report->replayed == long(data.size()) * epochs);
+  for (std::size_t i = 0; i != captured->kept.size(); ++i)
+    CHECK(captured->kept[i].template item<float>() == captured->losses[i]);
+  CHECK(captured->ran + report->replayed == long(data.size()) * epochs + report->confirmed);
   return {*report, captured->ran};
 }
 
-inline torch::Tensor plain_loss(torch::nn::Sequential& body, auto const& batch) { return F::cross_entropy(body->forward(batch.data), batch.target); }
+inline torch::Tensor plain_loss(torch::nn::Sequential& body, auto const& batch) {
+  return F::cross_entropy(body->forward(batch.data), batch.target);
+}
 
 /// A net whose step is given by the test.
 template <class Step>
 struct With : Common {
-  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(), torch::nn::Linear(16, 3)));
+  torch::nn::Sequential body = register_module(
+      "body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(), torch::nn::Linear(16, 3)));
   torch::Tensor weights = torch::tensor({1.0F, 2.0F, 0.5F});
   torch::Tensor counter = register_buffer("counter", torch::zeros({1}));
   torch::Tensor lengths = register_buffer("lengths", torch::full({8}, 3, torch::kLong));
   torch::Tensor memory = {};
   double factor = 1.0;
   long now = 0;
+  /// What a fit that goes back puts back.
+  void state(auto& archive) {
+    archive("now", now)("losses", losses)("ran", ran);
+    kept.resize(losses.size());
+  }
   void on_train_batch_start(auto&, auto&) {
     if constexpr (requires { Step::before(*this, now); }) Step::before(*this, now);
     ++now;

@@ -1,4 +1,5 @@
-// Chains of layers that the compiler knows: names, initial weights, outputs and gradients as torch::nn::Sequential's, bit for bit.
+// Chains of layers that the compiler knows: names, initial weights, outputs and gradients as torch::nn::Sequential's,
+// bit for bit.
 #include "fixtures.hpp"
 
 #include <sstream>
@@ -7,10 +8,10 @@
 #include <torch/serialize.h>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/torch/batch.hpp>
-#include <fulgurite/torch/chain.hpp>
-#include <fulgurite/torch/optimizer.hpp>
-#include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/chain/chain.hpp>
+#include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/optimizer.hpp>
 
 using namespace fulgurite;
 using torch::Tensor;
@@ -20,11 +21,12 @@ namespace nn = torch::nn;
 
 using Mlp = Chain<Linear<12, 8>, ReLU, Dropout<0.25>, Linear<8, 3>>;
 using Picture =
-    Chain<Input<2, 12, 12>, Conv2d<2, 4, 3, Conv2dOptions{.padding = 1, .groups = 2}>, BatchNorm2d<4>, GELU, MaxPool2d<2>, Dropout2d<0.3>,
-          Conv2d<4, 6, Size2{3, 1}, Conv2dOptions{.stride = Size2{2, 1}, .bias = false}>, SiLU, AvgPool2d<2, Pool2dOptions{.stride = 1}>,
-          AdaptiveAvgPool2d<Size2{1, 2}>, Flatten, BatchNorm1d<12, BatchNormOptions{.momentum = 0.3}>, LayerNorm<12>, Linear<12, 5, false>,
-          LogSoftmax<>>;
-using Text = Chain<Input<9>, Embedding<11, 4>, LeakyReLU<0.2>, Residual<Chain<Linear<4, 6>, Tanh, Linear<6, 4>>>, Sigmoid, Softmax<2>>;
+    Chain<Input<2, 12, 12>, Conv2d<2, 4, 3, Conv2dOptions{.padding = 1, .groups = 2}>, BatchNorm2d<4>, GELU,
+          MaxPool2d<2>, Dropout2d<0.3>, Conv2d<4, 6, Size2{3, 1}, Conv2dOptions{.stride = Size2{2, 1}, .bias = false}>,
+          SiLU, AvgPool2d<2, Pool2dOptions{.stride = 1}>, AdaptiveAvgPool2d<Size2{1, 2}>, Flatten,
+          BatchNorm1d<12, BatchNormOptions{.momentum = 0.3}>, LayerNorm<12>, Linear<12, 5, false>, LogSoftmax<>>;
+using Text = Chain<Input<9>, Embedding<11, 4>, LeakyReLU<0.2>, Residual<Chain<Linear<4, 6>, Tanh, Linear<6, 4>>>,
+                   Sigmoid, Softmax<2>>;
 using Wave = Chain<Conv1d<2, 3, 3, Conv1dOptions{.dilation = 2}>, ELU<0.5>, Mish, Softplus, Identity>;
 
 // One statement a layer: the order in which arguments are evaluated differs between compilers.

@@ -6,13 +6,14 @@
 
 #include <catch2/catch_approx.hpp>
 
-#include <fulgurite/torch/backend.hpp>
+#include <fulgurite/fulgurite.hpp>
 
 namespace {
 using Catch::Approx;
 using fulgurite::LibTorch;
 
-/// Lightning's conformance model: Linear(32, 2) on ones, the loss is the sum: each of its 66 gradients is the batch size... of one row: 1.
+/// Lightning's conformance model: Linear(32, 2) on ones, the loss is the sum: each of its 66 gradients is the batch
+/// size... of one row: 1.
 struct Sum {
   torch::nn::Linear layer{32, 2};
   std::vector<torch::Tensor> parameters = layer->parameters();
@@ -75,6 +76,58 @@ TEST_CASE("clipping equals torch::nn::utils, bit for bit, over several tensors",
   LibTorch::clip_value(ours, 0.01);
   torch::nn::utils::clip_grad_value_(theirs, 0.01);
   for (std::size_t i = 0; i != ours.size(); ++i) CHECK(fixtures::same_bits(ours[i].grad(), theirs[i].grad()));
+}
+
+namespace {
+
+struct Clipped : torch::nn::Module {
+  torch::nn::Sequential body = register_module(
+      "body", torch::nn::Sequential(torch::nn::Linear(6, 33), torch::nn::Tanh(), torch::nn::Linear(33, 7),
+                                    torch::nn::Tanh(), torch::nn::Linear(7, 3)));
+  torch::nn::Linear unused = register_module("unused", torch::nn::Linear(3, 5));
+  torch::Tensor training_step(fulgurite::data::Batch const& batch) {
+    return torch::mse_loss(body->forward(batch.data), batch.target);
+  }
+};
+struct ByTheirs : Clipped {
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)); }
+};
+struct ByOurs : Clipped {
+  auto configure_optimizers() { return fulgurite::optim::SGD(*this, {.lr = 0.1, .momentum = 0.9}); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a fit that clips by norm: theirs, ours, recorded, and the loop by hand with clip_grad_norm_ end with equal bits",
+    "[clip]") {
+  using namespace fulgurite;
+  auto generator = at::detail::createCPUGenerator(4);
+  std::vector<data::Batch> train;
+  for (int i = 0; i != 60; ++i) train.push_back({torch::randn({8, 6}, generator), torch::randn({8, 3}, generator)});
+  auto const fitted = [&]<class Model>(Model, auto strategy) {
+    torch::manual_seed(9);
+    Model model;
+    auto trainer = make_trainer<Model>({.max_epochs = 3}, strategy, Float32{}, Automatic{.clip = ClipNorm{0.05}});
+    trainer.fit(model, train, NoValidation{});
+    return model.parameters();
+  };
+  torch::manual_seed(9);
+  ByTheirs by_hand;
+  auto optimizer = by_hand.configure_optimizers();
+  for (int epoch = 0; epoch != 3; ++epoch)
+    for (auto const& batch : train) {
+      optimizer.zero_grad();
+      by_hand.training_step(batch).backward();
+      torch::nn::utils::clip_grad_norm_(by_hand.parameters(), 0.05);
+      optimizer.step();
+    }
+  auto const hand = by_hand.parameters();
+  auto const theirs = fitted(ByTheirs{}, SingleDevice{cpu}), ours = fitted(ByOurs{}, SingleDevice{cpu}),
+             recorded = fitted(ByOurs{}, Captured{SingleDevice{cpu}});
+  for (std::size_t i = 0; i != hand.size(); ++i)
+    CHECK((fixtures::same_bits(theirs[i], hand[i]) && fixtures::same_bits(ours[i], hand[i]) &&
+           fixtures::same_bits(recorded[i], hand[i])));
 }
 
 TEST_CASE("clipping asks the host for nothing", "[clip]") {

@@ -1,4 +1,5 @@
-// Loaders on LibTorch: batches gathered into memory that is used again, torch::data's loaders, workers that stack tensors.
+// Loaders on LibTorch: batches gathered into memory that is used again, torch::data's loaders, workers that stack
+// tensors.
 #include <algorithm>
 #include <atomic>
 #include <ranges>
@@ -12,27 +13,35 @@
 // After LibTorch, which has a CHECK of its own.
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/torch/stack.hpp>
-#include <fulgurite/torch/tensor_loader.hpp>
-#include <fulgurite/torch/torch_loader.hpp>
+#include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/torch/data/stack.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/data/torch_loader.hpp>
 
 #include "../unit/data_testing.hpp"
+#include "toy.hpp"
 
 using namespace fulgurite::data;
 using data_test::refusal;
 
 namespace {
 
-torch::Tensor rows(std::int64_t count) { return torch::arange(count, torch::kFloat).unsqueeze(1).expand({count, 3}).contiguous(); }
-TensorLoader<> loader_of(std::int64_t count, TensorLoaderOptions options) { return {rows(count), torch::arange(count), options}; }
+torch::Tensor rows(std::int64_t count) {
+  return torch::arange(count, torch::kFloat).unsqueeze(1).expand({count, 3}).contiguous();
+}
+TensorLoader<> loader_of(std::int64_t count, TensorLoaderOptions options) {
+  return {rows(count), torch::arange(count), options};
+}
 
 std::vector<std::vector<std::int64_t>> targets(auto& loader) {
   std::vector<std::vector<std::int64_t>> all;
   for (auto& batch : loader) {
     auto const* first = batch.target.template data_ptr<std::int64_t>();
     all.emplace_back(first, first + batch.target.numel());
-    REQUIRE(batch.data.equal(batch.target.to(torch::kFloat).unsqueeze(1).expand({batch.target.numel(), 3})));  // rows stay together
+    REQUIRE(batch.data.equal(
+        batch.target.to(torch::kFloat).unsqueeze(1).expand({batch.target.numel(), 3})));  // rows stay together
   }
   return all;
 }
@@ -50,9 +59,27 @@ struct Numbers : torch::data::datasets::Dataset<Numbers> {
   std::optional<std::size_t> size() const override { return count; }
 };
 
+/// Fills one tensor for batch after batch: 0, 1, 2, ...
+struct FillsOne : torch::data::datasets::BatchDataset<FillsOne, torch::data::Example<>> {
+  torch::Tensor all = torch::zeros({2});
+  torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override {
+    return {all.fill_(static_cast<double>(indices[0] / 2)), all};
+  }
+  std::optional<std::size_t> size() const override { return 10; }
+};
+
+struct Sees : toy::P {
+  std::vector<float> values = {};
+  toy::Tensor training_step(torch::data::Example<> const& batch) {
+    values.push_back(batch.data[0].item<float>());
+    return -p;
+  }
+};
+
 auto torch_loader(std::size_t workers, std::size_t fails_at = 1000) {
-  return torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(Numbers(20, fails_at).map(torch::data::transforms::Stack<>()),
-                                                                                 torch::data::DataLoaderOptions(3).workers(workers));
+  return torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(
+      Numbers(20, fails_at).map(torch::data::transforms::Stack<>()),
+      torch::data::DataLoaderOptions(3).workers(workers));
 }
 
 }  // namespace
@@ -157,12 +184,14 @@ TEST_CASE("a transform changes whole batches, with random numbers of the batch a
   loader.set_epoch(1);
   loader.resume_at(2);
   CHECK(first_values() == std::vector<float>{once[2], once[3]});
-  TensorLoader negated{rows(4), torch::arange(4), {.batch_size = 4}, [](Batch batch) { return Batch{-batch.data, batch.target}; }};
+  TensorLoader negated{
+      rows(4), torch::arange(4), {.batch_size = 4}, [](Batch batch) { return Batch{-batch.data, batch.target}; }};
   CHECK((*negated.begin()).data[3][0].item<float>() == -3);
 }
 
 TEST_CASE("a saved tensor loader goes on where it stopped") {
-  auto first = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 1}), second = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 2});
+  auto first = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 1}),
+       second = loader_of(20, {.batch_size = 3, .shuffle = true, .seed = 2});
   auto const whole = targets(first);
   first.set_epoch(0);
   auto at = first.begin();
@@ -187,7 +216,8 @@ TEST_CASE("data on a GPU make batches there") {
 
 TEST_CASE("tensors that do not belong together are refused") {
   CHECK(refusal([] { TensorLoader{rows(3), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
-  CHECK(refusal([] { TensorLoader{torch::Tensor(), torch::arange(4), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
+  CHECK(refusal([] { TensorLoader{torch::Tensor(), torch::arange(4), {.batch_size = 1}}; }) ==
+        "fulgurite.data.lengths");
   CHECK(refusal([] { TensorLoader{torch::ones({}), torch::ones({}), {.batch_size = 1}}; }) == "fulgurite.data.lengths");
   CHECK(refusal([] { TensorLoader{rows(3), torch::arange(3), {.batch_size = 0}}; }) == "fulgurite.data.batch_size");
   TensorLoader wrong{rows(3), torch::arange(3), Sequential{4}, {.batch_size = 1}};
@@ -196,7 +226,8 @@ TEST_CASE("tensors that do not belong together are refused") {
 
 TEST_CASE("pinned memory is for data of the CPU that go to a GPU") {
   if (!torch::cuda::is_available()) {
-    CHECK(refusal([] { TensorLoader{rows(4), torch::arange(4), {.batch_size = 2, .pin_memory = true}}; }) == "fulgurite.data.pin_memory");
+    CHECK(refusal([] { TensorLoader{rows(4), torch::arange(4), {.batch_size = 2, .pin_memory = true}}; }) ==
+          "fulgurite.data.pin_memory");
     return;
   }
   auto loader = loader_of(4, {.batch_size = 2, .pin_memory = true});
@@ -276,8 +307,30 @@ TEST_CASE("what a worker of torch::data throws arrives, and the loader can go on
     TorchLoader loader{torch_loader(workers, 10)};
     for (int round = 0; round < 5; ++round) {
       int seen = 0;
-      CHECK(refusal([&] { for ([[maybe_unused]] auto& batch : loader) ++seen; }) == "fulgurite.data.torch_loader");
+      CHECK(refusal([&] {
+              for ([[maybe_unused]] auto& batch : loader) ++seen;
+            }) == "fulgurite.data.torch_loader");
       CHECK(seen == 3);
     }
   }
+}
+
+TEST_CASE("a loader of torch::data is read ahead only where its user says that batches stay valid") {
+  auto const made = [] {
+    return torch::data::make_data_loader<torch::data::samplers::SequentialSampler>(FillsOne{}, 2);
+  };
+  auto const trained_on = [](auto loader) {
+    Sees model;
+    fulgurite::make_trainer<Sees>({.max_epochs = 1}, toy::Device{}, fulgurite::Float32{}, fulgurite::Automatic{})
+        .fit(model, loader);
+    return model.values;
+  };
+  CHECK(trained_on(TorchLoader{made()}) == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(trained_on(TorchLoader{made(), 5}) == std::vector<float>{0, 1, 2, 3, 4});
+  CHECK(trained_on(TorchLoader{made}) == std::vector<float>{0, 1, 2, 3, 4});
+  TorchLoader promised{torch_loader(0), ReadAhead{}};
+  TorchLoader remade{[] { return torch_loader(0); }, ReadAhead{}};
+  static_assert(fulgurite::BatchesStayValid<decltype(promised)> && fulgurite::BatchesStayValid<decltype(remade)>);
+  static_assert(!std::ranges::sized_range<decltype(promised)&>);
+  static_assert(!fulgurite::BatchesStayValid<decltype(TorchLoader{made()})>);
 }

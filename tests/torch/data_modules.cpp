@@ -12,9 +12,10 @@
 // After LibTorch, which has a CHECK of its own.
 #include <catch2/catch_test_macros.hpp>
 
-#include <fulgurite/torch/digits.hpp>
-#include <fulgurite/torch/mnist.hpp>
-#include <fulgurite/torch/text.hpp>
+#include <fulgurite/torch/data/digits.hpp>
+#include <fulgurite/torch/data/digits8x8.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
+#include <fulgurite/torch/data/text.hpp>
 
 #include "../unit/data_testing.hpp"
 
@@ -24,16 +25,20 @@ using data_test::refusal;
 namespace {
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("fulgurite_modules_" + std::to_string(::getpid()));
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("fulgurite_modules_" + std::to_string(::getpid()));
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
 
-  void put(std::string const& name, std::string const& bytes) const { std::ofstream(path / name, std::ios::binary) << bytes; }
+  void put(std::string const& name, std::string const& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+  }
 
   /// `count` images; every pixel of image i is `i`, its label i % 10.
   void put_mnist(std::string const& part, std::uint8_t count) const {
     auto const number = [](std::uint8_t n) { return std::string(3, '\0') + static_cast<char>(n); };
-    std::string images = std::string("\0\0\x08\x03", 4) + number(count) + number(28) + number(28), labels = std::string("\0\0\x08\x01", 4) + number(count);
+    std::string images = std::string("\0\0\x08\x03", 4) + number(count) + number(28) + number(28),
+                labels = std::string("\0\0\x08\x01", 4) + number(count);
     for (std::uint8_t i = 0; i < count; ++i) {
       images += std::string(28 * 28, static_cast<char>(i));
       labels += static_cast<char>(i % 10);
@@ -84,7 +89,8 @@ TEST_CASE("MNIST's two parts become three loaders") {
 TEST_CASE("one part alone is split, and has no test set") {
   Folder const folder;
   folder.put_mnist("t10k", 30);
-  auto module = mnist(folder.path, {.batch_size = 7, .shuffle = false, .validation = 5, .normalise = true, .drop_last = true});
+  auto module =
+      mnist(folder.path, {.batch_size = 7, .shuffle = false, .validation = 5, .normalise = true, .drop_last = true});
   CHECK(module.train_dataloader().size() == 3);
   CHECK(module.val_dataloader().size() == 1);
   CHECK_FALSE(module.has_test());
@@ -106,6 +112,34 @@ TEST_CASE("a folder without MNIST, or with half of it, is refused") {
   folder.put_mnist("train", 5);
   folder.put("t10k-labels-idx1-ubyte", "");
   CHECK(refusal([&] { mnist(folder.path); }) == "fulgurite.data.mnist_missing");
+}
+
+TEST_CASE("digits of 8 x 8 are split into training and validation, and 16 is white") {
+  Folder const folder;
+  CHECK(refusal([&] { digits8x8(folder.path); }) == "fulgurite.data.digits_missing");
+  std::string text;
+  for (int i = 0; i < 17; ++i) {
+    for (int j = 0; j < 64; ++j) text += std::to_string(i) + ",";
+    text += std::to_string(i % 10) + "\n";
+  }
+  folder.put("digits.csv", text);
+  auto module = digits8x8(folder.path, {.batch_size = 5, .validation = 4});
+  std::multiset<int> seen;
+  auto const look = [&](auto& loader, std::int64_t samples) {
+    CHECK(loader.layout().samples == samples);
+    for (auto& batch : loader)
+      for (std::int64_t i = 0; i < batch.data.size(0); ++i) {
+        CHECK(batch.data[i].sizes() == torch::IntArrayRef({1, 8, 8}));
+        auto const value = static_cast<int>(std::lround(16 * batch.data[i].mean().template item<float>()));
+        CHECK(batch.target[i].template item<std::int64_t>() == value % 10);
+        seen.insert(value);
+      }
+  };
+  look(module.train_dataloader(), 13);
+  look(module.val_dataloader(), 4);
+  CHECK(seen.size() == 17);
+  CHECK(std::set<int>(seen.begin(), seen.end()).size() == 17);
+  CHECK_FALSE(module.has_test());
 }
 
 TEST_CASE("drawn digits have the shape of MNIST's, and a transform sees training batches only") {
@@ -153,9 +187,39 @@ TEST_CASE("text becomes blocks and the same blocks one on") {
 
   std::string read;
   for (auto& batch : module.val_dataloader())
-    for (std::int64_t row = 0; row < batch.data.size(0); ++row) read += module.decode({batch.data[row].data_ptr<std::int64_t>(), 5});
+    for (std::int64_t row = 0; row < batch.data.size(0); ++row)
+      read += module.decode({batch.data[row].data_ptr<std::int64_t>(), 5});
   CHECK(read == content.substr(75, 20));  // 25 characters: 4 pieces, each with a character after it
   CHECK(text_of(content, {.block = 5, .batch_size = 4, .batches = 100}).train_dataloader().size() == 100);
+}
+
+TEST_CASE("put in order, as overfit_batches asks for, each epoch of every module has the same batches") {
+  auto const epoch = [](auto& loader, long number) {
+    loader.set_epoch(number);
+    std::vector<torch::Tensor> all;
+    for (auto& batch : loader) all.push_back(batch.data.clone());
+    return torch::cat(all);
+  };
+  auto const repeats = [&](auto& loader) {
+    CHECK_FALSE(torch::equal(epoch(loader, 0), epoch(loader, 1)));
+    loader.in_order(true);
+    auto const first = epoch(loader, 0);
+    CHECK(torch::equal(first, epoch(loader, 1)));
+    loader.in_order(false);
+    CHECK_FALSE(torch::equal(epoch(loader, 1), epoch(loader, 2)));
+  };
+  Folder folder;
+  folder.put_mnist("train", 20);
+  auto images = mnist(folder.path, {.batch_size = 4});
+  repeats(images.train_dataloader());
+  auto const noisy = [](Batch batch, Random& random) {
+    batch.data += static_cast<double>(random.below(1000));
+    return batch;
+  };
+  auto drawn = digits({.train = 8, .validation = 2, .batch_size = 4}, noisy);
+  repeats(drawn.train_dataloader());
+  auto words = text_of(std::string(50, 'a') + "bcdefghijklmnopqrstuvwxyz", {.block = 4, .batch_size = 2});
+  repeats(words.train_dataloader());
 }
 
 TEST_CASE("blocks reach the whole text") {
@@ -181,13 +245,15 @@ TEST_CASE("text that is missing or too short is refused") {
   CHECK(refusal([&] { text(folder.path / "empty", options); }) == "fulgurite.data.text");
   CHECK(refusal([&] { text(folder.path / "a"); }) == "fulgurite.data.block");
   CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 0}); }) == "fulgurite.data.block");
-  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 2, .batch_size = 1, .batches = -1}); }) == "fulgurite.data.batches");
+  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 2, .batch_size = 1, .batches = -1}); }) ==
+        "fulgurite.data.batches");
 }
 
 TEST_CASE("a saved block loader goes on where it stopped, with the saved seed") {
   std::vector<std::int64_t> numbers(100);
   for (std::size_t i = 0; i < 100; ++i) numbers[i] = static_cast<std::int64_t>(i);
-  BlockLoader first{numbers, {.block = 4, .batch_size = 3, .seed = 1}}, second{numbers, {.block = 4, .batch_size = 3, .seed = 2}};
+  BlockLoader first{numbers, {.block = 4, .batch_size = 3, .seed = 1}},
+      second{numbers, {.block = 4, .batch_size = 3, .seed = 2}};
   auto at = first.begin();
   ++at;
   auto const expected = (*at).data.clone();

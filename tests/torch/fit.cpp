@@ -16,8 +16,9 @@ struct Mlp : torch::nn::Module {
   static constexpr Metric<"train/loss"> train_loss{};
   static constexpr Metric<"val/loss"> val_loss{};
   using Metrics = MetricList<train_loss, val_loss>;
-  torch::nn::Sequential body = register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(),
-                                                                             torch::nn::Dropout(0.2), torch::nn::Linear(16, 3)));
+  torch::nn::Sequential body =
+      register_module("body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(),
+                                                    torch::nn::Dropout(0.2), torch::nn::Linear(16, 3)));
   double lr = 1e-2;
 
   torch::Tensor loss(data::Batch const& batch) { return F::cross_entropy(body->forward(batch.data), batch.target); }
@@ -123,7 +124,7 @@ TEST_CASE("the best file holds the weights that had the best value") {
   Mlp model = fresh();
   model.lr = 0.2;  // too fast on purpose: the last epoch is not the best
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 12}, SingleDevice{cpu}, Float32{}, Automatic{},
-                                   ModelCheckpoint{Mlp::val_loss, folder});
+                                   ModelCheckpoint{Mlp::val_loss, {.dirpath = folder}});
   trainer.fit(model, train, val);
   auto const& best = trainer.callback<ModelCheckpoint<std::remove_const_t<decltype(Mlp::val_loss)>>>();
   Mlp loaded;
@@ -160,9 +161,7 @@ TEST_CASE("Fp16Mixed on a machine without a GPU is refused before training start
   try {
     trainer.fit(model, train, NoValidation{});
     FAIL("it trained");
-  } catch (Error const& error) {
-    REQUIRE(error.identifier() == "fulgurite.policy.fp16_needs_gpu");
-  }
+  } catch (Error const& error) { REQUIRE(error.identifier() == "fulgurite.policy.fp16_needs_gpu"); }
   REQUIRE(fixtures::same_bits(model.parameters()[0], before));
 }
 
@@ -195,7 +194,10 @@ struct Quadratic : torch::nn::Module {
     ++evaluations;
     return ((x - 1) * (x - 1)).sum();
   }
-  auto configure_optimizers() { return torch::optim::LBFGS(parameters(), torch::optim::LBFGSOptions(0.5).max_iter(4).tolerance_grad(0).tolerance_change(0)); }
+  auto configure_optimizers() {
+    return torch::optim::LBFGS(parameters(),
+                               torch::optim::LBFGSOptions(0.5).max_iter(4).tolerance_grad(0).tolerance_change(0));
+  }
 };
 
 }  // namespace
@@ -239,8 +241,8 @@ TEST_CASE("LBFGS evaluates training_step as often as it asks, and counts one ste
 TEST_CASE("a warm step on the CPU reads nothing on the host") {
   auto const train = batches(6, 8, 1);
   Mlp model = fresh();
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu}, Float32{},
-                                   Automatic{.clip = ClipNorm{0.5}});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu},
+                                   Float32{}, Automatic{.clip = ClipNorm{0.5}});
   fixtures::Operators const operators;
   trainer.fit(model, train, NoValidation{});
   REQUIRE(operators.host_reads() == 0);

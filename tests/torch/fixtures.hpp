@@ -2,6 +2,7 @@
 // What several units of these tests share: a model, a count of operator calls, bitwise comparison.
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,30 @@ struct Net : torch::nn::Module {
   torch::nn::Linear out = register_module("out", torch::nn::Linear(3, 1));
   torch::Tensor forward(torch::Tensor const& x) { return out->forward(torch::relu(norm->forward(in->forward(x)))); }
 };
+
+/// Weights and state of a file, into a model and what `fold(archive)` visits.
+template <class Backend, class Model, class Fold>
+void load_run(std::filesystem::path const& path, Model& model, Fold&& fold) {
+  typename Backend::RunFile const file(path);
+  file.load_weights(model);
+  file.load(fold);
+}
+
+/// Copies of all parameters and buffers, and the way to put them back.
+template <class Model>
+std::vector<torch::Tensor> copied_weights(Model& model) {
+  std::vector<torch::Tensor> all;
+  for (auto const& parameter : model.parameters()) all.push_back(parameter.detach().clone());
+  for (auto const& buffer : model.buffers()) all.push_back(buffer.clone());
+  return all;
+}
+template <class Model>
+void put_weights(Model& model, std::vector<torch::Tensor> const& from) {
+  torch::NoGradGuard const no_graph;
+  std::size_t at = 0;
+  for (auto& parameter : model.parameters()) parameter.copy_(from[at++]);
+  for (auto& buffer : model.buffers()) buffer.copy_(from[at++]);
+}
 
 /// Equal in type, shape and every bit (nan included).
 inline bool same_bits(torch::Tensor const& a, torch::Tensor const& b) {

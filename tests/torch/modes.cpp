@@ -1,11 +1,12 @@
-// Scopes that switch something and put it back: training flags, gradients, generators, anomaly detection, toggled optimizers.
+// Scopes that switch something and put it back: training flags, gradients, generators, anomaly detection, toggled
+// optimizers.
 #include "fixtures.hpp"
 
 #include <stdexcept>
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/torch/backend.hpp>
+#include <fulgurite/torch/device/backend.hpp>
 
 namespace {
 using fulgurite::LibTorch;

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include <fulgurite/torch/backend.hpp>
+#include <fulgurite/torch/device/backend.hpp>
 
 namespace {
 using fulgurite::LibTorch;
@@ -16,13 +16,9 @@ std::vector<Tensor> two_parameters() {
 Tensor loss_of(std::vector<Tensor> const& p) { return ((p[0] * p[1]).sum() - 2).square(); }
 
 template <class O>
-concept steps_alone = requires(O& o) {
-  o.step();
-};
+concept steps_alone = requires(O& o) { o.step(); };
 template <class O>
-concept adoptable = requires(O&& o) {
-  LibTorch::adopt(std::forward<O>(o));
-};
+concept adoptable = requires(O&& o) { LibTorch::adopt(std::forward<O>(o)); };
 
 template <class Make>
 void check_same_steps(Make make, std::string_view name) {

@@ -4,28 +4,33 @@
 #include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 #include <torch/optim/schedulers/step_lr.h>
 
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/schedule/cycle.hpp>
 #include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/torch/backend.hpp>
-#include <fulgurite/torch/scheduler.hpp>
+#include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/scheduler.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {
 using namespace fulgurite;
-namespace optim = torch::optim;
+namespace lib = torch::optim;
 
 constexpr Metric<"val/loss"> val_loss{};
 std::vector<double> const losses{5, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 2.999, 3, 3};
 
 /// Two groups with rates of their own.
-optim::SGD two_groups() {
+lib::SGD two_groups() {
   auto const parameter = [] { return std::vector{torch::ones({2}).requires_grad_()}; };
-  optim::SGD sgd({optim::OptimizerParamGroup(parameter()), optim::OptimizerParamGroup(parameter())}, optim::SGDOptions(0.1));
+  lib::SGD sgd({lib::OptimizerParamGroup(parameter()), lib::OptimizerParamGroup(parameter())}, lib::SGDOptions(0.1));
   sgd.param_groups()[1].options().set_lr(0.02);
   return sgd;
 }
-std::vector<double> rates(optim::Optimizer& optimizer) {
+std::vector<double> rates(lib::Optimizer& optimizer) {
   std::vector<double> all;
   for (auto const& group : optimizer.param_groups()) all.push_back(group.options().get_lr());
   return all;
@@ -33,29 +38,29 @@ std::vector<double> rates(optim::Optimizer& optimizer) {
 
 /// What a run holds of `scheduled(optimizer, schedule)`.
 template <class S>
-struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S, true>>> {
-  using Base = loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<optim::SGD, S, true>>>;
+struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<lib::SGD, S, true>>> {
+  using Base = loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<lib::SGD, S, true>>>;
   explicit Held(S schedule, ScheduleOptions options = {})
       : Base(optimizers_of(fulgurite::scheduled(two_groups(), std::move(schedule), std::move(options)))) {}
-  static auto optimizers_of(Scheduled<optim::SGD, S, true> one) { return fulgurite::optimizers(std::move(one)); }
+  static auto optimizers_of(Scheduled<lib::SGD, S, true> one) { return fulgurite::optimizers(std::move(one)); }
   auto& scheduler() { return std::get<0>(this->schedulers); }
   std::vector<double> rates() { return ::rates(std::get<0>(this->optimizers).raw()); }
 };
 
 auto every_second() {
-  return torch_schedule([](auto& optimizer) { return optim::StepLR(optimizer, 2, 0.5); });
+  return torch_schedule([](auto& optimizer) { return lib::StepLR(optimizer, 2, 0.5); });
 }
 auto impatient() {
   return torch_plateau(val_loss, [](auto& optimizer) {
-    return optim::ReduceLROnPlateauScheduler(optimizer, optim::ReduceLROnPlateauScheduler::min, 0.5F, 1, 1e-4,
-                                             optim::ReduceLROnPlateauScheduler::rel, 1);
+    return lib::ReduceLROnPlateauScheduler(optimizer, lib::ReduceLROnPlateauScheduler::min, 0.5F, 1, 1e-4,
+                                           lib::ReduceLROnPlateauScheduler::rel, 1);
   });
 }
 }  // namespace
 
 TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, group by group", "[schedulers]") {
   auto sgd = two_groups();
-  optim::StepLR by_hand(sgd, 2, 0.5);
+  lib::StepLR by_hand(sgd, 2, 0.5);
   Held run(every_second());
   CHECK(run.scheduler().interval() == Interval::epoch);
   CHECK(run.rates() == std::vector{0.1, 0.02});
@@ -77,10 +82,12 @@ TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, 
   CHECK(Held(every_second(), {.interval = Interval::step}).scheduler().interval() == Interval::step);
 }
 
-TEST_CASE("ReduceLROnPlateauScheduler through torch_plateau watches a metric, and lowers the rates as by hand and as ours", "[schedulers]") {
+TEST_CASE(
+    "ReduceLROnPlateauScheduler through torch_plateau watches a metric, and lowers the rates as by hand and as ours",
+    "[schedulers]") {
   auto sgd = two_groups();
-  optim::ReduceLROnPlateauScheduler by_hand(sgd, optim::ReduceLROnPlateauScheduler::min, 0.5F, 1, 1e-4,
-                                            optim::ReduceLROnPlateauScheduler::rel, 1);
+  lib::ReduceLROnPlateauScheduler by_hand(sgd, lib::ReduceLROnPlateauScheduler::min, 0.5F, 1, 1e-4,
+                                          lib::ReduceLROnPlateauScheduler::rel, 1);
   Held run(impatient());
   Held ours(schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 1, .cooldown = 1}});
   static_assert(std::remove_cvref_t<decltype(run.scheduler())>::observes);
@@ -96,7 +103,8 @@ TEST_CASE("ReduceLROnPlateauScheduler through torch_plateau watches a metric, an
   CHECK(run.rates()[0] < 0.1 / 4);
 }
 
-TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved initial rates, and the rates are exact", "[schedulers]") {
+TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved initial rates, and the rates are exact",
+          "[schedulers]") {
   for (std::size_t cut = 0; cut != losses.size(); ++cut) {
     CAPTURE(cut);
     Held steps(every_second()), resumed_steps(every_second());
@@ -120,4 +128,79 @@ TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved init
       CHECK(resumed_plateau.rates() == plateau.rates());
     }
   }
+}
+
+namespace {
+schedule::OneCycle const cycle{.total = 8};
+
+/// Twelve numbers after eight steps of an optimizer that `make` makes of them; `before(optimizer, step)` comes first.
+template <class Make, class Before>
+torch::Tensor stepped(Make make, Before before) {
+  torch::Tensor weight = torch::linspace(-1, 1, 12, torch::kDouble).requires_grad_();
+  auto optimizer = make(weight);
+  for (long t = 0; t != 8; ++t) {
+    before(optimizer, t);
+    optimizer.zero_grad();
+    (weight * weight * (weight + 1)).sum().backward();
+    optimizer.step();
+  }
+  return weight.detach();
+}
+/// The same, moved by a schedule on the optimizer as it is and on ours, against momenta that are set by hand.
+template <class Torch, class Ours, class SetBoth>
+void cycles_as_by_hand(Torch make_torch, Ours make_ours, SetBoth set_both) {
+  auto const by_hand = stepped(make_torch, set_both);
+  auto const scheduled_by = [&](auto make) {
+    using O = std::remove_cvref_t<decltype(LibTorch::adopt(make(torch::zeros(1))))>;
+    struct Run {
+      O optimizer;
+      Scheduler<O, schedule::OneCycle> scheduler{cycle, {}};
+      long moves = 0;
+      void zero_grad() { optimizer.zero_grad(); }
+      void step() { optimizer.step(); }
+    };
+    return stepped([&](torch::Tensor const& weight) { return Run{LibTorch::adopt(make(weight))}; },
+                   [](Run& run, long t) {
+                     if (t == 0) run.scheduler.attach(run.optimizer);
+                     else run.scheduler.step();
+                     for (std::size_t g = 0; g != run.optimizer.groups(); ++g)
+                       CHECK(run.optimizer.momentum(g) == cycle.momentum(t));
+                   });
+  };
+  CHECK(torch::equal(scheduled_by(make_torch), by_hand));
+  CHECK(torch::equal(scheduled_by(make_ours), by_hand));
+}
+}  // namespace
+
+TEST_CASE("OneCycle moves Adam's first beta and SGD's momentum, of LibTorch's and ours, as by hand bit for bit",
+          "[schedulers]") {
+  auto const halves = [](torch::Tensor const& w) { return std::vector{w}; };
+  cycles_as_by_hand([&](torch::Tensor const& w) { return lib::Adam(halves(w), lib::AdamOptions(0.1)); },
+                    [&](torch::Tensor const& w) { return fulgurite::optim::Adam(halves(w), {.lr = 0.1}); },
+                    [](lib::Adam& adam, long t) {
+                      auto& options = static_cast<lib::AdamOptions&>(adam.param_groups()[0].options());
+                      options.lr(0.1 * cycle(t)).betas({*cycle.momentum(t), 0.999});
+                    });
+  cycles_as_by_hand(
+      [&](torch::Tensor const& w) { return lib::SGD(halves(w), lib::SGDOptions(0.01).momentum(0.9)); },
+      [&](torch::Tensor const& w) { return fulgurite::optim::SGD(halves(w), {.lr = 0.01, .momentum = 0.9}); },
+      [](lib::SGD& sgd, long t) {
+        static_cast<lib::SGDOptions&>(sgd.param_groups()[0].options()).lr(0.01 * cycle(t)).momentum(*cycle.momentum(t));
+      });
+}
+
+TEST_CASE("every parameter group has the cycle's momentum; one made without is refused", "[schedulers]") {
+  STATIC_REQUIRE(HasMomentum<TorchOptimizer<lib::RMSprop>>);
+  STATIC_REQUIRE(!HasMomentum<TorchOptimizer<lib::Adagrad>>);
+  STATIC_REQUIRE(!HasMomentum<TorchOptimizer<lib::LBFGS>>);
+  TorchOptimizer<lib::SGD> plain(two_groups());
+  Scheduler<TorchOptimizer<lib::SGD>, schedule::OneCycle> scheduler(cycle, {});
+  CHECK_THROWS_WITH(scheduler.attach(plain), Catch::Matchers::StartsWith("[fulgurite.schedule.zero_momentum]"));
+  for (std::size_t const g : {0U, 1U}) plain.set_momentum(g, 0.5);
+  scheduler.attach(plain);
+  scheduler.step();
+  for (std::size_t const g : {0U, 1U}) CHECK(plain.momentum(g) == cycle.momentum(1));
+  fulgurite::optim::SGD ours(std::vector{torch::ones({2}).requires_grad_()}, {.lr = 0.1});
+  CHECK_THROWS_WITH(ours.set_momentum(0, 0.9), Catch::Matchers::StartsWith("[fulgurite.optim.option]"));
+  ours.set_momentum(0, 0);
 }

@@ -1,4 +1,5 @@
-// Sequences: truncated back-propagation with an LSTM against the same loop by hand, lists of tensors of several lengths, packed sequences.
+// Sequences: truncated back-propagation with an LSTM against the same loop by hand, lists of tensors of several
+// lengths, packed sequences.
 #include "fixtures.hpp"
 
 #include <optional>
@@ -8,7 +9,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/torch/single_device.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
 
 namespace {
 using namespace fulgurite;
@@ -111,16 +112,15 @@ TEST_CASE("C164: parts of a batch with different numbers of time steps are refus
     std::vector<Series> const data{batch};
     try {
       cpu_trainer<Recurrence>({.max_epochs = 1}, {.tbptt = 2}).fit(model, data);
-    } catch (Error const& error) {
-      return std::string(error.identifier());
-    }
+    } catch (Error const& error) { return std::string(error.identifier()); }
     return std::string();
   };
   CHECK(refused({torch::zeros({4, 15, 2}), torch::zeros({4, 14, 1})}) == "fulgurite.data.time");
   CHECK(refused({torch::zeros({4, 15, 2}), torch::zeros({4})}) == "fulgurite.data.time");
 }
 
-TEST_CASE("a list of sequences is cut along each one's first dimension, a tensor along its second, and nothing is copied") {
+TEST_CASE(
+    "a list of sequences is cut along each one's first dimension, a tensor along its second, and nothing is copied") {
   struct Mixed {
     std::vector<Tensor> sequences;
     Tensor padded;
@@ -134,7 +134,8 @@ TEST_CASE("a list of sequences is cut along each one's first dimension, a tensor
   CHECK(slices[1].sequences[0][0].item<long>() == 2);
 }
 
-TEST_CASE("C165: lists of sequences of 3 and 5 and their packed form both train; sizes are the first tensor's 3 and the 2 sequences") {
+TEST_CASE("C165: lists of sequences of 3 and 5 and their packed form both train; sizes are the first tensor's 3 and "
+          "the 2 sequences") {
   // Lightning counts the rows of packed data, 8; a sequence is the sample here.
   std::vector<Tensor> const list{torch::ones({3, 1}), torch::ones({5, 1})};
   {

@@ -1,4 +1,5 @@
-// Weights as named bytes: a round trip through a file, every way in which a file can fail to fit, and the summary of a model.
+// Weights as named bytes: a round trip through a file, every way in which a file can fail to fit, and the summary of a
+// model.
 #include "fixtures.hpp"
 
 #include <filesystem>
@@ -6,7 +7,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/torch/backend.hpp>
+#include <fulgurite/torch/device/backend.hpp>
 
 namespace {
 using fixtures::Net;

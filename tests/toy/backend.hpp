@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,7 +18,8 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
-#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/checkpoint/state_memory.hpp>
 #include <fulgurite/policy/precision.hpp>
 
 #include "tensor.hpp"
@@ -35,7 +38,13 @@ struct World {
   std::vector<std::string> saved;
   std::vector<std::pair<std::string, double>> device_stats;  ///< what the device tells of itself
   long waits = 0;                                            ///< for the device to have done its work
-  bool disk_full = false;  ///< saving throws
+  bool disk_full = false;                                    ///< saving throws
+  struct File {
+    std::vector<double> weights;
+    std::string state;
+  };
+  std::map<std::filesystem::path, File> files;  ///< what was saved, by its path
+  std::function<void()> restored = nullptr;     ///< called when random numbers go on from another place
 };
 inline World world;
 
@@ -98,6 +107,11 @@ struct Backend {
     else return 1;
   }
 
+  template <class Batch>
+  static bool holds_tensor(Batch const& batch) {
+    return requires { batch.size(); };
+  }
+
   static double seed(Value const&, double factor) { return factor; }
   static Value detached(Value const& v, double factor) { return Tensor(v.value() * factor); }
   static Value scaled(Value const& v, double factor) { return v * Tensor(factor); }
@@ -126,13 +140,56 @@ struct Backend {
       if (p.has_grad()) p.set_grad(std::min(limit, std::max(-limit, p.grad())));
   }
 
+  static void note_finite(std::optional<Value>& noted, Value const& v) {
+    if (!noted) noted = Tensor(0.0);
+    noted->set(noted->value() + v.value() * 0);
+  }
+  template <class Parameters>
+  static bool gradients_wait(Parameters const&) {
+    return world.device_waits;
+  }
+  template <class Parameters>
+  static bool gradients_finite(Parameters const& parameters) {
+    for (auto const& p : parameters)
+      if (!std::isfinite(p.grad())) return false;
+    return true;
+  }
+  template <class Parameters>
+  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
+    for (auto const& p : parameters) note_finite(noted, Tensor(p.grad()));
+  }
+  template <class Parameters>
+  static bool weights_finite(Parameters const& parameters) {
+    for (auto const& p : parameters)
+      if (!std::isfinite(p.value())) return false;
+    return true;
+  }
+  template <class Parameters>
+  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
+    for (auto const& p : parameters) note_finite(noted, p);
+  }
+
   template <class P, class Device>
   static auto autocast(P const&, Device const&) {
     return Restored<int>(world.autocast_depth, world.autocast_depth + (P::autocasts ? 1 : 0));
   }
-  static auto no_grad(bool inference) { return std::tuple(Restored<bool>(grad_enabled, false), Restored<bool>(world.inference, inference)); }
+  static auto no_grad(bool inference) {
+    return std::tuple(Restored<bool>(grad_enabled, false), Restored<bool>(world.inference, inference));
+  }
+  /// The imagined device's generator.
+  struct Random {
+    std::uint64_t at = world.rng;
+    void restore() const {
+      world.rng = at;
+      if (world.restored) world.restored();
+    }
+    void state(auto& archive) { archive("at", at); }
+  };
+  static Random rng_state() { return {}; }
   static auto isolated_rng() { return Restored<std::uint64_t>(world.rng); }
-  static auto algorithms(bool deterministic, std::optional<bool>) { return Restored<bool>(world.deterministic, deterministic); }
+  static auto algorithms(bool deterministic, std::optional<bool>) {
+    return Restored<bool>(world.deterministic, deterministic);
+  }
   static auto anomaly(bool on) { return Restored<bool>(world.anomaly, on); }
   template <class Model>
   static auto evaluating(Model& model, [[maybe_unused]] bool now = true) {
@@ -145,8 +202,9 @@ struct Backend {
   static std::vector<B> time_slices(B const& batch, long length) {
     std::vector<B> slices;
     for (std::size_t t = 0; t < batch.size(); t += static_cast<std::size_t>(length))
-      slices.emplace_back(batch.begin() + static_cast<std::ptrdiff_t>(t),
-                          batch.begin() + static_cast<std::ptrdiff_t>(std::min(batch.size(), t + static_cast<std::size_t>(length))));
+      slices.emplace_back(
+          batch.begin() + static_cast<std::ptrdiff_t>(t),
+          batch.begin() + static_cast<std::ptrdiff_t>(std::min(batch.size(), t + static_cast<std::size_t>(length))));
     return slices;
   }
   static Tensor detached_state(Tensor const& hidden) { return hidden.detach(); }
@@ -227,7 +285,8 @@ struct Backend {
   template <class Model>
   static std::vector<Value> weights(Model& model) {
     if constexpr (requires { model.parameters(); }) return model.parameters();
-    else return {model.p};
+    else if constexpr (requires { std::vector<Value>{model.p}; }) return {model.p};
+    else return {};
   }
   template <class Model>
   static std::vector<Value> buffers(Model& model) {
@@ -235,6 +294,8 @@ struct Backend {
     else return {};
   }
   static bool averages(Value const&) { return true; }
+  static Value gradient(Value const& p) { return p.has_grad() ? Tensor(p.grad()) : Tensor(); }
+  static void set_gradient(Value const& p, Value const& gradient) { p.set_grad(gradient.value()); }
   static Value clone(Value const& v) { return Tensor(v.value()); }
   static std::vector<Value> clones(std::span<Value const> values) {
     std::vector<Value> all;
@@ -242,19 +303,21 @@ struct Backend {
     return all;
   }
   static void copy_into(Value& to, Value const& from) { to.set(from.value()); }
-  static void lerp_into(Value& average, Value const& v, double t) { average.set(average.value() + t * (v.value() - average.value())); }
+  static void lerp_into(Value& average, Value const& v, double t) {
+    average.set(average.value() + t * (v.value() - average.value()));
+  }
   static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
     for (std::size_t i = 0; i != values.size(); ++i) lerp_into(averages[i], values[i], t);
   }
-  static fulgurite::SavedValue saved(Value const& v) {
-    fulgurite::SavedValue all{"F64", {}, std::string(sizeof(double), '\0')};
-    double const value = v.value();
-    std::memcpy(all.bytes.data(), &value, sizeof value);
-    return all;
+  static fulgurite::SavedTensor saved(Value const& v) {
+    return {"F64", {}, [v](auto const& take) {
+              double const value = v.value();
+              take(std::as_bytes(std::span(&value, 1)));
+            }};
   }
-  static void restore(Value& to, fulgurite::SavedValue const& from) {
+  static void restore(Value& to, fulgurite::SavedTensor const& from) {
     double value = 0;
-    std::memcpy(&value, from.bytes.data(), sizeof value);
+    from.read([&](auto bytes) { std::memcpy(&value, bytes.data(), sizeof value); });
     to.set(value);
   }
   template <class Model>
@@ -331,39 +394,40 @@ struct Backend {
   }
 
   /// Masks of scalars: each parameter is one element.
-  class Masks final : public fulgurite::PruningMasks {
+  class Masks {
    public:
     template <class Model>
     Masks(Model& model, fulgurite::PruningChoice const& choice) : keep_initial_(choice.keep_initial) {
       for (auto const& [name, p] : named_parameters(model))
         if (choice(name)) all_.push_back({name, p, p.value(), 1});
     }
-    void prune(double amount, bool together) override {
+    void prune(double amount, bool together) {
       if (together) prune(amount, std::span(all_));
       else
         for (auto& one : all_) prune(amount, std::span(&one, 1));
     }
-    void apply_to_weights() override {
+    void apply_to_weights() {
       for (auto& one : all_)
         if (one.mask == 0) one.p.set(0);
     }
-    void apply_to_gradients() override {
+    void apply_to_gradients() {
       for (auto& one : all_)
         if (one.mask == 0 && one.p.has_grad()) one.p.set_grad(0);
     }
-    void rewind() override {
+    void rewind() {
       for (auto& one : all_) one.p.set(one.mask * one.initial);
     }
-    std::size_t masked() const override {
-      return static_cast<std::size_t>(std::count_if(all_.begin(), all_.end(), [](auto const& one) { return one.mask == 0; }));
+    std::size_t masked() const {
+      return static_cast<std::size_t>(
+          std::count_if(all_.begin(), all_.end(), [](auto const& one) { return one.mask == 0; }));
     }
-    std::size_t size() const override { return all_.size(); }
-    std::vector<std::string> names() const override {
+    std::size_t size() const { return all_.size(); }
+    std::vector<std::string> names() const {
       std::vector<std::string> names;
       for (auto const& one : all_) names.push_back(one.name);
       return names;
     }
-    std::vector<fulgurite::SavedMask> save() const override {
+    std::vector<fulgurite::SavedMask> save() const {
       std::vector<fulgurite::SavedMask> saved;
       for (auto const& one : all_) {
         saved.push_back({one.name, fulgurite::pruning::pack(std::span(&one.mask, 1))});
@@ -371,7 +435,7 @@ struct Backend {
       }
       return saved;
     }
-    void load(std::vector<fulgurite::SavedMask> const& from) override {
+    void load(std::vector<fulgurite::SavedMask> const& from) {
       for (auto& one : all_) {
         auto const& saved = fulgurite::pruning::find(from, one.name, 1, keep_initial_);
         one.mask = fulgurite::pruning::unpack(saved.bits, 1).front();
@@ -400,15 +464,49 @@ struct Backend {
     bool keep_initial_;
   };
   template <class Model>
-  static std::unique_ptr<fulgurite::PruningMasks> masks(Model& model, fulgurite::PruningChoice const& choice) {
-    return std::make_unique<Masks>(model, choice);
+  static Masks masks(Model& model, fulgurite::PruningChoice const& choice) {
+    return Masks(model, choice);
   }
 
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model&, State&&) {
+  static void save(std::filesystem::path const& path, Model& model, State&& state) {
     if (world.disk_full) throw std::runtime_error("no space left on device");
+    fulgurite::ArchiveNode tree;
+    fulgurite::StateSaver saver(tree);
+    state(saver);
+    World::File file;
+    for (auto const& w : weights(model)) file.weights.push_back(w.value());
+    file.state = fulgurite::to_text(tree);
+    world.files[path] = std::move(file);
     world.saved.push_back(path.string());
   }
+
+  /// A file that was saved.
+  class RunFile {
+   public:
+    using Saver = fulgurite::StateSaver;
+    using Memory = fulgurite::StateMemory;
+
+    explicit RunFile(std::filesystem::path const& path) {
+      auto const found = world.files.find(path);
+      if (found == world.files.end()) throw fulgurite::Error("toy.no_file", path.string() + " was not saved");
+      weights_ = found->second.weights;
+      tree_ = fulgurite::from_text(found->second.state);
+    }
+    template <class Model>
+    void load_weights(Model& model) const {
+      auto now = weights(model);
+      for (std::size_t i = 0; i != weights_.size(); ++i) now.at(i).set(weights_[i]);
+    }
+    template <class Fold>
+    void load(Fold&& fold) const {
+      fulgurite::load_state(tree_, fold);
+    }
+
+   private:
+    std::vector<double> weights_;
+    fulgurite::ArchiveNode tree_;
+  };
 };
 
 }  // namespace toy

@@ -1,5 +1,6 @@
 #pragma once
-// A strategy that runs a step once for each StepKey and replays it from then on: what capture needs of the loops, on the toy.
+// A strategy that runs a step once for each StepKey and replays it from then on: what capture needs of the loops, on
+// the toy.
 
 #include <memory>
 #include <utility>
@@ -9,8 +10,9 @@
 
 namespace toy {
 
-/// The batch is one tensor. A replay writes the new batch into the recorded leaf, does the recorded operations again in their order
-/// (values, clearing, backward) and posts the recorded log entries with their new values. No user code runs.
+/// The batch is one tensor. A replay writes the new batch into the recorded leaf, does the recorded operations again in
+/// their order (values, clearing, backward) and posts the recorded log entries with their new values. No user code
+/// runs.
 class Recording : public Device {
  public:
   static constexpr bool captures = true;
@@ -53,7 +55,8 @@ class Recording : public Device {
     step.batch.set(batch.value());
     for (auto const& again : step.operations) again();
     // A copy: where values wait to be read, the next replay must not overwrite this one.
-    for (auto const& entry : step.logged) board.post({entry.metric, Tensor(entry.value.value()), entry.weight, entry.origin});
+    for (auto const& entry : step.logged)
+      board.post({entry.metric, Tensor(entry.value.value()), entry.weight, entry.origin});
     return step.result.front();
   }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A toy tensor: one number with reverse-mode gradients. Enough to run every loop of the library, and to count what it does.
+// A toy tensor: one number with reverse-mode gradients. Enough to run every loop of the library, and to count what it
+// does.
 
 #include <cmath>
 #include <cstdint>
@@ -84,7 +85,9 @@ class Tensor {
   }
 
   friend Tensor operator+(Tensor const& x, Tensor const& y) { return made(Node::Op::add, x.value() + y.value(), x, y); }
-  friend Tensor operator*(Tensor const& x, Tensor const& y) { return made(Node::Op::multiply, x.value() * y.value(), x, y); }
+  friend Tensor operator*(Tensor const& x, Tensor const& y) {
+    return made(Node::Op::multiply, x.value() * y.value(), x, y);
+  }
   friend Tensor operator-(Tensor const& x) { return x * Tensor(-1.0); }
   friend Tensor operator-(Tensor const& x, Tensor const& y) { return x + -y; }
 

@@ -2,7 +2,9 @@
 // Strategy, optimizers, loaders and small models on the toy tensor.
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -50,7 +52,8 @@ using Device = DeviceOn<fulgurite::Known::no>;
 using Gpu = DeviceOn<fulgurite::Known::yes>;
 using SomeDevice = DeviceOn<fulgurite::Known::at_run_time>;
 
-/// Gradient descent with momentum. Counts its calls. Groups added later begin at some place of `params` and have their own rate.
+/// Gradient descent with momentum. Counts its calls. Groups added later begin at some place of `params` and have their
+/// own rate.
 struct Sgd {
   static constexpr bool needs_closure = false;
   static constexpr bool stable_gradients = true;
@@ -116,6 +119,7 @@ inline std::vector<double> batches(int n, double from = 0) {
 /// The same without a size: only its end tells how long it was.
 class Unsized {
  public:
+  static constexpr bool batches_stay_valid = true;  ///< numbers by value
   explicit Unsized(int n) : n_(n) {}
   struct Iterator {
     int at;
@@ -135,6 +139,54 @@ class Unsized {
 
  private:
   int n_;
+};
+
+/// Batches made one after the other by `make(epoch, batch)` into one place, until it has nothing more: what a generator
+/// does that reuses its storage. `made` are those it has begun to hand out.
+template <class Make>
+class Generator {
+ public:
+  using Batch = typename std::invoke_result_t<Make&, long, long>::value_type;
+  explicit Generator(Make make) : make_(std::move(make)) {}
+
+  class Iterator {
+   public:
+    using difference_type = std::ptrdiff_t;
+    using value_type = Batch;
+    explicit Iterator(Generator* from) : from_(from) {}
+    Batch& operator*() const { return from_->current_; }
+    Iterator& operator++() {
+      from_->advance();
+      return *this;
+    }
+    void operator++(int) { from_->advance(); }
+    bool operator==(std::default_sentinel_t) const { return from_->ended_; }
+
+   private:
+    Generator* from_;
+  };
+  Iterator begin() {
+    ++epoch_;
+    batch_ = 0;
+    advance();
+    return Iterator(this);
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+  std::vector<Batch> made = {};
+
+ private:
+  void advance() {
+    auto next = make_(epoch_, batch_++);
+    ended_ = !next;
+    current_ = next.value_or(Batch{});  // the end destroys the last batch, too
+    if (next) made.push_back(*next);
+  }
+
+  Make make_;
+  Batch current_{};
+  long epoch_ = -1, batch_ = 0;
+  bool ended_ = true;
 };
 
 /// The specification's P: one parameter p = 0, the step returns -p, so every step of SGD(lr 1) adds 1.

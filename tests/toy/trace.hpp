@@ -30,7 +30,7 @@ inline void both(Trace& to, std::string const& event) {
 inline void add(Trace& to, Trace const& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 // The rows of the table that manual optimization calls, too: those whose last argument is not `false`.
-#define TOY_ALWAYS(PREFIX, NAME) \
+#define TOY_ALWAYS(PREFIX, NAME)                                                                                       \
   void NAME() { note(PREFIX #NAME); }
 #define TOY_ALWAYSfalse(PREFIX, NAME)
 #define TOY_IN_MANUAL(PREFIX, NAME, TAKES, ANSWER, WHERE, ...) TOY_ALWAYS##__VA_ARGS__(PREFIX, NAME)

@@ -9,20 +9,23 @@ using Kept = std::set<std::string>;
 using Options = ModelCheckpointOptions;
 
 namespace {
-std::string name(int epoch, int step) { return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors"; }
+std::string name(int epoch, int step) {
+  return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors";
+}
 
 /// Two batches an epoch, so epoch e ends at step 2(e + 1).
 void run(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options = quick(1)) {
   Scripted model{.script = std::move(script)};
   options.max_epochs = epochs;
-  fitted(model, options, 2, ModelCheckpoint{Scripted::vl, folder.path, how});
+  fitted(model, options, 2, ModelCheckpoint{Scripted::vl, in(folder, how)});
 }
 }  // namespace
 
 TEST_CASE("checkpoint: last may be a link to the file just saved, wherever the folder goes") {
   Folder const folder;
   Scripted model{.script = {5, 6, 4}};
-  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_last = SaveLast::link}});
+  auto trainer =
+      fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_last = SaveLast::link}});
   CHECK(saved_files == Names{name(0, 2), name(2, 6)});
   CHECK(std::filesystem::read_symlink(folder / "last.safetensors") == name(2, 6));
   CHECK(content(folder / "last.safetensors") == content(folder / name(2, 6)));
@@ -42,12 +45,24 @@ TEST_CASE("checkpoint: a link is replaced, a folder in its place is an Error") {
   Folder const folder;
   put(folder / "a", "1");
   put(folder / "b", "2");
-  loop::link_to(folder / "a", folder / "last");
-  loop::link_to(folder / "b", folder / "last");
+  file::link_to(folder / "a", folder / "last");
+  file::link_to(folder / "b", folder / "last");
   CHECK(content(folder / "last") == "2");
   std::filesystem::create_directory(folder / "full");
   put(folder / "full/x", "3");
-  CHECK(error_of([&] { loop::link_to(folder / "a", folder / "full"); }).starts_with("[fulgurite.file.write] cannot make "));
+  CHECK(error_of([&] {
+          file::link_to(folder / "a", folder / "full");
+        }).starts_with("[fulgurite.file.write] cannot make "));
+  CHECK(error_of([&] {
+          file::link_to(folder / "a", folder / "full/../a");
+        }).find("a file that leads to itself holds nothing") != std::string::npos);
+  CHECK(content(folder / "a") == "1");
+  NewNamesOnly const only;
+  CHECK_THROWS_AS(file::link_to(folder / "a", folder / "last"), FileExists);
+  CHECK(content(folder / "last") == "2");
+  file::link_to(folder / "a", folder / "new");
+  CHECK(content(folder / "new") == "1");
+  CHECK(folder.files() == Kept{"a", "b", "full/x", "last", "new"});
 }
 
 TEST_CASE("C98 checkpoint: weights only: no state of callbacks and schedules, but where in the run it was") {
@@ -68,9 +83,12 @@ TEST_CASE("checkpoint: nothing is saved in a fast_dev_run") {
   auto options = quick(1);
   options.fast_dev_run = 2;
   Scripted failing{.fails_at = 1};
-  CHECK_FALSE(error_of([&] { fitted(failing, options, 4, ModelCheckpoint{folder.path, {.save_on_exception = true}}); }).empty());
+  CHECK_FALSE(error_of([&] {
+                fitted(failing, options, 4, ModelCheckpoint{{.dirpath = folder.path, .save_on_exception = true}});
+              }).empty());
   Scripted fine;
-  fitted(fine, options, 4, ModelCheckpoint{Scripted::vl, folder.path, {.save_last = true, .every_n_train_steps = 1}});
+  fitted(fine, options, 4,
+         ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_last = true, .every_n_train_steps = 1}});
   CHECK(fine.batches == 2);
   CHECK(folder.files().empty());
   static_assert(ModelCheckpoint<>::inert_in_dev_run);
@@ -80,14 +98,19 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
   auto rarely = quick(4);
   rarely.check_val_every_n_epoch = 2;
   Folder const folder;
-  auto const warning = said([&] { run({5, 4, 3, 2}, {.save_top_k = -1, .save_on_train_epoch_end = true}, folder, 4, rarely); });
-  CHECK(warning == "ModelCheckpoint watches 'vl', which nobody has logged by step 2: nothing is saved before it is\n");
+  auto const warning =
+      said([&] { run({5, 4, 3, 2}, {.save_top_k = -1, .save_on_train_epoch_end = true}, folder, 4, rarely); });
+  CHECK(warning == "warning: [fulgurite.callback.checkpoint_waits] ModelCheckpoint watches 'vl', which nobody has "
+                   "logged by step 2: nothing is saved before it is\n");
   CHECK(folder.files() == Kept{name(1, 4), name(2, 6), name(3, 8)});
   Scripted model;
   Folder const other;
   std::string error;
   said([&] {
-    error = error_of([&] { fitted(model, rarely, 2, ModelCheckpoint{Scripted::missing, other.path, {.save_on_train_epoch_end = true}}); });
+    error = error_of([&] {
+      fitted(model, rarely, 2,
+             ModelCheckpoint{Scripted::missing, {.dirpath = other.path, .save_on_train_epoch_end = true}});
+    });
   });
   CHECK(error.find("which nobody has logged by step 4: log it") != std::string::npos);
 }
@@ -95,22 +118,38 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
 TEST_CASE("checkpoint: a folder that is not empty is told of, unless nothing is kept in it") {
   Folder const folder;
   put(folder / "old", "x");
-  CHECK(said([&] { run({5}, {}, folder, 1); }) == "ModelCheckpoint: " + folder.path.string() + " is not empty: what lies there is left alone\n");
+  CHECK(said([&] { run({5}, {}, folder, 1); }) ==
+        "warning: [fulgurite.callback.checkpoint_folder] ModelCheckpoint: " + folder.path.string() +
+            " is not empty: what lies there is left alone\n");
   CHECK(said([&] { run({5}, {.save_top_k = 0}, folder, 1); }).empty());
   CHECK(content(folder / "old") == "x");
+}
+
+TEST_CASE("checkpoint: a run that goes on in another folder than the loaded state names is told so, once") {
+  Folder const folder;
+  Scripted model{.script = {5, 3}};
+  auto trainer = fitted(model, quick(2), 2, ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}});
+  ModelCheckpoint moved{Scripted::vl, {.dirpath = folder / "elsewhere"}};
+  load_state_text(moved, state_text(trainer.template callback<ModelCheckpoint<Metric<"vl">>>()));
+  Scripted other{.script = {5, 3}};
+  CHECK(said([&] { fitted(other, quick(2), 2, moved); }) ==
+        "warning: [fulgurite.callback.checkpoint_moved] ModelCheckpoint: resumed from " + folder.path.string() +
+            " into " + (folder / "elsewhere").string() +
+            ": the best file is remembered, the other kept ones are left alone\n");
 }
 
 TEST_CASE("checkpoint: the one that gives way next; the kept ones as YAML") {
   Folder const folder;
   Scripted model{.script = {5, 3, 4}};
-  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2}});
+  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_top_k = 2}});
   auto const& checkpoint = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
   CHECK(checkpoint.kth_best_model_path() == folder / name(2, 6));
   CHECK(checkpoint.kth_value() == 4.0);
   CHECK(checkpoint.best_k_scores() == std::vector<double>{3, 4});
   checkpoint.to_yaml();
-  CHECK(content(folder / "best_k_models.yaml") == "\"" + (folder / name(1, 4)).string() + "\": 3.0\n\"" + (folder / name(2, 6)).string() + "\": 4.0\n");
-  ModelCheckpoint const fresh{Scripted::vl, folder.path};
+  CHECK(content(folder / "best_k_models.yaml") ==
+        "\"" + (folder / name(1, 4)).string() + "\": 3.0\n\"" + (folder / name(2, 6)).string() + "\": 4.0\n");
+  ModelCheckpoint const fresh{Scripted::vl, {.dirpath = folder.path}};
   CHECK_FALSE(fresh.kth_value());
 }
 
@@ -131,14 +170,16 @@ TEST_CASE("checkpoint: by steps, several of which may lie in one batch: a file w
   Folder const folder;
   Twice model;
   saved_files.clear();
-  make_trainer<Twice>(quick(1), SavingDevice{}, Float32{}, Manual{}, ModelCheckpoint{folder.path, {.save_top_k = -1, .every_n_train_steps = 3}})
+  make_trainer<Twice>(quick(1), SavingDevice{}, Float32{}, Manual{},
+                      ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .every_n_train_steps = 3}})
       .fit(model, toy::batches(5));
-  CHECK(saved_files == std::vector<std::string>{"epoch=0-step=4.safetensors", "epoch=0-step=6.safetensors", "epoch=0-step=10.safetensors"});
+  CHECK(saved_files == std::vector<std::string>{"epoch=0-step=4.safetensors", "epoch=0-step=6.safetensors",
+                                                "epoch=0-step=10.safetensors"});
 }
 
 TEST_CASE("checkpoint: what a failed fit was waiting for is forgotten by the next; a resumed one still waits") {
   Folder const folder;
-  ModelCheckpoint const by_step{Scripted::vl, folder.path, {.save_top_k = -1, .every_n_train_steps = 3}};
+  ModelCheckpoint const by_step{Scripted::vl, {.dirpath = folder.path, .save_top_k = -1, .every_n_train_steps = 3}};
   using Callback = ModelCheckpoint<Metric<"vl">>;
   Scripted model{.fails_at = 3};
   auto trainer = ScriptedTrainer<Callback>(quick(1), SavingDevice{}, Float32{}, Automatic{}, by_step);

@@ -1,5 +1,6 @@
 #include <fulgurite/callback/device_stats_monitor.hpp>
 
+#include <models.hpp>
 #include <rows.hpp>
 
 #include "callback_run.hpp"
@@ -7,18 +8,21 @@
 using namespace fulgurite;
 
 namespace {
-/// A fit of 4 batches with one of validation, whose device tells "held"; returns the rows that hold such keys as "x: key=value ...".
+/// A fit of 4 batches with one of validation, whose device tells "held"; returns the rows that hold such keys as "x:
+/// key=value ...".
 struct Told {
   std::vector<std::string> rows;
   std::set<std::string> keys;
 };
 Told told(DeviceStatsMonitorOptions how, int every, int accumulate = 1) {
-  toy::Restored<std::vector<std::pair<std::string, double>>> const device(toy::world.device_stats, {{"held", 7}, {"peak", 9}});
+  toy::Restored<std::vector<std::pair<std::string, double>>> const device(toy::world.device_stats,
+                                                                          {{"held", 7}, {"peak", 9}});
   Scripted model;
   auto options = quick(1);
   options.log_every_n_steps = every;
-  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = accumulate},
-                                        DeviceStatsMonitor{how}, toy::Rows{});
+  auto trainer =
+      make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = accumulate},
+                             DeviceStatsMonitor{how}, toy::Rows{});
   trainer.fit(model, toy::batches(4), toy::batches(1));
   Told all;
   for (auto const& row : trainer.template callback<toy::Rows>().rows) {
@@ -36,7 +40,9 @@ Told told(DeviceStatsMonitorOptions how, int every, int accumulate = 1) {
 struct SkipSecond {
   using Stateless = ByChoice;
   int epoch = 0;
-  Flow on_train_batch_start(auto& ctx) const { return ctx.current_epoch() == epoch && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed; }
+  Flow on_train_batch_start(auto& ctx) const {
+    return ctx.current_epoch() == epoch && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed;
+  }
 };
 }  // namespace
 
@@ -44,8 +50,8 @@ static_assert(DeviceStatsMonitor::needs_logger);
 
 TEST_CASE("device stats: at the start and the end of the batches whose step is logged") {
   CHECK(told({.filter_keys = std::set<std::string>{"held"}}, 2).rows ==
-        std::vector<std::string>{"1: on_train_batch_start/held=7.0", "1: on_train_batch_end/held=7.0", "3: on_train_batch_start/held=7.0",
-                                 "3: on_train_batch_end/held=7.0"});
+        std::vector<std::string>{"1: on_train_batch_start/held=7.0", "1: on_train_batch_end/held=7.0",
+                                 "3: on_train_batch_start/held=7.0", "3: on_train_batch_end/held=7.0"});
 }
 
 TEST_CASE("device stats: a window of batches is one step") {
@@ -89,13 +95,15 @@ TEST_CASE("device stats: what /proc tells is in range") {
   CHECK(names.contains("cpu_swap_percent"));
 }
 
-TEST_CASE("device stats: a window that ends early, with its epoch or because a batch is none, is followed by one whose start is told") {
+TEST_CASE("device stats: a window that ends early, with its epoch or because a batch is none, is followed by one whose "
+          "start is told") {
   toy::Restored<std::vector<std::pair<std::string, double>>> const device(toy::world.device_stats, {{"held", 7}});
   auto const starts = [](auto&& fit) {
     auto options = quick(2);
     options.log_every_n_steps = 1;
     auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                          DeviceStatsMonitor{{.filter_keys = std::set<std::string>{"held"}}}, SkipSecond{}, toy::Rows{});
+                                          DeviceStatsMonitor{{.filter_keys = std::set<std::string>{"held"}}},
+                                          SkipSecond{}, toy::Rows{});
     fit(trainer);
     std::vector<long> at;
     for (auto const& row : trainer.template callback<toy::Rows>().rows)
@@ -104,10 +112,28 @@ TEST_CASE("device stats: a window that ends early, with its epoch or because a b
     return at;
   };
   Scripted skipping, lacking;
-  CHECK(starts([&](auto& trainer) { trainer.fit(skipping, toy::batches(6), NoValidation{}); }) == std::vector<long>{0, 1, 2});
+  CHECK(starts([&](auto& trainer) { trainer.fit(skipping, toy::batches(6), NoValidation{}); }) ==
+        std::vector<long>{0, 1, 2});
   std::vector<std::optional<double>> const data{1.0, 1.0, std::nullopt, 1.0};
   CHECK(starts([&](auto& trainer) {
           trainer.template callback<SkipSecond>().epoch = -1;
           trainer.fit(lacking, data, NoValidation{});
         }) == std::vector<long>{0, 1, 2, 3});
+}
+
+TEST_CASE("device stats: the end of a window that a stop has stepped is told, validated or not") {
+  toy::Restored<std::vector<std::pair<std::string, double>>> const device(toy::world.device_stats, {{"held", 7}});
+  for (ValidationInterval const validates : {ValidationInterval{}, ValidationInterval{3}}) {
+    auto options = quick(5);
+    options.val_check_interval = validates;
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                          DeviceStatsMonitor{}, toy::stop_at(0, 2), toy::Rows{});
+    trainer.fit(model, toy::batches(8), toy::batches(1));
+    std::vector<long> ends;
+    for (auto const& row : trainer.template callback<toy::Rows>().rows)
+      for (auto const& [key, value] : row.cells)
+        if (key == "DeviceStatsMonitor.on_train_batch_end/held") ends.push_back(row.x);
+    CHECK(ends == std::vector<long>{0, 1});
+  }
 }

@@ -17,7 +17,8 @@ struct Ended {
   std::string message;
 };
 template <class M = Metric<"vl">>
-Ended run(std::vector<double> script, EarlyStoppingOptions how, TrainerOptions options = quick(20), M metric = Scripted::vl) {
+Ended run(std::vector<double> script, EarlyStoppingOptions how, TrainerOptions options = quick(20),
+          M metric = Scripted::vl) {
   Scripted model{.script = std::move(script)};
   auto trainer = fitted(model, options, 2, EarlyStopping{metric, how});
   auto const& stopping = trainer.template callback<EarlyStopping<M>>();
@@ -47,7 +48,8 @@ TEST_CASE("early stopping: the reason, the epoch, the sentence") {
 }
 
 TEST_CASE("early stopping: not checking for finite values, NaN counts as no improvement") {
-  CHECK(run({3, nan_value, nan_value, nan_value}, {.patience = 3, .check_finite = false}).reason == StopReason::patience);
+  CHECK(run({3, nan_value, nan_value, nan_value}, {.patience = 3, .check_finite = false}).reason ==
+        StopReason::patience);
 }
 
 TEST_CASE("early stopping: an improvement must exceed min_delta") {
@@ -60,7 +62,8 @@ TEST_CASE("early stopping: the sanity check and a run of validate do not count")
   auto options = quick(3);
   options.num_sanity_val_steps = 1;
   Scripted model{.script = {5, 5, 5}};
-  auto trainer = fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 2, .check_on_train_epoch_end = false}});
+  auto trainer =
+      fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 2, .check_on_train_epoch_end = false}});
   auto& stopping = trainer.template callback<EarlyStopping<Metric<"vl">>>();
   CHECK(stopping.wait_count() == 2);
   CHECK(stopping.stopped_epoch() == 2);
@@ -75,7 +78,8 @@ TEST_CASE("early stopping: looks where validation ends when that is not once an 
   auto trainer = fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 9}});
   CHECK(trainer.template callback<EarlyStopping<Metric<"vl">>>().wait_count() == 3);
   Scripted again{.script = {5}};
-  auto other = fitted(again, options, 2, EarlyStopping{Scripted::vl, {.patience = 9, .check_on_train_epoch_end = true}});
+  auto other =
+      fitted(again, options, 2, EarlyStopping{Scripted::vl, {.patience = 9, .check_on_train_epoch_end = true}});
   CHECK(other.template callback<EarlyStopping<Metric<"vl">>>().wait_count() == 1);
 }
 
@@ -87,8 +91,12 @@ TEST_CASE("early stopping: tells the outcome") {
 }
 
 TEST_CASE("early stopping: options that make no sense") {
-  CHECK(error_of([] { EarlyStopping{Scripted::vl, {.patience = -1}}; }).starts_with("[fulgurite.callback.early_stopping_options]"));
-  CHECK(error_of([] { EarlyStopping{Scripted::vl, {.min_delta = nan_value}}; }).starts_with("[fulgurite.callback.early_stopping_options]"));
+  CHECK(error_of([] {
+          EarlyStopping{Scripted::vl, {.patience = -1}};
+        }).starts_with("[fulgurite.callback.early_stopping_options]"));
+  CHECK(error_of([] {
+          EarlyStopping{Scripted::vl, {.min_delta = nan_value}};
+        }).starts_with("[fulgurite.callback.early_stopping_options]"));
 }
 
 TEST_CASE("early stopping: its state comes back") {

@@ -1,4 +1,5 @@
-// BackboneFinetuning and its base: what is frozen when, which groups an optimizer has, with which rates, also after a reload.
+// BackboneFinetuning and its base: what is frozen when, which groups an optimizer has, with which rates, also after a
+// reload.
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
@@ -16,12 +17,15 @@ using namespace fulgurite;
 namespace {
 /// The loss is minus the sum of all: each step of a parameter with rate r adds r.
 struct TwoParts {
-  toy::Tensor head = toy::Tensor::parameter(0.0), norm = toy::Tensor::parameter(0.0), body = toy::Tensor::parameter(0.0);
+  toy::Tensor head = toy::Tensor::parameter(0.0), norm = toy::Tensor::parameter(0.0),
+              body = toy::Tensor::parameter(0.0);
   toy::Part backbone{{body}, {norm}};
   bool all_at_once = false;
 
   std::vector<toy::Tensor> parameters() const { return {head, norm, body}; }
-  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() { return {{"head", head}, {"norm", norm}, {"body", body}}; }
+  std::vector<std::pair<std::string, toy::Tensor>> named_parameters() {
+    return {{"head", head}, {"norm", norm}, {"body", body}};
+  }
   toy::Tensor training_step(double) { return -(head + norm + body); }
   toy::Sgd configure_optimizers() {
     if (all_at_once) return toy::Sgd{{head, norm, body}, 0.1};
@@ -56,10 +60,12 @@ void check_rates(Rates const& seen, Rates const& expected) {
 }
 
 auto trainer_of(int epochs, auto... callbacks) {
-  return toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, std::move(callbacks)..., Watch{});
+  return toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, std::move(callbacks)...,
+                              Watch{});
 }
 Watch fit(TwoParts& model, int epochs, BackboneFinetuningOptions options) {
-  auto trainer = toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, BackboneFinetuning{options}, Watch{});
+  auto trainer = toy::train<TwoParts>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{},
+                                      BackboneFinetuning{options}, Watch{});
   trainer.fit(model, toy::batches(2));
   return trainer.template callback<Watch>();
 }
@@ -93,7 +99,8 @@ TEST_CASE("the backbone does not move before its epoch", "[finetuning]") {
 
 TEST_CASE("the backbone's rate stops at the head's, unless should_align is off", "[finetuning]") {
   TwoParts aligned, free;
-  BackboneFinetuningOptions options{.unfreeze_backbone_at_epoch = 0, .lambda_func = [](int) { return 5.0; }, .backbone_initial_lr = 0.04};
+  BackboneFinetuningOptions options{
+      .unfreeze_backbone_at_epoch = 0, .lambda_func = [](int) { return 5.0; }, .backbone_initial_lr = 0.04};
   check_rates(fit(aligned, 3, options).rates, {{.1, .04}, {.1, .1}, {.1, .1}});
   options.should_align = false;
   check_rates(fit(free, 3, options).rates, {{.1, .04}, {.1, .2}, {.1, 1.}});
@@ -101,8 +108,9 @@ TEST_CASE("the backbone's rate stops at the head's, unless should_align is off",
 
 TEST_CASE("lambda_func receives the epoch plus one", "[finetuning]") {
   TwoParts model;
-  check_rates(fit(model, 3, {.unfreeze_backbone_at_epoch = 0, .lambda_func = [](int epoch) { return 1.0 / epoch; }}).rates,
-              {{.1, .01}, {.1, .005}, {.1, .005 / 3}});
+  check_rates(
+      fit(model, 3, {.unfreeze_backbone_at_epoch = 0, .lambda_func = [](int epoch) { return 1.0 / epoch; }}).rates,
+      {{.1, .01}, {.1, .005}, {.1, .005 / 3}});
 }
 
 TEST_CASE("train_bn off: the backbone's batch norm never trains", "[finetuning]") {
@@ -121,7 +129,9 @@ TEST_CASE("an optimizer that has the backbone already is refused before training
 }
 
 TEST_CASE("options that cannot be are refused when they are given", "[finetuning]") {
-  auto const refused = [](BackboneFinetuningOptions options) { return toy::refusal([&] { BackboneFinetuning{options}; }); };
+  auto const refused = [](BackboneFinetuningOptions options) {
+    return toy::refusal([&] { BackboneFinetuning{options}; });
+  };
   std::string const wrong = "fulgurite.callback.backbone_finetuning_options";
   CHECK(refused({.unfreeze_backbone_at_epoch = -1}) == wrong);
   CHECK(refused({.backbone_initial_ratio_lr = 0}) == wrong);
@@ -198,7 +208,8 @@ struct OneByOne : BaseFinetuning<OneByOne> {
   }
   void finetune_function(int epoch, auto& optimizer, auto& ctx) {
     if (epoch >= 1 && epoch <= 2)
-      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx, {.initial_denom_lr = 2});
+      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
+                                   {.initial_denom_lr = 2});
   }
 };
 struct ThreeParts {
@@ -223,22 +234,25 @@ TEST_CASE("a callback of one's own thaws part after part, each at a fraction of 
   CHECK((added[1].parameters == std::vector<std::string>{"b"} && added[1].epoch == 2 && added[1].group == 2));
 }
 
-TEST_CASE("a schedule goes on with the groups it was made for; the group added later keeps its own rate", "[finetuning]") {
+TEST_CASE("a schedule goes on with the groups it was made for; the group added later keeps its own rate",
+          "[finetuning]") {
   struct Scheduled : TwoParts {
     auto configure_optimizers() {
       return scheduled(toy::Sgd{{head}, 0.1}, [](long moves) { return moves == 0 ? 1.0 : 0.5; });
     }
   };
   Scheduled model;
-  auto trainer = toy::train<Scheduled>({.max_epochs = 3, .num_sanity_val_steps = 0}, Automatic{},
-                                       BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0, .should_align = false}}, Watch{});
+  auto trainer =
+      toy::train<Scheduled>({.max_epochs = 3, .num_sanity_val_steps = 0}, Automatic{},
+                            BackboneFinetuning{{.unfreeze_backbone_at_epoch = 0, .should_align = false}}, Watch{});
   trainer.fit(model, toy::batches(1));
   check_rates(trainer.callback<Watch>().rates, {{.1, .01}, {.05, .02}, {.05, .04}});
 }
 
 TEST_CASE("beside SWA, whichever is listed first, the rates are SWA's alone from its epoch on", "[finetuning]") {
   BackboneFinetuning const thaw{{.unfreeze_backbone_at_epoch = 0, .should_align = false}};
-  StochasticWeightAveraging const swa{{.swa_lrs = 0.5, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}};
+  StochasticWeightAveraging const swa{
+      {.swa_lrs = 0.5, .swa_epoch_start = 3, .annealing_epochs = 2, .annealing_strategy = Annealing::linear}};
   auto const rates = [](auto... callbacks) {
     TwoParts model;
     auto trainer = trainer_of(5, callbacks...);
@@ -253,4 +267,23 @@ TEST_CASE("beside SWA, whichever is listed first, the rates are SWA's alone from
   auto trainer = trainer_of(5, LearningRateMonitor{{.logging_interval = Interval::epoch}}, thaw, swa, toy::Rows{});
   trainer.fit(model, toy::batches(1));
   check_rates({trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD/pg2")}, {{.01, .02, .04, .27, .5}});
+}
+
+TEST_CASE("a state loaded inside a fit, as by one that goes back, leaves the groups; the next fit begins frozen",
+          "[finetuning]") {
+  BackboneFinetuning thaw{{.unfreeze_backbone_at_epoch = 0}};
+  Resumed<TwoParts> run;
+  for (int fits = 0; fits != 2; ++fits) {
+    thaw.setup(run);
+    CHECK(thaw.added_groups().empty());
+    run.sgd = run.parts.configure_optimizers();
+    thaw.on_fit_start(run);
+    CHECK(run.sgd.groups() == 1);
+    thaw.on_train_start();
+    thaw.on_train_epoch_start(run);
+    CHECK(run.sgd.groups() == 2);
+    load_state_text(thaw, state_text(thaw));
+    CHECK(thaw.added_groups().size() == 1);
+    thaw.teardown(run);
+  }
 }

@@ -1,4 +1,5 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
+#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/loop/options.hpp>
 
 #include <tuple>
@@ -45,7 +46,8 @@ struct Ctx {
   }
   void log_scalars(std::span<Scalar const> row) {
     std::string cells;
-    for (auto const& s : row) cells += (cells.empty() ? "" : " ") + std::string(s.name) + "=" + std::to_string(s.value).substr(0, 6);
+    for (auto const& s : row)
+      cells += (cells.empty() ? "" : " ") + std::string(s.name) + "=" + std::to_string(s.value).substr(0, 6);
     rows.push_back({step, cells});
   }
 };
@@ -85,7 +87,8 @@ std::vector<Row> scheduled_rows(Interval moves, LearningRateMonitorOptions how, 
 static_assert(LearningRateMonitor::needs_logger);
 
 TEST_CASE("lr monitor: a schedule per step, asked for per epoch") {
-  CHECK(scheduled_rows(Interval::step, {.logging_interval = Interval::epoch}) == std::vector<Row>{{0, "lr-SGD=0.1000"}, {3, "lr-SGD=0.0125"}});
+  CHECK(scheduled_rows(Interval::step, {.logging_interval = Interval::epoch}) ==
+        std::vector<Row>{{0, "lr-SGD=0.1000"}, {3, "lr-SGD=0.0125"}});
 }
 
 TEST_CASE("lr monitor: an optimizer without schedule is reported at both") {
@@ -113,4 +116,22 @@ TEST_CASE("lr monitor: once in an accumulation window, never without a cadence")
   ctx.step = 1;
   monitor.on_train_batch_start(ctx);
   CHECK(ctx.rows.size() == 1);
+}
+
+TEST_CASE("lr monitor: a fit that goes back logs the rates of the same steps again, once in the series") {
+  Ctx ctx;
+  LearningRateMonitor monitor;
+  auto const step = [&](long at) {
+    ctx.step = at;
+    ctx.all[0].rates[0] = static_cast<double>(at);
+    monitor.on_train_batch_start(ctx);
+  };
+  step(1);
+  auto const then = state_text(monitor);
+  step(2);
+  load_state_text(monitor, then);
+  step(2);
+  step(3);
+  CHECK(monitor.lrs().at("lr-SGD") == std::vector<double>{1, 2, 3});
+  CHECK(ctx.rows.size() == 4);  // the loop holds back the first one of step 2
 }

@@ -47,8 +47,8 @@ Told told(LearningRateMonitorOptions how, std::vector<std::string> names = {""})
   Told all;
   all.warning = said([&] {
     Net<Rich> net{.names = std::move(names)};
-    auto trainer = make_trainer<Net<Rich>>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 1}, toy::Device{}, Float32{}, Automatic{},
-                                           LearningRateMonitor{how}, toy::Rows{});
+    auto trainer = make_trainer<Net<Rich>>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 1}, toy::Device{},
+                                           Float32{}, Automatic{}, LearningRateMonitor{how}, toy::Rows{});
     all.error = error_of([&] { trainer.fit(net, toy::batches(2)); });
     auto const& monitor = trainer.template callback<LearningRateMonitor>();
     all.rates = monitor.lrs();
@@ -78,7 +78,10 @@ TEST_CASE("lr monitor: momentum and weight decay, by group") {
 
 TEST_CASE("lr monitor: asked for what an optimizer lacks, it says so once") {
   auto const all = told<false>({.log_momentum = true, .log_weight_decay = true});
-  CHECK(all.warning == "LearningRateMonitor: Plain has no momentum, 0 is logged\nLearningRateMonitor: Plain has no weight decay, none is logged\n");
+  CHECK(all.warning ==
+        "warning: [fulgurite.callback.learning_rate] LearningRateMonitor: Plain has no momentum, 0 is logged\n"
+        "warning: [fulgurite.callback.learning_rate] LearningRateMonitor: Plain has no weight decay, "
+        "none is logged\n");
   CHECK(all.momentum == Values{{"lr-Plain-momentum", 0}});
   CHECK(all.decay.empty());
 }
@@ -86,5 +89,7 @@ TEST_CASE("lr monitor: asked for what an optimizer lacks, it says so once") {
 TEST_CASE("lr monitor: groups by their own names; two alike are refused") {
   CHECK(told<true>({}, {"body", ""}).logged == Values{{"epoch", 0}, {"lr-Rich/body", 0.5}, {"lr-Rich/pg2", 0.5}});
   CHECK(told<true>({}, {"body"}).logged == Values{{"epoch", 0}, {"lr-Rich/body", 0.5}});
-  CHECK(told<true>({}, {"body", "body"}).error.starts_with("[fulgurite.callback.group_names] LearningRateMonitor: two parameter groups of lr-Rich"));
+  CHECK(
+      told<true>({}, {"body", "body"})
+          .error.starts_with("[fulgurite.callback.group_names] LearningRateMonitor: two parameter groups of lr-Rich"));
 }

@@ -11,13 +11,16 @@ using Kept = std::set<std::string>;
 using Options = ModelCheckpointOptions;
 
 namespace {
-std::string name(int epoch, int step) { return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors"; }
+std::string name(int epoch, int step) {
+  return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors";
+}
 
 /// Two batches an epoch, so epoch e ends at step 2(e + 1); returns what is left on the disk.
-Kept kept(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options, int batches = 2) {
+Kept kept(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options,
+          int batches = 2) {
   Scripted model{.script = std::move(script)};
   options.max_epochs = epochs;
-  fitted(model, options, batches, ModelCheckpoint{Scripted::vl, folder.path, how});
+  fitted(model, options, batches, ModelCheckpoint{Scripted::vl, in(folder, how)});
   return folder.files();
 }
 Kept kept(std::vector<double> script, Options how, int epochs, TrainerOptions options = quick(1), int batches = 2) {
@@ -28,17 +31,21 @@ Kept unwatched(Options how, int epochs, TrainerOptions options = quick(1), int b
   Folder const folder;
   Scripted model;
   options.max_epochs = epochs;
-  fitted(model, options, batches, ModelCheckpoint{folder.path, how});
+  fitted(model, options, batches, ModelCheckpoint{in(folder, how)});
   return folder.files();
 }
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 static_assert(std::is_same_v<decltype(ModelCheckpoint{}), ModelCheckpoint<NoMonitor>>);
-static_assert(std::is_same_v<decltype(ModelCheckpoint{"runs"}), ModelCheckpoint<NoMonitor>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{{.dirpath = "runs"}}), ModelCheckpoint<NoMonitor>>);
 static_assert(std::is_same_v<decltype(ModelCheckpoint{{.save_last = true}}), ModelCheckpoint<NoMonitor>>);
-static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, "runs", {.mode = Mode::max}}), ModelCheckpoint<Metric<"vl">>>);
-static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.mode = Mode::max}}), ModelCheckpoint<Metric<"vl">>>);
+static_assert(
+    std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.dirpath = "runs"}}), ModelCheckpoint<Metric<"vl">>>);
+static_assert(std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.dirpath = "runs", .mode = Mode::max}}),
+                             ModelCheckpoint<Metric<"vl">>>);
+static_assert(
+    std::is_same_v<decltype(ModelCheckpoint{Scripted::vl, {.mode = Mode::max}}), ModelCheckpoint<Metric<"vl">>>);
 
 TEST_CASE("checkpoint: better is strictly better, and than NaN everything is") {
   CHECK(kept({5, 5, 5}, {}, 3) == Kept{name(0, 2)});
@@ -50,19 +57,29 @@ TEST_CASE("checkpoint: last follows the end, too; every_n_epochs = 0 is never") 
   CHECK(unwatched({.every_n_epochs = 0}, 3).empty());
   kept({4, 5, 6}, {.save_last = true}, 3);
   CHECK(saved_files == Names{name(0, 2), "last.safetensors", "last.safetensors"});
+  for (int const k : {-1, 0, 1}) {  // five steps, of which the second and the fourth are due
+    auto const files = unwatched({.save_top_k = k, .save_last = true, .every_n_train_steps = 2}, 1, quick(1), 5);
+    CHECK(files.contains("last.safetensors"));
+    CHECK(saved_files.back() == "last.safetensors");
+    CHECK(saved_files.size() == (k == 0 ? 3 : 5));
+  }
 }
 
 TEST_CASE("checkpoint: by time") {
   Folder const folder;
   Scripted model{.seconds_per_batch = 1};
-  fitted(model, quick(1), 7, ModelCheckpoint{folder.path, {.save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
+  fitted(model, quick(1), 7,
+         ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
   CHECK(folder.files() == Kept{name(0, 3), name(0, 6)});
 }
 
 TEST_CASE("checkpoint: by steps on a metric that only validation knows") {
-  // Steps 2 and 4 know no value yet, so the validation after step 5 saves. Step 10 ends an epoch, and waits for its validation.
-  CHECK(kept({5, 4}, {.save_top_k = -1, .every_n_train_steps = 2}, 2, quick(1), 5) == Kept{name(0, 5), name(1, 6), name(1, 8), name(1, 10)});
-  CHECK(kept({5, 4}, {.filename = "{step}-{vl}", .every_n_train_steps = 10}, 2, quick(1), 5) == Kept{"step=10-vl=4.0.safetensors"});
+  // Steps 2 and 4 know no value yet, so the validation after step 5 saves. Step 10 ends an epoch, and waits for its
+  // validation.
+  CHECK(kept({5, 4}, {.save_top_k = -1, .every_n_train_steps = 2}, 2, quick(1), 5) ==
+        Kept{name(0, 5), name(1, 6), name(1, 8), name(1, 10)});
+  CHECK(kept({5, 4}, {.filename = "{step}-{vl}", .every_n_train_steps = 10}, 2, quick(1), 5) ==
+        Kept{"step=10-vl=4.0.safetensors"});
   auto twice = quick(1);
   twice.val_check_interval = Fraction{0.5};
   CHECK(kept({5, 4}, {.save_top_k = -1, .every_n_train_steps = 4}, 2, twice, 4) == Kept{name(0, 4), name(1, 8)});
@@ -73,7 +90,8 @@ TEST_CASE("checkpoint: formats of names, and what is none") {
   CHECK(kept({5}, {.filename = "{vl}-{vl:.3e}-{vl:g}"}, 1) == Kept{"vl=5.0-vl=5.000e+00-vl=5.safetensors"});
   CHECK(kept({5}, {.filename = "{val/acc:.2f}"}, 1) == Kept{"val/acc=0.25.safetensors"});  // a folder
   CHECK(kept({5}, {.filename = "plain"}, 1) == Kept{"plain.safetensors"});
-  for (char const* wrong : {"{", "}", "{epoch", "{}", "{{epoch}}", "{vl:x}", "{vl:.f}", "{vl:.2d}", "{vl:2.2.2}", "{undeclared}", "{vl:d}"}) {
+  for (char const* wrong : {"{", "}", "{epoch", "{}", "{{epoch}}", "{vl:x}", "{vl:.f}", "{vl:.2d}", "{vl:2.2.2}",
+                            "{undeclared}", "{vl:d}"}) {
     INFO(wrong);
     saved_files.clear();
     CHECK(error_of([&] { kept({5}, {.filename = wrong}, 1); }).starts_with("[fulgurite.callback.checkpoint_name] "));
@@ -93,7 +111,8 @@ TEST_CASE("checkpoint: files of somebody else are overwritten only where that is
 TEST_CASE("checkpoint: what it tells") {
   Folder const folder;
   Scripted model{.script = {5, 3, 4}};
-  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}},
+  auto trainer = fitted(model, quick(3), 2,
+                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_top_k = 2, .save_last = true}},
                         EarlyStopping{Scripted::vl});
   auto const& checkpoint = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
   CHECK(checkpoint.best_model_path() == folder / name(1, 4));
@@ -123,7 +142,7 @@ TEST_CASE("checkpoint: not in the sanity check, not outside of fit, not at step 
   options.val_check_interval = 1;
   Folder const folder;
   Scripted model;
-  auto trainer = fitted(model, options, 2, ModelCheckpoint{folder.path, {.save_top_k = -1}});
+  auto trainer = fitted(model, options, 2, ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1}});
   CHECK(saved_files == Names{name(0, 1), name(0, 2)});
   trainer.validate(model, toy::batches(1));
   CHECK(saved_files.size() == 2);
@@ -132,27 +151,33 @@ TEST_CASE("checkpoint: not in the sanity check, not outside of fit, not at step 
 TEST_CASE("checkpoint: a metric nobody logs") {
   Folder const folder;
   Scripted model;
-  auto const said = error_of([&] { fitted(model, quick(2), 2, ModelCheckpoint{Scripted::missing, folder.path}); });
-  CHECK(said == "[fulgurite.callback.checkpoint_metric] ModelCheckpoint watches 'missing', which nobody has logged by step 2: log it, or watch another metric");
+  auto const said =
+      error_of([&] { fitted(model, quick(2), 2, ModelCheckpoint{Scripted::missing, {.dirpath = folder.path}}); });
+  CHECK(said == "[fulgurite.callback.checkpoint_metric] ModelCheckpoint watches 'missing', which nobody has logged by "
+                "step 2: log it, or watch another metric");
 }
 
 TEST_CASE("checkpoint: options that make no sense") {
-  for (Options const& wrong : {Options{.save_top_k = -2}, Options{.every_n_train_steps = -1}, Options{.every_n_epochs = -1},
-                               Options{.train_time_interval = std::chrono::seconds(-1)}, Options{.every_n_train_steps = 2, .every_n_epochs = 1},
+  for (Options const& wrong : {Options{.save_top_k = -2}, Options{.every_n_train_steps = -1},
+                               Options{.every_n_epochs = -1}, Options{.train_time_interval = std::chrono::seconds(-1)},
+                               Options{.every_n_train_steps = 2, .every_n_epochs = 1},
                                Options{.every_n_epochs = 1, .train_time_interval = std::chrono::seconds(1)}})
-    CHECK(error_of([&] { ModelCheckpoint{Scripted::vl, "x", wrong}; }).starts_with("[fulgurite.callback.checkpoint_options]"));
-  CHECK(error_of([] { ModelCheckpoint{"x", {.save_top_k = 2}}; }).find("needs a metric to rank by") != std::string::npos);
+    CHECK(
+        error_of([&] { ModelCheckpoint{Scripted::vl, wrong}; }).starts_with("[fulgurite.callback.checkpoint_options]"));
+  CHECK(error_of([] { ModelCheckpoint{{.dirpath = "x", .save_top_k = 2}}; }).find("needs a metric to rank by") !=
+        std::string::npos);
 }
 
 TEST_CASE("checkpoint: its state comes back; another folder keeps the best path alone") {
   Folder const folder;
   Scripted model{.script = {5, 3, 4}};
-  auto trainer = fitted(model, quick(3), 2, ModelCheckpoint{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}});
+  auto trainer = fitted(model, quick(3), 2,
+                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_top_k = 2, .save_last = true}});
   auto& one = trainer.template callback<ModelCheckpoint<Metric<"vl">>>();
-  ModelCheckpoint same{Scripted::vl, folder.path, {.save_top_k = 2, .save_last = true}};
+  ModelCheckpoint same{Scripted::vl, {.dirpath = folder.path, .save_top_k = 2, .save_last = true}};
   load_state_text(same, state_text(one));
   CHECK(state_text(same) == state_text(one));
-  ModelCheckpoint moved{Scripted::vl, folder / "elsewhere", {.save_top_k = 2, .save_last = true}};
+  ModelCheckpoint moved{Scripted::vl, {.dirpath = folder / "elsewhere", .save_top_k = 2, .save_last = true}};
   load_state_text(moved, state_text(one));
   CHECK(moved.best_model_path() == one.best_model_path());
   CHECK(moved.best_k_models().empty());
@@ -163,9 +188,26 @@ TEST_CASE("checkpoint: its state comes back; another folder keeps the best path 
 TEST_CASE("checkpoint: the file holds the state of the run and of the callbacks, itself included") {
   Folder const folder;
   Scripted model{.script = {5, 3}};
-  fitted(model, quick(2), 2, ModelCheckpoint{Scripted::vl, folder.path});
+  fitted(model, quick(2), 2, ModelCheckpoint{Scripted::vl, {.dirpath = folder.path}});
   auto const text = to_text(run_state(SafetensorsFile(folder / name(1, 4))));
   CHECK(text.find(R"("global_step":4)") != std::string::npos);
   CHECK(text.find(R"("best_model_score":3.0)") != std::string::npos);
   CHECK(text.find(name(1, 4)) != std::string::npos);
+}
+
+TEST_CASE("checkpoint: a fit that goes back looks at the same steps again, and the next fit is no resumed one") {
+  Folder const folder;
+  Scripted model;
+  using Checkpoint = ModelCheckpoint<NoMonitor>;
+  auto trainer = ScriptedTrainer<Checkpoint, AtBatch>(
+      quick(1), SavingDevice{}, Float32{}, Automatic{},
+      Checkpoint{in(folder, Options{.save_top_k = -1, .every_n_train_steps = 4})}, AtBatch{});
+  auto& checkpoint = trainer.callback<Checkpoint>();
+  std::string then;
+  trainer.callback<AtBatch>().then = [&](long step) {
+    if (step == 3) then = state_text(checkpoint);
+    if (step == 5) load_state_text(checkpoint, then);  // step 4 was not looked at then
+  };
+  trainer.fit(model, toy::batches(8), toy::batches(1));
+  CHECK(folder.files() == Kept{name(0, 4), name(0, 6), name(0, 8)});
 }

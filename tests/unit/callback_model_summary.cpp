@@ -30,15 +30,14 @@ std::string printed(ModelSummaryOptions options, int rank = 0) {
 }  // namespace
 
 TEST_CASE("summary: printed once, when a fit starts") {
-  CHECK(printed({.max_depth = 3}) ==
-        "  | Name | Type   | Params | Trainable | Size | Mode\n"
-        "----------------------------------------------------\n"
-        "0 | a    | Linear | 10     | 4         | 40 B | eval\n"
-        "----------------------------------------------------\n"
-        "4         Trainable params\n"
-        "6         Non-trainable params\n"
-        "10        Total params\n"
-        "40 B      Total size of parameters and buffers\n");
+  CHECK(printed({.max_depth = 3}) == "  | Name | Type   | Params | Trainable | Size | Mode\n"
+                                     "----------------------------------------------------\n"
+                                     "0 | a    | Linear | 10     | 4         | 40 B | eval\n"
+                                     "----------------------------------------------------\n"
+                                     "4         Trainable params\n"
+                                     "6         Non-trainable params\n"
+                                     "10        Total params\n"
+                                     "40 B      Total size of parameters and buffers\n");
   CHECK(asked_depth == 3);
   CHECK(printed({}, 1).empty());
   CHECK(printed({.max_depth = 0}).empty());

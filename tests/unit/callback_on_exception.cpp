@@ -8,9 +8,12 @@ using Kept = std::set<std::string>;
 TEST_CASE("C145 on exception: a failed fit leaves a file at the step it had reached, a successful one removes it") {
   Folder const folder;
   Scripted model{.fails_at = 3};
-  CHECK(error_of([&] { fitted(model, quick(1), 5, OnExceptionCheckpoint{folder.path}); }).starts_with("[fulgurite.test.step]"));
+  CHECK(error_of([&] {
+          fitted(model, quick(1), 5, OnExceptionCheckpoint{folder.path});
+        }).starts_with("[fulgurite.test.step]"));
   CHECK(folder.files() == Kept{"on_exception.safetensors"});
-  CHECK(to_text(run_state(SafetensorsFile(folder / "on_exception.safetensors"))).find(R"("global_step":3)") != std::string::npos);
+  CHECK(to_text(run_state(SafetensorsFile(folder / "on_exception.safetensors"))).find(R"("global_step":3)") !=
+        std::string::npos);
   Scripted fine;
   auto trainer = fitted(fine, quick(1), 5, OnExceptionCheckpoint{folder.path});
   CHECK(folder.files().empty());
@@ -21,7 +24,8 @@ TEST_CASE("on exception: another run than fit neither writes nor removes") {
   Folder const folder;
   put(folder / "died.safetensors", "x");
   Scripted model;
-  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path, "died"});
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                        OnExceptionCheckpoint{folder.path, "died"});
   trainer.validate(model, toy::batches(1));
   CHECK(folder.files() == Kept{"died.safetensors"});
   CHECK_FALSE(error_of([&] { trainer.validate(model, toy::batches(0)); }).empty());

@@ -29,17 +29,20 @@ std::string text(BatchIndices const& indices) {
 }
 struct ByBatch {
   Words* seen;
-  void write_on_batch_end(double const& prediction, BatchIndices const& indices, std::vector<double>& batch, auto& ctx) {
-    seen->push_back(std::to_string(int(prediction)) + " of " + text(indices) + " size " + std::to_string(batch.size()) + " at " +
-                    std::to_string(ctx.loader()) + "." + std::to_string(ctx.batch_idx()));
+  void write_on_batch_end(double const& prediction, BatchIndices const& indices, std::vector<double>& batch,
+                          auto& ctx) {
+    seen->push_back(std::to_string(int(prediction)) + " of " + text(indices) + " size " + std::to_string(batch.size()) +
+                    " at " + std::to_string(ctx.loader()) + "." + std::to_string(ctx.batch_idx()));
   }
 };
 struct ByEpoch {
   Words* seen;
-  void write_on_epoch_end(std::vector<std::vector<double>> const& predictions, std::vector<std::vector<BatchIndices>> const& indices, auto&) {
+  void write_on_epoch_end(std::vector<std::vector<double>> const& predictions,
+                          std::vector<std::vector<BatchIndices>> const& indices, auto&) {
     for (std::size_t l = 0; l != predictions.size(); ++l)
       for (std::size_t b = 0; b != predictions[l].size(); ++b)
-        seen->push_back(std::to_string(l) + "." + std::to_string(b) + "=" + std::to_string(int(predictions[l][b])) + " of " + text(indices[l][b]));
+        seen->push_back(std::to_string(l) + "." + std::to_string(b) + "=" + std::to_string(int(predictions[l][b])) +
+                        " of " + text(indices[l][b]));
   }
 };
 struct Both : ByBatch, ByEpoch {
@@ -49,7 +52,8 @@ struct Both : ByBatch, ByEpoch {
 template <class Writer>
 Words written(Writer writer, Words& seen, int times = 1) {
   Summing model;
-  auto trainer = make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{}, PredictionWriter{std::move(writer)});
+  auto trainer = make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{},
+                                       PredictionWriter{std::move(writer)});
   for (int i = 0; i != times; ++i) trainer.predict(model, Loaders{});
   return seen;
 }
@@ -81,6 +85,8 @@ TEST_CASE("prediction writer: batches that are none have no samples; positions b
   Words seen;
   Summing model;
   std::tuple<Some, Some> loaders{{std::nullopt, {{1, 1}}, {{2}}}, {std::nullopt, {{5, 5}}}};
-  make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{}, PredictionWriter{ByBatch{&seen}}).predict(model, loaders);
+  make_trainer<Summing>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{},
+                        PredictionWriter{ByBatch{&seen}})
+      .predict(model, loaders);
   CHECK(seen == Words{"2 of 0,1, size 2 at 0.1", "2 of 2, size 1 at 0.2", "10 of 0,1, size 2 at 1.1"});
 }

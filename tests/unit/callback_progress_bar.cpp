@@ -56,11 +56,12 @@ struct SecondRank : SavingDevice {
 TEST_CASE("bar: not a terminal: a line for each validation and each epoch, no control codes") {
   Place run;
   fitted(run.model, quick(2), 4, run.bar());
-  CHECK(lines_of(run.stream.all()) == Lines{"Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
-                                            "Epoch 0: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.500]",
-                                            "Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
-                                            "Epoch 1: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",
-                                            "2 epochs, 8 steps in 00:05"});
+  CHECK(lines_of(run.stream.all()) ==
+        Lines{"Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
+              "Epoch 0: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.500]",
+              "Validation DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]",
+              "Epoch 1: 100%|██████████| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",
+              "2 epochs, 8 steps in 00:05"});
 }
 
 TEST_CASE("bar: the last line tells what came out and where it is") {
@@ -71,7 +72,8 @@ TEST_CASE("bar: the last line tells what came out and where it is") {
   fitted(run.model, options, 4, CSVLogger{}, ModelCheckpoint{Scripted::vl}, run.bar());
   auto const root = folder.path.string() + "/lightning_logs/version_0/";
   CHECK(lines_of(run.stream.all()).back() == "2 epochs, 8 steps in 00:05; best vl 0.25 in epoch 1; best file " + root +
-                                                 "checkpoints/epoch=1-step=8.safetensors; metrics " + root + "metrics.csv");
+                                                 "checkpoints/epoch=1-step=8.safetensors; metrics " + root +
+                                                 "metrics.csv");
 }
 
 TEST_CASE("bar: an unsized loader has no end") {
@@ -86,7 +88,8 @@ TEST_CASE("bar: on a terminal the last epoch stays, the validation bar comes ben
   Place run;
   fitted(run.model, quick(2), 4, run.terminal({.ascii = true}));
   auto const output = run.stream.all();
-  CHECK(screen(output) == Lines{"Epoch 1: 100%|############| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]", "2 epochs, 8 steps in 00:05", ""});
+  CHECK(screen(output) == Lines{"Epoch 1: 100%|############| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",
+                                "2 epochs, 8 steps in 00:05", ""});
   auto const nested = output.find("\nValidation");
   CHECK(nested == std::string::npos);
   CHECK(count(output, "\n\r\x1b[KValidation DataLoader 0: 100%|") == 2);
@@ -145,7 +148,8 @@ TEST_CASE("bar: the sanity check is seen, and leaves nothing on a terminal") {
   options.num_sanity_val_steps = 1;
   Place plain;
   fitted(plain.model, options, 2, plain.bar());
-  CHECK(lines_of(plain.stream.all())[0] == "Sanity Checking DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]");
+  CHECK(lines_of(plain.stream.all())[0] ==
+        "Sanity Checking DataLoader 0: 100%|██████████| 1/1 [00:00<00:00,  2.00it/s]");
   Place run;
   fitted(run.model, options, 2, run.terminal());
   CHECK(count(run.stream.all(), "Sanity Checking") == 1);
@@ -155,7 +159,9 @@ TEST_CASE("bar: the sanity check is seen, and leaves nothing on a terminal") {
 TEST_CASE("bar: an exception leaves the cursor on a new line") {
   Place run;
   run.model.fails_at = 2;
-  CHECK(error_of([&] { fitted(run.model, quick(1), 4, run.terminal({.ascii = true})); }).starts_with("[fulgurite.test.step]"));
+  CHECK(error_of([&] {
+          fitted(run.model, quick(1), 4, run.terminal({.ascii = true}));
+        }).starts_with("[fulgurite.test.step]"));
   auto const shown = screen(run.stream.all());
   REQUIRE(shown.size() == 2);
   CHECK(shown[0].starts_with("Epoch 0:  50%|"));
@@ -166,9 +172,11 @@ TEST_CASE("bar: validate, on its own") {
   Place run;
   auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, run.bar());
   trainer.validate(run.model, toy::batches(3));
-  CHECK(lines_of(run.stream.all()) == Lines{"Validation DataLoader 0: 100%|██████████| 3/3 [00:01<00:00,  2.00it/s, vl=0.500]"});
+  CHECK(lines_of(run.stream.all()) ==
+        Lines{"Validation DataLoader 0: 100%|██████████| 3/3 [00:01<00:00,  2.00it/s, vl=0.500]"});
   Place screened;
-  auto other = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, screened.terminal({.ascii = true}));
+  auto other =
+      make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, screened.terminal({.ascii = true}));
   other.validate(screened.model, toy::batches(3));
   auto const shown = screen(screened.stream.all());
   CHECK(shown.size() == 2);

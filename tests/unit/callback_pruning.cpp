@@ -62,7 +62,8 @@ struct Watch {
 };
 
 auto trainer_of(int epochs, ModelPruningOptions options) {
-  return toy::train<Eight>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{}, ModelPruning{std::move(options)}, Watch{});
+  return toy::train<Eight>({.max_epochs = epochs, .num_sanity_val_steps = 0}, Automatic{},
+                           ModelPruning{std::move(options)}, Watch{});
 }
 using Zeros = std::vector<std::vector<int>>;
 ModelPruningOptions weights_only(PruningAmount amount) {
@@ -125,7 +126,8 @@ TEST_CASE("in each tensor, or the smallest of all: named parameters only", "[pru
 
 TEST_CASE("a lottery ticket: after each pruning what remains has its initial values", "[pruning]") {
   Eight model;
-  auto trainer = toy::train<Eight>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{}, ModelPruning{{.amount = 0.5, .parameter_names = {"weight"}}});
+  auto trainer = toy::train<Eight>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{},
+                                   ModelPruning{{.amount = 0.5, .parameter_names = {"weight"}}});
   trainer.fit(model, toy::batches(4));
   CHECK(model.zeros() == std::vector<int>{1, 2, 3, 4, 5, 6});
   CHECK(model.weights[6].value() == -7);
@@ -135,7 +137,8 @@ TEST_CASE("a lottery ticket: after each pruning what remains has its initial val
 
 TEST_CASE("by default weights and biases are pruned, with Lightning's defaults", "[pruning]") {
   ModelPruningOptions const options;
-  CHECK((options.use_global_unstructured && options.make_pruning_permanent && options.use_lottery_ticket_hypothesis && options.prune_on_train_epoch_end));
+  CHECK((options.use_global_unstructured && options.make_pruning_permanent && options.use_lottery_ticket_hypothesis &&
+         options.prune_on_train_epoch_end));
   CHECK(options.amount(7) == 0.5);
   Eight model;
   auto trainer = trainer_of(1, {.amount = 1.0});
@@ -151,7 +154,8 @@ TEST_CASE("at the end of validations instead; the sanity check is none", "[pruni
   ValidatedEight model;
   auto options = weights_only(0.5);
   options.prune_on_train_epoch_end = false;
-  auto trainer = toy::train<ValidatedEight>({.max_epochs = 1, .num_sanity_val_steps = 1}, Automatic{}, ModelPruning{options});
+  auto trainer =
+      toy::train<ValidatedEight>({.max_epochs = 1, .num_sanity_val_steps = 1}, Automatic{}, ModelPruning{options});
   trainer.fit(model, toy::batches(1), toy::batches(1));
   CHECK(model.zeros() == std::vector<int>{1, 2, 3, 4});
 }
@@ -274,14 +278,19 @@ struct SavesEachEpoch {
 Averaged pruned_beside(auto... callbacks) {
   Averaged model;
   filed.clear();
-  make_trainer<Averaged>(TrainerOptions{.max_epochs = 3, .num_sanity_val_steps = 0}, FilingDevice{}, Float32{}, Automatic{}, std::move(callbacks)..., SavesEachEpoch{})
+  make_trainer<Averaged>(TrainerOptions{.max_epochs = 3, .num_sanity_val_steps = 0}, FilingDevice{}, Float32{},
+                         Automatic{}, std::move(callbacks)..., SavesEachEpoch{})
       .fit(model, toy::batches(2), toy::batches(1));
   return model;
 }
 }  // namespace
 
-TEST_CASE("beside an average, whichever is listed first, masked weights are zero in validations, in files and in the end", "[pruning]") {
-  ModelPruningOptions options{.amount = [](int epoch) { return epoch == 1 ? 1.0 : 0.0; }, .parameters = {"p"}, .use_lottery_ticket_hypothesis = false};
+TEST_CASE(
+    "beside an average, whichever is listed first, masked weights are zero in validations, in files and in the end",
+    "[pruning]") {
+  ModelPruningOptions options{.amount = [](int epoch) { return epoch == 1 ? 1.0 : 0.0; },
+                              .parameters = {"p"},
+                              .use_lottery_ticket_hypothesis = false};
   auto const check = [](Averaged const& model, double first, double second) {
     CHECK(model.validated == std::vector<double>{first, second, 0});
     CHECK(filed == std::vector<double>{first, 0, 0});
@@ -300,12 +309,15 @@ TEST_CASE("beside an average, whichever is listed first, masked weights are zero
 
 TEST_CASE("beside an average, masked weights are zero after a fit that nobody looked into", "[pruning]") {
   toy::P model;
-  toy::train<toy::P>({.max_epochs = 2}, {}, ModelPruning{{.amount = 1.0, .parameters = {"p"}, .use_lottery_ticket_hypothesis = false}}, WeightAveraging{})
+  toy::train<toy::P>({.max_epochs = 2}, {},
+                     ModelPruning{{.amount = 1.0, .parameters = {"p"}, .use_lottery_ticket_hypothesis = false}},
+                     WeightAveraging{})
       .fit(model, toy::batches(2));
   CHECK(model.p.value() == 0);
 }
 
-TEST_CASE("at the end of validations of an average it is the weights in training that are pruned and rewound", "[pruning]") {
+TEST_CASE("at the end of validations of an average it is the weights in training that are pruned and rewound",
+          "[pruning]") {
   ModelPruningOptions const options{.amount = 1e-9, .parameters = {"p"}, .prune_on_train_epoch_end = false};
   auto const model = pruned_beside(ModelPruning{options}, WeightAveraging{});
   CHECK(model.seen == std::vector<double>{0, 1, 0, 1, 0, 1});

@@ -82,7 +82,8 @@ TEST_CASE("numbers for people") {
 }
 
 TEST_CASE("numbers for programs read back exactly") {
-  for (double const value : {0.1 + 0.2, 1e300, -0.0, std::numeric_limits<double>::denorm_min()}) CHECK(std::strtod(exact(value).c_str(), nullptr) == value);
+  for (double const value : {0.1 + 0.2, 1e300, -0.0, std::numeric_limits<double>::denorm_min()})
+    CHECK(std::strtod(exact(value).c_str(), nullptr) == value);
 }
 
 TEST_CASE("the table of a model") {
@@ -90,17 +91,16 @@ TEST_CASE("the table of a model") {
                                    {"body", "Sequential", 203530, 200960, 814120, true},
                                    {"head.frozen", "Linear", 2570, 0, 10280, false},
                                    {"act", "ReLU", 0, 0, 0, true}};
-  CHECK(model_table(rows) ==
-        "  | Name        | Type       | Params | Trainable | Size     | Mode \n"
-        "--------------------------------------------------------------------\n"
-        "0 | body        | Sequential | 203 K  | 200 K     | 814.1 kB | train\n"
-        "1 | head.frozen | Linear     | 2.6 K  | no        | 10.3 kB  | eval \n"
-        "2 | act         | ReLU       | 0      | -         | 0 B      | train\n"
-        "--------------------------------------------------------------------\n"
-        "203 K     Trainable params\n"
-        "0         Non-trainable params\n"
-        "203 K     Total params\n"
-        "814.1 kB  Total size of parameters and buffers\n");
+  CHECK(model_table(rows) == "  | Name        | Type       | Params | Trainable | Size     | Mode \n"
+                             "--------------------------------------------------------------------\n"
+                             "0 | body        | Sequential | 203 K  | 200 K     | 814.1 kB | train\n"
+                             "1 | head.frozen | Linear     | 2.6 K  | no        | 10.3 kB  | eval \n"
+                             "2 | act         | ReLU       | 0      | -         | 0 B      | train\n"
+                             "--------------------------------------------------------------------\n"
+                             "203 K     Trainable params\n"
+                             "0         Non-trainable params\n"
+                             "203 K     Total params\n"
+                             "814.1 kB  Total size of parameters and buffers\n");
   CHECK(model_table({}).empty());
 }
 
@@ -112,13 +112,19 @@ TEST_CASE("the last line of a fit") {
     std::filesystem::path best_file, last_file, metrics_file;
   } outcome;
   CHECK(outcome_line(outcome, 1, 630, 22.4) == "1 epoch, 630 steps in 00:22");
-  outcome = {"val/accuracy", 0.98312, 7, "runs/a.safetensors", "runs/last.safetensors", "lightning_logs/version_0/metrics.csv"};
-  CHECK(outcome_line(outcome, 10, 630, 22.4) ==
-        "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors; last file runs/last.safetensors; "
-        "metrics lightning_logs/version_0/metrics.csv");
+  outcome = {"val/accuracy",
+             0.98312,
+             7,
+             "runs/a.safetensors",
+             "runs/last.safetensors",
+             "lightning_logs/version_0/metrics.csv"};
+  CHECK(outcome_line(outcome, 10, 630, 22.4) == "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; "
+                                                "best file runs/a.safetensors; last file runs/last.safetensors; "
+                                                "metrics lightning_logs/version_0/metrics.csv");
   outcome.last_file = outcome.best_file;
   outcome.metrics_file.clear();
-  CHECK(outcome_line(outcome, 10, 630, 22.4) == "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors");
+  CHECK(outcome_line(outcome, 10, 630, 22.4) ==
+        "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors");
 }
 
 TEST_CASE("two lines of a terminal, written over and over") {

@@ -1,8 +1,11 @@
 #pragma once
-// A run on toy tensors whose metrics follow a script, whose clock stands still until told, and whose checkpoints are real files.
+// A run on toy tensors whose metrics follow a script, whose clock stands still until told, and whose checkpoints are
+// real files.
 
 #include <cmath>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,10 +26,40 @@ inline std::vector<std::string> saved_files;
 
 struct SavingBackend : toy::Backend {
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model&, State&& state) {
-    fulgurite::save_run_file(path, [](auto&&) {}, state);
+  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+    auto const each_weight = [&](auto&& f) {
+      for (std::size_t i = 0; auto const& weight : weights(model)) {
+        double const value = weight.value();
+        f(std::to_string(i++), fulgurite::WeightView{"F64", {}, std::as_bytes(std::span(&value, 1))});
+      }
+    };
+    fulgurite::save_run_file(path, each_weight, state);
     saved_files.push_back(path.filename().string());
   }
+
+  class RunFile {
+   public:
+    using Saver = fulgurite::StateSaver;
+    using Memory = fulgurite::StateMemory;
+
+    explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(fulgurite::run_state(file_)) {}
+    template <class Model>
+    void load_weights(Model& model) const {
+      for (std::size_t i = 0; auto& weight : weights(model)) {
+        double value = 0;
+        file_.read(*file_.find(std::to_string(i++)), std::as_writable_bytes(std::span(&value, 1)));
+        weight.set(value);
+      }
+    }
+    template <class Fold>
+    void load(Fold&& fold) const {
+      fulgurite::load_state(tree_, fold);
+    }
+
+   private:
+    fulgurite::SafetensorsFile file_;
+    fulgurite::ArchiveNode tree_;
+  };
 };
 struct SavingDevice : toy::Device {
   using Backend = SavingBackend;
@@ -38,7 +71,8 @@ inline long clock_looks = 0;
 inline fulgurite::TrainerOptions::Clock::time_point fake_now() {
   ++clock_looks;
   return fulgurite::TrainerOptions::Clock::time_point(
-      std::chrono::duration_cast<fulgurite::TrainerOptions::Clock::duration>(std::chrono::duration<double>(fake_seconds)));
+      std::chrono::duration_cast<fulgurite::TrainerOptions::Clock::duration>(
+          std::chrono::duration<double>(fake_seconds)));
 }
 
 /// `vl` of epoch e is script[e] (the last one goes on); NaN is logged as such, a missing value is not logged.
@@ -72,6 +106,14 @@ struct Scripted {
   toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
 };
 
+/// Does something at the start of each batch, such as what a fit does that goes back: it loads the state of an earlier
+/// step into a callback.
+struct AtBatch {
+  using Stateless = fulgurite::ByChoice;
+  std::function<void(long)> then = nullptr;  ///< of the steps so far
+  void on_train_batch_start(auto& ctx) { then(ctx.global_step()); }
+};
+
 inline fulgurite::TrainerOptions quick(int epochs) {
   return {.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1, .now = &fake_now};
 }
@@ -82,7 +124,8 @@ using ScriptedTrainer = fulgurite::Trainer<Scripted, SavingDevice, fulgurite::Fl
 template <class... Cs>
 struct Fitted : ScriptedTrainer<Cs...> {
   Fitted(Scripted& model, fulgurite::TrainerOptions options, int batches, Cs... callbacks)
-      : ScriptedTrainer<Cs...>(std::move(options), SavingDevice{}, fulgurite::Float32{}, fulgurite::Automatic{}, std::move(callbacks)...) {
+      : ScriptedTrainer<Cs...>(std::move(options), SavingDevice{}, fulgurite::Float32{}, fulgurite::Automatic{},
+                               std::move(callbacks)...) {
     saved_files.clear();
     this->fit(model, toy::batches(batches), toy::batches(1));
   }

@@ -31,7 +31,9 @@ End run(std::vector<double> losses, SpikeDetectionOptions how = {}, int accumula
   Jumping model;
   auto options = quick(1);
   options.default_root_dir = folder.path;
-  auto trainer = make_trainer<Jumping>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = accumulate}, SpikeDetection{Jumping::loss, how});
+  auto trainer =
+      make_trainer<Jumping>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = accumulate},
+                            SpikeDetection{Jumping::loss, how});
   End end;
   end.error = error_of([&] { trainer.fit(model, losses); });
   end.file = content(folder / "skip_batches.json");
@@ -43,7 +45,8 @@ End run(std::vector<double> losses, SpikeDetectionOptions how = {}, int accumula
 
 TEST_CASE("spike: a loss far above the mean of the last ones ends the fit and names its batch and the one before") {
   auto const end = run({1, 2, 3, 7});
-  CHECK(end.error.starts_with("[fulgurite.callback.spike] SpikeDetection: loss = 7 in batch 3 of epoch 0, after a mean of 2: leave out the batches in "));
+  CHECK(end.error.starts_with("[fulgurite.callback.spike] SpikeDetection: loss = 7 in batch 3 of epoch 0, after a mean "
+                              "of 2: leave out the batches in "));
   CHECK(end.file == "[2, 3]\n");
   CHECK(end.bad == std::vector<long>{2, 3});
 }
@@ -79,7 +82,8 @@ TEST_CASE("spike: a window of accumulated batches of another length does not loo
 
 TEST_CASE("spike: options that make no sense") {
   for (SpikeDetectionOptions const& wrong :
-       {SpikeDetectionOptions{.window = 0}, SpikeDetectionOptions{.warmup = -1}, SpikeDetectionOptions{.atol = -1.0}, SpikeDetectionOptions{.rtol = nan_value}})
+       {SpikeDetectionOptions{.window = 0}, SpikeDetectionOptions{.warmup = -1}, SpikeDetectionOptions{.atol = -1.0},
+        SpikeDetectionOptions{.rtol = nan_value}})
     CHECK(error_of([&] { SpikeDetection{Jumping::loss, wrong}; }).starts_with("[fulgurite.callback.spike_options]"));
 }
 

@@ -48,7 +48,8 @@ TEST_CASE("timer: measures each stage") {
 TEST_CASE("timer: days, hours, minutes, seconds") {
   CHECK(Timer{"01:02:03:04"}.remaining() == seconds(86400 + 7200 + 180 + 4));
   CHECK(Timer{"100:00:00:00"}.remaining() == seconds(8640000));
-  for (char const* wrong : {"", "1h", "00:00:01", "00:24:00:00", "00:00:60:00", "00:00:00:60", "00:00:00:00:00", "00:00:00:-1", "00:00:00:1x", "a:0:0:0"}) {
+  for (char const* wrong : {"", "1h", "00:00:01", "00:24:00:00", "00:00:60:00", "00:00:00:60", "00:00:00:00:00",
+                            "00:00:00:-1", "00:00:00:1x", "a:0:0:0"}) {
     INFO(wrong);
     CHECK(error_of([&] { Timer{std::string_view(wrong)}; }).starts_with("[fulgurite.callback.timer_duration]"));
   }
@@ -81,4 +82,20 @@ TEST_CASE("timer: what follows a failed run is not spent in it") {
   CHECK(trainer.progress().global_step == 1 + 4);
   CHECK(timer.elapsed() == seconds(2 + 5));
   CHECK(timer.elapsed(Timer::Stage::validate) == seconds(1));
+}
+
+TEST_CASE("timer: a fit that goes back does not get its time back, and the clock runs on") {
+  Scripted model{.seconds_per_batch = 1};
+  auto trainer =
+      ScriptedTrainer<Timer, AtBatch>(quick(5), SavingDevice{}, Float32{}, Automatic{}, Timer{seconds(6)}, AtBatch{});
+  auto& timer = trainer.callback<Timer>();
+  std::string then;
+  trainer.callback<AtBatch>().then = [&](long step) {
+    if (step == 1) then = state_text(timer);
+    if (step == 3) load_state_text(timer, then);
+  };
+  trainer.fit(model, toy::batches(4), toy::batches(1));
+  CHECK(trainer.progress().global_step == 5);  // the sixth second was a validation
+  CHECK(timer.elapsed() == seconds(7));
+  CHECK(timer.start_time().has_value());
 }

@@ -37,7 +37,8 @@ struct Everything {
   std::vector<Inner> list;
   Inner inner;
   void state(auto& a) {
-    a("flag", flag)("i", i)("l", l)("seed", seed)("d", d)("f", f)("colour", colour)("s", s)("p", p)("none", none)("some", some);
+    a("flag", flag)("i", i)("l", l)("seed", seed)("d", d)("f", f)("colour", colour)("s", s)("p", p)("none",
+                                                                                                    none)("some", some);
     a("bits", bits)("names", names)("pair", pair)("pause", pause)("length", length)("list", list).child("inner", inner);
   }
 };
@@ -48,9 +49,24 @@ struct Keyless {
 }  // namespace
 
 TEST_CASE("an archive gives back what it took") {
-  Everything one{true, -7, std::numeric_limits<long>::min(), ~0ULL, 0.1, 0.1F, Colour::green, "a \"quoted\"\n\x01 \xC3\xA4 text", "runs/x", {}, 2.5,
-                 {true, false, true}, {"x", std::nullopt}, {1, -2}, std::chrono::milliseconds(1500), std::chrono::duration<double>(0.25),
-                 {{1, "a"}, {2, "b"}}, {3, std::string("\xFF\0raw", 5)}};
+  Everything one{true,
+                 -7,
+                 std::numeric_limits<long>::min(),
+                 ~0ULL,
+                 0.1,
+                 0.1F,
+                 Colour::green,
+                 "a \"quoted\"\n\x01 \xC3\xA4 text",
+                 "runs/x",
+                 {},
+                 2.5,
+                 {true, false, true},
+                 {"x", std::nullopt},
+                 {1, -2},
+                 std::chrono::milliseconds(1500),
+                 std::chrono::duration<double>(0.25),
+                 {{1, "a"}, {2, "b"}},
+                 {3, std::string("\xFF\0raw", 5)}};
   auto const text = state_text(one);
   Everything two;
   two.none = 9.0;
@@ -79,8 +95,17 @@ TEST_CASE("the text is compact JSON") {
 
 TEST_CASE("doubles keep every bit") {
   std::mt19937_64 random(1);
-  std::vector<double> values{0.0, -0.0, 1.0, 1e22, 5e-324, std::numeric_limits<double>::max(), INFINITY, -INFINITY, NAN,
-                             std::bit_cast<double>(0x7ff0000000000001ULL), std::bit_cast<double>(0xfff8000000001234ULL)};
+  std::vector<double> values{0.0,
+                             -0.0,
+                             1.0,
+                             1e22,
+                             5e-324,
+                             std::numeric_limits<double>::max(),
+                             INFINITY,
+                             -INFINITY,
+                             NAN,
+                             std::bit_cast<double>(0x7ff0000000000001ULL),
+                             std::bit_cast<double>(0xfff8000000001234ULL)};
   for (int i = 0; i != 2000; ++i) values.push_back(std::bit_cast<double>(random()));
   ArchiveNode tree;
   StateSaver saver(tree);
@@ -91,7 +116,8 @@ TEST_CASE("doubles keep every bit") {
   loader("values", read);
   REQUIRE(read.size() == values.size());
   std::size_t same = 0;
-  for (std::size_t i = 0; i != values.size(); ++i) same += std::bit_cast<std::uint64_t>(values[i]) == std::bit_cast<std::uint64_t>(read[i]);
+  for (std::size_t i = 0; i != values.size(); ++i)
+    same += std::bit_cast<std::uint64_t>(values[i]) == std::bit_cast<std::uint64_t>(read[i]);
   CHECK(same == values.size());
 }
 
@@ -115,13 +141,22 @@ TEST_CASE("a wrong entry is an error with its full name") {
     };
   };
   CHECK(loading([](auto&) {}).empty());
-  CHECK(loading(replace(R"("i":)", R"("j":)")).starts_with("[fulgurite.checkpoint.state_entry] 'callbacks.EarlyStopping.i' is not in the saved state"));
-  CHECK(loading(replace(R"("i":0)", R"("i":0.5)")).find("'callbacks.EarlyStopping.i' should be an integer, but is 0.5") != std::string::npos);
-  CHECK(loading(replace(R"("i":0)", R"("i":3000000000)")).find("'callbacks.EarlyStopping.i' does not fit: 3000000000") != std::string::npos);
-  CHECK(loading(replace(R"("d":0.0)", R"("d":0)")).find("should be a floating-point number, but is 0") != std::string::npos);
-  CHECK(loading(replace(R"("pair":[0,0])", R"("pair":[0])")).find("should have 2 elements, but has 1") != std::string::npos);
-  CHECK(loading(replace(R"("pair":[0,0])", R"("pair":[0,"x"])")).find("'callbacks.EarlyStopping.pair[1]' should be an integer") != std::string::npos);
-  CHECK(loading(replace(R"("inner":{"n":0)", R"("inner":{"m":0)")).find("'callbacks.EarlyStopping.inner.n' is not") != std::string::npos);
+  CHECK(loading(replace(R"("i":)", R"("j":)"))
+            .starts_with("[fulgurite.checkpoint.state_entry] 'callbacks.EarlyStopping.i' is not in the saved state"));
+  CHECK(
+      loading(replace(R"("i":0)", R"("i":0.5)")).find("'callbacks.EarlyStopping.i' should be an integer, but is 0.5") !=
+      std::string::npos);
+  CHECK(
+      loading(replace(R"("i":0)", R"("i":3000000000)")).find("'callbacks.EarlyStopping.i' does not fit: 3000000000") !=
+      std::string::npos);
+  CHECK(loading(replace(R"("d":0.0)", R"("d":0)")).find("should be a floating-point number, but is 0") !=
+        std::string::npos);
+  CHECK(loading(replace(R"("pair":[0,0])", R"("pair":[0])")).find("should have 2 elements, but has 1") !=
+        std::string::npos);
+  CHECK(loading(replace(R"("pair":[0,0])", R"("pair":[0,"x"])"))
+            .find("'callbacks.EarlyStopping.pair[1]' should be an integer") != std::string::npos);
+  CHECK(loading(replace(R"("inner":{"n":0)", R"("inner":{"m":0)")).find("'callbacks.EarlyStopping.inner.n' is not") !=
+        std::string::npos);
 }
 
 TEST_CASE("names are used once, and never start with a dollar") {
@@ -129,7 +164,8 @@ TEST_CASE("names are used once, and never start with a dollar") {
   StateSaver saver(tree);
   int n = 1;
   saver("n", n);
-  CHECK(error_of([&] { saver("n", n); }) == "[fulgurite.checkpoint.state_name] 'n' is saved twice: give each value its own name");
+  CHECK(error_of([&] { saver("n", n); }) ==
+        "[fulgurite.checkpoint.state_name] 'n' is saved twice: give each value its own name");
   CHECK(error_of([&] { saver("$bits", n); }).starts_with("[fulgurite.checkpoint.state_name]"));
 }
 
@@ -152,10 +188,38 @@ TEST_CASE("a text that is broken anywhere says where") {
     auto const said = error_of([&] { from_text(text.substr(0, n), "file.safetensors"); });
     REQUIRE(said.starts_with("[fulgurite.checkpoint.state_text] file.safetensors, byte "));
   }
-  for (char const* wrong : {"", "{} x", "{\"a\":1,}", "[1,]", "{\"a\" 1}", "{'a':1}", "01", "+1", "1.", ".5", "1e", "nul", "\"\\x\"", "\"\\u12\"",
-                            "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\xC0\x80\"", "\"\xED\xA0\x80\"", "\"\xF5\x80\x80\x80\"", "\"\xE4\"",
-                            "\"a\nb\"", "{\"a\":1,\"a\":2}", "{\"$bits\":\"zz\"}", "{\"$bits\":\"\"}", "{\"$other\":\"00\"}", "{\"$bytes\":\"0\"}",
-                            "{\"$bytes\":\"0g\"}", "{\"$bits\":\"0\",\"a\":1}", "99999999999999999999", "1e999", "-"}) {
+  for (char const* wrong : {"",
+                            "{} x",
+                            "{\"a\":1,}",
+                            "[1,]",
+                            "{\"a\" 1}",
+                            "{'a':1}",
+                            "01",
+                            "+1",
+                            "1.",
+                            ".5",
+                            "1e",
+                            "nul",
+                            "\"\\x\"",
+                            "\"\\u12\"",
+                            "\"\\ud800\"",
+                            "\"\\udc00\"",
+                            "\"\\ud800\\u0041\"",
+                            "\"\xC0\x80\"",
+                            "\"\xED\xA0\x80\"",
+                            "\"\xF5\x80\x80\x80\"",
+                            "\"\xE4\"",
+                            "\"a\nb\"",
+                            "{\"a\":1,\"a\":2}",
+                            "{\"$bits\":\"zz\"}",
+                            "{\"$bits\":\"\"}",
+                            "{\"$other\":\"00\"}",
+                            "{\"$bytes\":\"0\"}",
+                            "{\"$bytes\":\"0g\"}",
+                            "{\"$bits\":\"0\",\"a\":1}",
+                            "99999999999999999999",
+                            "1e999",
+                            "-"}) {
     INFO(wrong);
     CHECK(error_of([&] { from_text(wrong); }).starts_with("[fulgurite.checkpoint.state_text] saved state, byte "));
   }

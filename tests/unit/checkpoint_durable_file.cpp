@@ -1,7 +1,9 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
+#include <optional>
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
@@ -57,6 +59,72 @@ TEST_CASE("without commit the old file stays and the temporary goes") {
   CHECK(folder.files().size() == 1);
 }
 
+TEST_CASE("where new names alone are given, what stands there stays; elsewhere it is replaced") {
+  Folder const folder;
+  put(folder / "x", "another's");
+  {
+    NewNamesOnly const only;
+    CHECK(error_of([&] { write_durably(folder / "x", "new"); }) ==
+          "[fulgurite.file.write] cannot write " + (folder / "x").string() +
+              ": another process has made a file of that name; it stays as it is");
+    CHECK_THROWS_AS(write_durably(folder / "x", "new"), FileExists);
+    NewNamesOnly const not_here(false);
+    write_durably(folder / "y", "old");
+    write_durably(folder / "y", "new");
+  }
+  CHECK(content(folder / "x") == "another's");
+  CHECK(content(folder / "y") == "new");
+  write_durably(folder / "x", "new");
+  CHECK(content(folder / "x") == "new");
+  CHECK(folder.files() == std::set<std::string>{"x", "y"});
+}
+
+TEST_CASE("each way to take a name takes a free one whole, and leaves one that is taken alone") {
+  using Way = std::optional<int> (*)(std::filesystem::path const&, std::filesystem::path const&);
+  Way const by_look = [](auto const& from, auto const& to) { return std::optional(file::new_name::by_look(from, to)); };
+  Way const by_any = [](auto const& from, auto const& to) { return std::optional(file::take_name(from, to)); };
+  for (Way const way : {Way(&file::new_name::by_rename), Way(&file::new_name::by_link), by_look, by_any}) {
+    Folder const folder;
+    put(folder / "from", "new");
+    put(folder / "taken", "old");
+    std::filesystem::create_symlink("nowhere", folder / "dangling");
+    auto const taken = way(folder / "from", folder / "taken");
+    if (!taken) continue;  // this file system does not know that way
+    CHECK(taken == EEXIST);
+    CHECK(way(folder / "from", folder / "dangling") == EEXIST);
+    CHECK(way(folder / "from", folder / "missing/free") == ENOENT);
+    CHECK(content(folder / "taken") == "old");
+    CHECK(way(folder / "from", folder / "free") == 0);
+    CHECK(content(folder / "free") == "new");
+    CHECK(folder.files() == std::set<std::string>{"free", "taken"});
+  }
+}
+
+TEST_CASE("processes that want one name at once: one gets it, the others are told") {
+  Folder const folder;
+  std::vector<pid_t> children;
+  for (int i = 0; i != 8; ++i) {
+    auto const child = ::fork();
+    if (child == 0) {
+      int got = 0;
+      for (int round = 0; round != 20; ++round) {
+        NewNamesOnly const only;
+        if (error_of([&] { write_durably(folder / std::to_string(round), std::to_string(i)); }).empty()) ++got;
+      }
+      ::_exit(got);
+    }
+    children.push_back(child);
+  }
+  int all = 0;
+  for (auto const child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    all += WEXITSTATUS(status);
+  }
+  CHECK(all == 20);
+  CHECK(folder.files().size() == 20);
+}
+
 TEST_CASE("a name as long as a name can be") {
   Folder const folder;
   std::string const longest(255, 'n');
@@ -83,21 +151,24 @@ TEST_CASE("a full disk is an error with path and errno; the old file stays") {
   int status = 0;
   ::waitpid(child, &status, 0);
   CHECK(content(target) == "old");
-  CHECK(content(report) == "[fulgurite.file.write] cannot write " + target.string() + ": File too large (errno " + std::to_string(EFBIG) +
-                               "); the old file stays as it was|1");
+  CHECK(content(report) == "[fulgurite.file.write] cannot write " + target.string() + ": File too large (errno " +
+                               std::to_string(EFBIG) + "); the old file stays as it was|1");
 }
 
 TEST_CASE("what cannot be written says why") {
   Folder const folder;
   put(folder / "file", "x");
-  CHECK(error_of([&] { write_durably(folder / "file/below", "x"); }).find("Not a directory (errno 20)") != std::string::npos);
+  CHECK(error_of([&] { write_durably(folder / "file/below", "x"); }).find("Not a directory (errno 20)") !=
+        std::string::npos);
   std::filesystem::create_directory(folder / "folder");
   auto const said = error_of([&] { write_durably(folder / "folder", "x"); });
   CHECK(said.starts_with("[fulgurite.file.write] cannot write " + (folder / "folder").string() + ": Is a directory"));
   CHECK(folder.files() == std::set<std::string>{"file"});
   if (::geteuid() != 0) {  // root may write anywhere
     std::filesystem::permissions(folder.path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-    CHECK(error_of([&] { write_durably(folder / "new", "x"); }).find("Permission denied (errno 13); nothing was left behind") != std::string::npos);
+    CHECK(error_of([&] {
+            write_durably(folder / "new", "x");
+          }).find("Permission denied (errno 13); nothing was left behind") != std::string::npos);
     std::filesystem::permissions(folder.path, std::filesystem::perms::owner_all);
   }
 }
@@ -105,4 +176,62 @@ TEST_CASE("what cannot be written says why") {
 TEST_CASE("an unwritable folder, also for root: one of the kernel's") {
   auto const said = error_of([] { write_durably("/proc/self/fulgurite", "x"); });
   CHECK(said.starts_with("[fulgurite.file.write] cannot write /proc/self/fulgurite: "));
+}
+
+TEST_CASE(
+    "what a killed process has left is removed by the next one that writes there; what a living one writes stays") {
+  Folder const folder;
+  auto const writing = [&](auto&& done) {
+    DurableFile out(folder / "x");
+    out.write("half");
+    done();
+  };
+  Other living(writing);
+  {
+    Other killed(writing);
+    CHECK(folder.files().size() == 2);
+  }
+  CHECK(folder.files().size() == 2);
+  auto const foreign = ".fulgurite-another.host-" + std::to_string(::getpid()) + "-1-0.tmp";
+  put(folder / foreign, "of a machine that shares the folder");
+  auto const similar = file::temporary_prefix() + "notes.txt";
+  put(folder / similar, "no temporary");
+  std::filesystem::create_directory(folder / (file::temporary_prefix() + "folder.tmp"));
+  REQUIRE(::mkfifo((folder / (file::temporary_prefix() + "pipe.tmp")).c_str(), 0600) == 0);
+
+  write_durably(folder / "y", "new");
+  auto left = folder.files();
+  CHECK(left.size() == 4);
+  CHECK(left.contains("y"));
+  CHECK(left.contains(foreign));
+  CHECK(left.contains(similar));
+  write_durably(folder / "z", "once is enough");
+  living.end();
+  file::sweep_temporaries(folder.path);
+  left = folder.files();
+  CHECK(left == std::set<std::string>{"y", "z", foreign, similar});
+}
+
+TEST_CASE("processes that write and sweep at once take nothing from each other") {
+  Folder const folder;
+  std::vector<pid_t> children;
+  for (int i = 0; i != 8; ++i) {
+    auto const child = ::fork();
+    if (child == 0) {
+      auto const said = error_of([&] {
+        for (int round = 0; round != 50; ++round) {
+          file::sweep_temporaries(folder.path);
+          write_durably(folder / ("f" + std::to_string(round % 5)), std::to_string(i));
+        }
+      });
+      ::_exit(said.empty() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (auto const child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(folder.files() == std::set<std::string>{"f0", "f1", "f2", "f3", "f4"});
 }

@@ -1,6 +1,10 @@
 #pragma once
-// A folder of a test's own, and looks into files.
+// A folder of a test's own, looks into files, and another process.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -38,6 +43,13 @@ struct Folder {
   }
 };
 
+/// The options of a ModelCheckpoint that writes there.
+template <class Options>
+Options in(Folder const& folder, Options options) {
+  options.dirpath = folder.path;
+  return options;
+}
+
 inline std::string content(std::filesystem::path const& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -51,11 +63,39 @@ template <class F>
 std::string error_of(F&& body) {
   try {
     body();
-  } catch (fulgurite::Error const& error) {
-    return error.what();
-  }
+  } catch (fulgurite::Error const& error) { return error.what(); }
   return {};
 }
+
+/// A process of its own that runs `body`, says that it is done, and waits for its end. Nothing of it is cleaned up.
+struct Other {
+  int said[2] = {-1, -1};
+  pid_t id = -1;
+  template <class F>
+  explicit Other(F&& body) {
+    REQUIRE(::pipe(said) == 0);
+    id = ::fork();
+    if (id != 0) {
+      char byte = 0;
+      REQUIRE(::read(said[0], &byte, 1) == 1);
+      return;
+    }
+    body([&] {
+      if (::write(said[1], "x", 1) == 1)
+        while (true) ::pause();
+    });
+    ::_exit(1);
+  }
+  void end() {
+    if (id <= 0) return;
+    ::kill(id, SIGKILL);
+    ::waitpid(std::exchange(id, -1), nullptr, 0);
+  }
+  ~Other() {
+    end();
+    for (int const side : said) ::close(side);
+  }
+};
 
 }  // namespace probe
 using namespace probe;

@@ -17,7 +17,8 @@ struct Weight {
 };
 auto handing(std::vector<Weight> const& weights) {
   return [&weights](auto&& f) {
-    for (auto const& w : weights) f(std::string_view(w.name), WeightView{w.dtype, w.shape, std::as_bytes(std::span(w.bytes))});
+    for (auto const& w : weights)
+      f(std::string_view(w.name), WeightView{w.dtype, w.shape, std::as_bytes(std::span(w.bytes))});
   };
 }
 std::string read(SafetensorsFile const& file, std::string const& name) {
@@ -39,10 +40,18 @@ std::string some(std::size_t n) {
   return bytes;
 }
 // One of each element type, a scalar, an empty one, a name and a text that need escapes.
-std::vector<Weight> const all{{"flag", "BOOL", {3}, some(3)},        {"w", "F32", {2, 3}, some(24)},      {"double", "F64", {1}, some(8)},
-                              {"half", "F16", {1, 1, 3}, some(6)},   {"brain", "BF16", {2}, some(4)},     {"long", "I64", {2}, some(16)},
-                              {"int", "I32", {1}, some(4)},          {"short", "I16", {5}, some(10)},     {"char", "I8", {7}, some(7)},
-                              {"byte", "U8", {1}, some(1)},          {"scalar", "F32", {}, some(4)},      {"empty", "F32", {0, 4}, ""},
+std::vector<Weight> const all{{"flag", "BOOL", {3}, some(3)},
+                              {"w", "F32", {2, 3}, some(24)},
+                              {"double", "F64", {1}, some(8)},
+                              {"half", "F16", {1, 1, 3}, some(6)},
+                              {"brain", "BF16", {2}, some(4)},
+                              {"long", "I64", {2}, some(16)},
+                              {"int", "I32", {1}, some(4)},
+                              {"short", "I16", {5}, some(10)},
+                              {"char", "I8", {7}, some(7)},
+                              {"byte", "U8", {1}, some(1)},
+                              {"scalar", "F32", {}, some(4)},
+                              {"empty", "F32", {0, 4}, ""},
                               {"b \"q\" \n \xC3\xA4", "F32", {1}, some(4)}};
 Metadata const texts{{"epoch", "3"}, {"note", "line\n\"quoted\" \xF0\x9F\x8C\xA9"}};
 }  // namespace
@@ -83,7 +92,8 @@ TEST_CASE("safetensors: the header is padded to 8 bytes and each tensor is align
 TEST_CASE("safetensors: the bytes are the format's") {
   Folder const folder;
   write_safetensors(folder / "a", {{"k", "v"}}, handing({{"w", "F32", {1}, "abcd"}}));
-  CHECK(content(folder / "a") == file_of(R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )", "abcd"));
+  CHECK(content(folder / "a") ==
+        file_of(R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}} )", "abcd"));
   write_safetensors(folder / "b", {}, handing({}));
   CHECK(content(folder / "b") == file_of("{}      "));
   SafetensorsFile const empty(folder / "b");
@@ -154,12 +164,19 @@ TEST_CASE("safetensors: headers that lie") {
            {R"({"w":{"dtype":"F31","shape":[1],"data_offsets":[0,4]}})", "unknown element type 'F31'"},
            {R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "negative extent"},
            {R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "the file ends inside 'w'"},
-           {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})", "too large for any memory"},
+           {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})",
+            "too large for any memory"},
            {R"({"w":{"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,4]}})", "too large for any memory"},
            {R"({"w":{"dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,4]}})", "not an integer in range"},
-           {R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"v":{"dtype":"U8","shape":[3],"data_offsets":[1,4]}})", "overlap, or leave a gap"},
-           {R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"v":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "overlap, or leave a gap"},
-           {R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "'w' occurs twice"},
+           {R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+            R"("v":{"dtype":"U8","shape":[3],"data_offsets":[1,4]}})",
+            "overlap, or leave a gap"},
+           {R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+            R"("v":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+            "overlap, or leave a gap"},
+           {R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+            R"("w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+            "'w' occurs twice"},
            {R"({"__metadata__":{"a":1}})", "'\"' expected"},
            {R"({"__metadata__":{"a":"1","a":"2"}})", "occurs twice"},
            {R"({"__metadata__":{},"__metadata__":{}})", "'__metadata__' occurs twice"},
@@ -172,8 +189,12 @@ TEST_CASE("safetensors: headers that lie") {
   put(path, std::string("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 8));
   CHECK(error_of([&] { SafetensorsFile{path}; }).find("this is not a safetensors file") != std::string::npos);
   put(path, std::string("\x10\0\0\0\0\0\0\0{}", 10));
-  CHECK(error_of([&] { SafetensorsFile{path}; }) == "[fulgurite.checkpoint.safetensors] " + path.string() + ", byte 10: the file ends inside its header of 16 bytes");
-  CHECK(error_of([&] { SafetensorsFile{folder / "none"}; }).find("cannot open " + (folder / "none").string() + ": No such file or directory (errno 2)") != std::string::npos);
+  CHECK(error_of([&] { SafetensorsFile{path}; }) == "[fulgurite.checkpoint.safetensors] " + path.string() +
+                                                        ", byte 10: the file ends inside its header of 16 bytes");
+  CHECK(error_of([&] {
+          SafetensorsFile{folder / "none"};
+        }).find("cannot open " + (folder / "none").string() + ": No such file or directory (errno 2)") !=
+        std::string::npos);
   CHECK(error_of([&] { SafetensorsFile{folder.path}; }).find("not a regular file") != std::string::npos);
 }
 
@@ -187,7 +208,8 @@ TEST_CASE("safetensors: wrong weights are refused before the old file is touched
     CHECK(folder.files().size() == 1);
     return text;
   };
-  CHECK(said({{"w", "F32", {2}, "abcd"}}) == "[fulgurite.checkpoint.weights] cannot write " + path.string() + ": the tensor 'w' comes as 4 bytes, not 8");
+  CHECK(said({{"w", "F32", {2}, "abcd"}}) ==
+        "[fulgurite.checkpoint.weights] cannot write " + path.string() + ": the tensor 'w' comes as 4 bytes, not 8");
   CHECK(said({{"w", "F99", {1}, "abcd"}}).find("does not have: F99") != std::string::npos);
   CHECK(said({{"w", "F32", {-1}, "abcd"}}).find("'w' has an element type or a shape") != std::string::npos);
   CHECK(said({{"w", "U8", {1}, "a"}, {"w", "U8", {1}, "a"}}).find("'w' occurs twice") != std::string::npos);
@@ -217,14 +239,16 @@ TEST_CASE("safetensors: a tensor is read into exactly its size") {
   CHECK(error_of([&] { file.read(file.entries()[0], small); }).find("'w' has 4 bytes, not 3") != std::string::npos);
   put(folder / "a", "short");  // the same file, truncated while it is open
   std::array<std::byte, 4> right{};
-  CHECK(error_of([&] { file.read(file.entries()[0], right); }).find("became shorter while it was read") != std::string::npos);
+  CHECK(error_of([&] { file.read(file.entries()[0], right); }).find("became shorter while it was read") !=
+        std::string::npos);
 }
 
 TEST_CASE("a run's state travels in the metadata") {
   Folder const folder;
   long step = 7;
   double best = -0.0;
-  save_run_file(folder / "run", handing({{"w", "U8", {1}, "x"}}), [&](auto& archive) { archive("step", step)("best", best); }, {{"note", "hello"}});
+  save_run_file(folder / "run", handing({{"w", "U8", {1}, "x"}}),
+                [&](auto& archive) { archive("step", step)("best", best); }, {{"note", "hello"}});
   SafetensorsFile const file(folder / "run");
   CHECK(file.metadata().at("note") == "hello");
   step = 0;
@@ -235,5 +259,7 @@ TEST_CASE("a run's state travels in the metadata") {
   CHECK(step == 7);
   CHECK(std::signbit(best));
   write_safetensors(folder / "bare", {}, handing({}));
-  CHECK(error_of([&] { run_state(SafetensorsFile(folder / "bare")); }).starts_with("[fulgurite.checkpoint.no_run_state]"));
+  CHECK(error_of([&] {
+          run_state(SafetensorsFile(folder / "bare"));
+        }).starts_with("[fulgurite.checkpoint.no_run_state]"));
 }

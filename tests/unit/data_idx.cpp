@@ -50,7 +50,9 @@ Bytes gzip(Bytes const& plain) {
   return packed;
 }
 
-Idx parse(std::span<std::uint8_t const> file, std::size_t dimensions = 3) { return IdxReader{"some-file"}.read(file, dimensions); }
+Idx parse(std::span<std::uint8_t const> file, std::size_t dimensions = 3) {
+  return IdxReader{"some-file"}.read(file, dimensions);
+}
 Bytes joined(Bytes a, Bytes const& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -63,14 +65,17 @@ struct Folder {
   Folder() { std::filesystem::create_directories(path); }
   ~Folder() { std::filesystem::remove_all(path); }
   void put(std::string const& name, Bytes const& bytes) const {
-    std::ofstream(path / name, std::ios::binary).write(reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path / name, std::ios::binary)
+        .write(reinterpret_cast<char const*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
 };
 
 }  // namespace
 
 TEST_CASE("an IDX file is read, plain and packed") {
-  for (Bytes const& file : {images, gzip(images), joined(gzip(Bytes(images.begin(), images.begin() + 9)), gzip(Bytes(images.begin() + 9, images.end())))}) {
+  for (Bytes const& file :
+       {images, gzip(images),
+        joined(gzip(Bytes(images.begin(), images.begin() + 9)), gzip(Bytes(images.begin() + 9, images.end())))}) {
     Idx const read = parse(file);
     CHECK(read.shape == std::vector<std::size_t>{2, 3, 4});
     CHECK(read.values == Bytes(images.begin() + 16, images.end()));
@@ -86,9 +91,13 @@ TEST_CASE("an IDX file cut off at any byte is refused, and so is one byte more")
     CHECK(refusal([&] { parse(cut); }) == (length < 16 ? "fulgurite.data.idx_length" : "fulgurite.data.idx_shape"));
   }
   CHECK(refusal([] { parse(joined(images, {0})); }) == "fulgurite.data.idx_length");
-  CHECK(sentence([] { parse(joined(images, {0})); }).find("some-file: the header promises 2 x 3 x 4 bytes, that is an end at byte 40, but more follow") !=
+  CHECK(sentence([] {
+          parse(joined(images, {0}));
+        }).find("some-file: the header promises 2 x 3 x 4 bytes, that is an end at byte 40, but more follow") !=
         std::string::npos);
-  CHECK(sentence([] { parse(std::span(images).first(6)); }).find("needs 4 bytes at byte 4, but the file ends at byte 6") != std::string::npos);
+  CHECK(sentence([] {
+          parse(std::span(images).first(6));
+        }).find("needs 4 bytes at byte 4, but the file ends at byte 6") != std::string::npos);
 }
 
 TEST_CASE("a packed file cut off at any byte is refused, and so is anything behind it") {
@@ -96,11 +105,14 @@ TEST_CASE("a packed file cut off at any byte is refused, and so is anything behi
   for (std::size_t length = 2; length < packed.size(); ++length) {
     CAPTURE(length);
     std::string const why = refusal([&] { parse(std::span(packed).first(length)); });
-    CHECK((why == "fulgurite.data.gzip" || why == "fulgurite.data.idx_shape"));  // fewer packed bytes may be too few for the header's claim
+    CHECK((why == "fulgurite.data.gzip" ||
+           why == "fulgurite.data.idx_shape"));  // fewer packed bytes may be too few for the header's claim
   }
   CHECK(sentence([&] { parse(std::span(packed).first(packed.size() - 1)); })
-            .find("[fulgurite.data.gzip] some-file: at byte " + std::to_string(packed.size() - 1) + " of " + std::to_string(packed.size() - 1)) == 0);
-  CHECK(sentence([&] { parse(joined(packed, {0})); }).find("1 bytes follow the end of the compressed data") != std::string::npos);
+            .find("[fulgurite.data.gzip] some-file: at byte " + std::to_string(packed.size() - 1) + " of " +
+                  std::to_string(packed.size() - 1)) == 0);
+  CHECK(sentence([&] { parse(joined(packed, {0})); }).find("1 bytes follow the end of the compressed data") !=
+        std::string::npos);
   CHECK(refusal([&] { parse(joined(packed, packed)); }) == "fulgurite.data.idx_length");
   CHECK(refusal([] { parse(gzip(joined(images, {0}))); }) == "fulgurite.data.idx_length");
   CHECK(refusal([] { parse(gzip(Bytes(images.begin(), images.end() - 1))); }) == "fulgurite.data.idx_length");
@@ -122,15 +134,20 @@ TEST_CASE("a changed byte of a packed file is refused or changes nothing") {
 
 TEST_CASE("a wrong magic number is refused, with what it is") {
   CHECK(refusal([] { parse(idx(0x0801, {5}, 5)); }) == "fulgurite.data.idx_magic");
-  CHECK(sentence([] { parse(idx(0x0801, {5}, 5)); }).find("at byte 0 the magic number 0x00000803 (unsigned bytes, 3 dimensions: images) was expected, 0x00000801 found") !=
-        std::string::npos);
+  CHECK(sentence([] { parse(idx(0x0801, {5}, 5)); })
+            .find("at byte 0 the magic number 0x00000803 (unsigned bytes, 3 dimensions: images) was expected, "
+                  "0x00000801 found") != std::string::npos);
   for (std::uint32_t magic : {0U, 0x0802U, 0x0804U, 0x0d03U, 0x10803U, 0x03080000U, 0xffffffffU})
     CHECK(refusal([&] { parse(idx(magic, {2, 3, 4}, 24)); }) == "fulgurite.data.idx_magic");
 }
 
 TEST_CASE("a header that promises more than the file can hold allocates nothing") {
-  for (auto const& lengths : std::vector<std::vector<std::uint32_t>>{{3, 3, 4}, {2, 3, 5}, {0xffffffff, 28, 28}, {0xffffffff, 0xffffffff, 0xffffffff},
-                                                                     {0x80000000, 0x80000000, 4}, {0xffffffff, 0xffffffff, 0}}) {
+  for (auto const& lengths : std::vector<std::vector<std::uint32_t>>{{3, 3, 4},
+                                                                     {2, 3, 5},
+                                                                     {0xffffffff, 28, 28},
+                                                                     {0xffffffff, 0xffffffff, 0xffffffff},
+                                                                     {0x80000000, 0x80000000, 4},
+                                                                     {0xffffffff, 0xffffffff, 0}}) {
     std::string const why = refusal([&] { parse(idx(0x0803, lengths, 24)); });
     CHECK(why == "fulgurite.data.idx_shape");
   }

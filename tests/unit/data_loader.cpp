@@ -49,6 +49,20 @@ TEST_CASE("a loader cuts a dataset into batches") {
   CHECK(batches(empty).empty());
 }
 
+TEST_CASE("DataLoader is a name of Loader: every form deduces the same type") {
+  std::vector<int> const all{0, 1, 2, 3, 4};
+  auto const last = [](std::vector<int> samples) { return samples.back(); };
+  DataLoader plain{all, {.batch_size = 2}};
+  DataLoader borrowed{std::cref(all), {.batch_size = 2, .shuffle = true}};
+  DataLoader sampled{all, Shuffle{5, 1}, {.batch_size = 2}};
+  DataLoader collated{all, {.batch_size = 2}, last};
+  STATIC_REQUIRE(std::same_as<decltype(plain), Loader<std::vector<int>>>);
+  STATIC_REQUIRE(std::same_as<decltype(borrowed), Loader<std::vector<int> const&>>);
+  STATIC_REQUIRE(std::same_as<decltype(sampled), Loader<std::vector<int>, Shuffle>>);
+  CHECK(data_test::batches(plain).size() == 3);
+  CHECK(*collated.begin() == 1);
+}
+
 TEST_CASE("the order depends on seed and epoch, not on workers") {
   Loader alone{numbers(50), {.batch_size = 4, .shuffle = true, .seed = 9}};
   Loader helped{numbers(50), {.batch_size = 4, .shuffle = true, .seed = 9, .workers = 3}};
@@ -63,7 +77,9 @@ TEST_CASE("the order depends on seed and epoch, not on workers") {
 
 TEST_CASE("a sampler of one's own, a borrowed dataset, a collate function") {
   auto const data = numbers(10);
-  Loader loader{std::cref(data), Stride{Sequential{10}, {.rank = 1, .world = 2}}, {.batch_size = 3, .workers = 2},
+  Loader loader{std::cref(data),
+                Stride{Sequential{10}, {.rank = 1, .world = 2}},
+                {.batch_size = 3, .workers = 2},
                 [](std::vector<int> const& samples) { return static_cast<double>(samples.size()) + samples.front(); }};
   std::vector<double> seen;
   for (double batch : loader) seen.push_back(batch);
@@ -132,7 +148,9 @@ TEST_CASE("a saved loader goes on where it stopped, with the saved seed") {
 
 TEST_CASE("loaders are ranges for range-v3") {
   Loader a{numbers(9), {.batch_size = 2}}, b{numbers(6), {.batch_size = 2, .workers = 2}};
-  auto const firsts = a | ranges::views::take(2) | ranges::views::transform([](auto const& batch) { return batch.front(); }) | ranges::to<std::vector<int>>();
+  auto const firsts = a | ranges::views::take(2) |
+                      ranges::views::transform([](auto const& batch) { return batch.front(); }) |
+                      ranges::to<std::vector<int>>();
   CHECK(firsts == std::vector{0, 2});
   int pairs = 0;
   for (auto&& [left, right] : ranges::views::zip(a, b)) pairs += left == right;

@@ -15,7 +15,8 @@ TEST_CASE("images are laid out in a grid") {
   Picture const picture = grid(images, 2, 2, 5);
   CHECK(picture.width == 7);
   CHECK(picture.height == 4);
-  CHECK(picture.pixels == std::vector<std::uint8_t>{64, 64, 64, 64, 64, 64, 64, 64, 0, 255, 64, 0, 0, 64, 64, 128, 255, 64, 0, 255, 64, 64, 64, 64, 64, 64, 64, 64});
+  CHECK(picture.pixels == std::vector<std::uint8_t>{64, 64,  64,  64, 64, 64,  64, 64, 0,  255, 64, 0,  0,  64,
+                                                    64, 128, 255, 64, 0,  255, 64, 64, 64, 64,  64, 64, 64, 64});
   CHECK(grid(images, 2, 2, 1).height == 7);
   CHECK(grid(images, 2, 2, 2, -1, 1).pixels[8] == 128);
 }
@@ -33,7 +34,8 @@ TEST_CASE("a PNG has its chunks, their checksums, and the lines of the picture")
   for (std::size_t at = 8; at < file.size(); at += number(at) + 12) {
     std::string const body = file.substr(at + 4, number(at) + 4);
     kinds += body.substr(0, 4) + " ";
-    CHECK(number(at + 8 + number(at)) == crc32(0, reinterpret_cast<Bytef const*>(body.data()), static_cast<uInt>(body.size())));
+    CHECK(number(at + 8 + number(at)) ==
+          crc32(0, reinterpret_cast<Bytef const*>(body.data()), static_cast<uInt>(body.size())));
     if (body.starts_with("IDAT")) packed = body.substr(4);
   }
   CHECK(kinds == "IHDR IDAT IEND ");
@@ -41,7 +43,8 @@ TEST_CASE("a PNG has its chunks, their checksums, and the lines of the picture")
   CHECK(number(20) == 3);
   std::vector<Bytef> lines(9);
   uLongf length = lines.size();
-  REQUIRE(uncompress(lines.data(), &length, reinterpret_cast<Bytef const*>(packed.data()), static_cast<uLong>(packed.size())) == Z_OK);
+  REQUIRE(uncompress(lines.data(), &length, reinterpret_cast<Bytef const*>(packed.data()),
+                     static_cast<uLong>(packed.size())) == Z_OK);
   CHECK(lines == std::vector<Bytef>{0, 1, 2, 0, 3, 4, 0, 5, 6});
 }
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstdint>
+#include <cstdlib>
 #include <set>
 #include <vector>
 
@@ -14,8 +14,9 @@ using fulgurite::data::Random;
 
 TEST_CASE("the generator is xoshiro256**, by its published numbers") {
   Random random{std::array<std::uint64_t, 4>{1, 2, 3, 4}};
-  for (std::uint64_t const expected : {11520ULL, 0ULL, 1509978240ULL, 1215971899390074240ULL, 1216172134540287360ULL, 607988272756665600ULL,
-                                       16172922978634559625ULL, 8476171486693032832ULL, 10595114339597558777ULL, 2904607092377533576ULL})
+  for (std::uint64_t const expected :
+       {11520ULL, 0ULL, 1509978240ULL, 1215971899390074240ULL, 1216172134540287360ULL, 607988272756665600ULL,
+        16172922978634559625ULL, 8476171486693032832ULL, 10595114339597558777ULL, 2904607092377533576ULL})
     CHECK(random() == expected);
 }
 
@@ -27,7 +28,8 @@ TEST_CASE("seed, stream and substream each change every number, and nothing else
   CHECK(firsts.size() == 512);
   CHECK(Random{1, 2, 3}() == Random{1, 2, 3}());
   static_assert(Random{0}() == Random{0, 0, 0}());
-  static_assert(Random{0}() == 417561839031515716, "the numbers of a seed are part of the contract: runs are repeated by them");
+  static_assert(Random{0}() == 417561839031515716,
+                "the numbers of a seed are part of the contract: runs are repeated by them");
 }
 
 TEST_CASE("bounded numbers are within bounds and equally likely") {
@@ -39,7 +41,8 @@ TEST_CASE("bounded numbers are within bounds and equally likely") {
 }
 
 TEST_CASE("draws that would favour small numbers are thrown away") {
-  // Of 2^64 numbers, 3 * 2^62 makes a remainder below 2^62 come up twice as often unless the first 2^62 are drawn again.
+  // Of 2^64 numbers, 3 * 2^62 makes a remainder below 2^62 come up twice as often unless the first 2^62 are drawn
+  // again.
   std::uint64_t const n = std::uint64_t{3} << 62;
   Random random{2};
   int low = 0;

@@ -21,7 +21,8 @@ static Indices order(Sampler auto const& sampler, long epoch = 0) {
   return all;
 }
 
-static_assert(Sampler<Sequential> && Sampler<Shuffle> && Sampler<OptionalShuffle> && Sampler<Subset<Shuffle>> && Sampler<Stride<Subset<Shuffle>>>);
+static_assert(Sampler<Sequential> && Sampler<Shuffle> && Sampler<OptionalShuffle> && Sampler<Subset<Shuffle>> &&
+              Sampler<Stride<Subset<Shuffle>>>);
 static_assert(!Sampler<int> && !Sampler<Indices>);
 
 TEST_CASE("a shuffle is a permutation that depends on seed and epoch alone") {

@@ -17,7 +17,9 @@ using namespace fulgurite::data;
 namespace {
 auto counting(int last) {
   return Stream{[last](long epoch) {
-    return [at = static_cast<int>(epoch) * 100, last]() mutable { return at % 100 < last ? std::optional(at++) : std::nullopt; };
+    return [at = static_cast<int>(epoch) * 100, last]() mutable {
+      return at % 100 < last ? std::optional(at++) : std::nullopt;
+    };
   }};
 }
 std::vector<int> all(auto& loader) {
@@ -26,7 +28,8 @@ std::vector<int> all(auto& loader) {
   return seen;
 }
 using Counting = decltype(counting(1));
-static_assert(std::ranges::input_range<Counting&> && !std::ranges::sized_range<Counting&> && ranges::input_range<Counting&>);
+static_assert(std::ranges::input_range<Counting&> && !std::ranges::sized_range<Counting&> &&
+              ranges::input_range<Counting&>);
 }  // namespace
 
 TEST_CASE("a stream yields until its function has nothing more, and opens anew for each epoch") {
@@ -79,7 +82,8 @@ TEST_CASE("samples of a stream are gathered into batches") {
   CHECK(collect(loader).size() == 3);
   auto dropping = stream_in_batches(open, {.batch_size = 3, .drop_last = true});
   CHECK(collect(dropping).size() == 2);
-  auto sums = stream_in_batches(open, {.batch_size = 4}, [](std::vector<int> const& samples) { return static_cast<int>(samples.size()); });
+  auto sums = stream_in_batches(open, {.batch_size = 4},
+                                [](std::vector<int> const& samples) { return static_cast<int>(samples.size()); });
   CHECK(all(sums) == std::vector{4, 3});
   CHECK(data_test::refusal([&] { stream_in_batches(open, {.batch_size = 0}); }) == "fulgurite.data.batch_size");
 }

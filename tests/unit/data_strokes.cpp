@@ -42,7 +42,8 @@ TEST_CASE("every drawn digit is different, has ink, soft edges, and keeps off th
 TEST_CASE("digits of a kind look alike: their mean tells most of them, but not all") {
   auto const train = draw_digits(2000, 1), test = draw_digits(500, 2);
   std::vector<double> means(10 * 784);
-  for (std::size_t i = 0; i < train.pixels.size(); ++i) means[train.labels[i / 784] * 784U + i % 784] += train.pixels[i] / 200.0;
+  for (std::size_t i = 0; i < train.pixels.size(); ++i)
+    means[train.labels[i / 784] * 784U + i % 784] += train.pixels[i] / 200.0;
   int right = 0;
   for (std::size_t i = 0; i < test.size(); ++i) {
     std::array<double, 10> apart{};

@@ -43,9 +43,7 @@ inline void load(auto& object, std::map<std::string, long> values) {
 inline std::string refusal(auto&& action) {
   try {
     action();
-  } catch (fulgurite::Error const& error) {
-    return std::string(error.identifier());
-  }
+  } catch (fulgurite::Error const& error) { return std::string(error.identifier()); }
   return "nothing was thrown";
 }
 
@@ -53,9 +51,7 @@ inline std::string refusal(auto&& action) {
 inline std::string sentence(auto&& action) {
   try {
     action();
-  } catch (fulgurite::Error const& error) {
-    return error.what();
-  }
+  } catch (fulgurite::Error const& error) { return error.what(); }
   return "nothing was thrown";
 }
 

@@ -34,8 +34,11 @@ TEST_CASE("what the vocabulary does not know is refused, and where") {
 }
 
 TEST_CASE("what is not UTF-8 is refused at its byte, at any length") {
-  for (std::string const bad : {"ab\xff", "ab\x80", "ab\xc3", "ab\xe2\x86", "ab\xf0\x9f\x8c", "ab\xc3(", "ab\xf5\x80\x80\x80", "ab\xc0\x80"}) {
+  for (std::string const bad :
+       {"ab\xff", "ab\x80", "ab\xc3", "ab\xe2\x86", "ab\xf0\x9f\x8c", "ab\xc3(", "ab\xf5\x80\x80\x80", "ab\xc0\x80",
+        "ab\xe0\x80\x80", "ab\xed\xa0\x80", "ab\xf0\x80\x80\x80", "ab\xf4\x90\x80\x80"}) {
     CHECK(data_test::refusal([&] { Vocabulary{bad}; }) == "fulgurite.data.utf8");
-    CHECK(data_test::sentence([&] { Vocabulary(bad, "notes.txt"); }).find("notes.txt: at byte 2 of ") != std::string::npos);
+    CHECK(data_test::sentence([&] { Vocabulary(bad, "notes.txt"); }).find("notes.txt: at byte 2 of ") !=
+          std::string::npos);
   }
 }

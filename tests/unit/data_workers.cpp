@@ -1,4 +1,5 @@
-// The general loader where things go wrong or stop: loops left early, exceptions, destruction; with and without workers.
+// The general loader where things go wrong or stop: loops left early, exceptions, destruction; with and without
+// workers.
 #include <catch2/catch_test_macros.hpp>
 
 #include <atomic>
@@ -86,9 +87,7 @@ TEST_CASE("an exception of the dataset arrives with the index of the sample, aft
         said = error.what();
         try {
           std::rethrow_if_nested(error);
-        } catch (std::runtime_error const& nested) {
-          original = nested.what();
-        }
+        } catch (std::runtime_error const& nested) { original = nested.what(); }
       }
       CHECK(whole == 3);
       CHECK(said.find("sample 17 (in batch 3 of epoch " + std::to_string(round) + ")") != std::string::npos);
@@ -103,13 +102,17 @@ TEST_CASE("what is thrown need not be an exception, and may come from collate") 
     std::size_t size() const { return 3; }
     int get(std::size_t) const { throw 5; }
   };
-  auto const collate = [](std::vector<int> const& samples) -> int { throw std::runtime_error("no batch of " + std::to_string(samples.size())); };
+  auto const collate = [](std::vector<int> const& samples) -> int {
+    throw std::runtime_error("no batch of " + std::to_string(samples.size()));
+  };
   for (int workers : {0, 2}) {
     Loader odd{Throws{}, {.workers = workers}};
     CHECK(data_test::refusal([&] { odd.begin(); }) == "fulgurite.data.sample");
     Loader collating{numbers(6), {.batch_size = 4, .workers = workers}, collate};
     CHECK(data_test::refusal([&] { collating.begin(); }) == "fulgurite.data.collate");
-    CHECK(data_test::sentence([&] { collating.begin(); }).find("batch 0 of epoch 1 could not be made of its samples: no batch of 4") != std::string::npos);
+    CHECK(data_test::sentence([&] {
+            collating.begin();
+          }).find("batch 0 of epoch 1 could not be made of its samples: no batch of 4") != std::string::npos);
   }
 }
 
@@ -125,7 +128,9 @@ TEST_CASE("each worker runs the start hook before its first sample") {
   Loader loader{numbers(100), {.batch_size = 2, .workers = 3, .on_worker_start = [&] { ++started; }}};
   loader.begin();
   CHECK(started == 3);
-  Loader failing{numbers(100), {.batch_size = 2, .workers = 3, .on_worker_start = [&] { if (++started == 5) throw std::runtime_error("no"); }}};
+  Loader failing{numbers(100), {.batch_size = 2, .workers = 3, .on_worker_start = [&] {
+                                  if (++started == 5) throw std::runtime_error("no");
+                                }}};
   CHECK(data_test::refusal([&] { failing.begin(); }) == "fulgurite.data.worker_start");
   Loader odd{numbers(100), {.batch_size = 2, .workers = 1, .on_worker_start = [] { throw 1; }}};
   CHECK(data_test::refusal([&] { odd.begin(); }) == "fulgurite.data.worker_start");

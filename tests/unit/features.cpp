@@ -1,4 +1,5 @@
-// Features of docs/features.md that no other test shows: what a model does by hand, what it overrides, where a position lies.
+// Features of docs/features.md that no other test shows: what a model does by hand, what it overrides, where a position
+// lies.
 #include <catch2/catch_test_macros.hpp>
 
 #include <filesystem>
@@ -183,8 +184,8 @@ struct PositionBackend : toy::Backend {
     fold(saver);
     auto const& at = *tree.find("progress");
     std::string text = path.string();
-    for (auto const* name : {"epoch", "batch", "global_step", "at"}) text += " " + to_text(*at.find(name));
-    positions.push_back(text);
+    for (auto const* name : {"epoch", "batch", "global_step"}) text += " " + to_text(*at.find(name));
+    positions.push_back(text + " " + to_text(*tree.find("point")->find("at")));
   }
 };
 struct PositionDevice : toy::Device {
@@ -197,7 +198,8 @@ struct SavesAlways {
   void on_train_epoch_end(auto& ctx) { ctx.request_checkpoint("epoch"); }
 };
 
-/// Logs its batches; the values of each loader, and of both, when the validation has begun its second loader, and at the epoch's end.
+/// Logs its batches; the values of each loader, and of both, when the validation has begun its second loader, and at
+/// the epoch's end.
 struct Judged {
   static constexpr Metric<"v"> v{};
   using Metrics = MetricList<v>;
@@ -210,7 +212,9 @@ struct Judged {
     if (ctx.loader() == 1) at_noisy = values(ctx);
   }
   void on_train_epoch_end(auto& ctx) { at_end = values(ctx); }
-  static Seen values(auto& ctx) { return {ctx.value(v.of("clean")), ctx.value(v.of("noisy")), ctx.value(v.of("absent")), ctx.value(v)}; }
+  static Seen values(auto& ctx) {
+    return {ctx.value(v.of("clean")), ctx.value(v.of("noisy")), ctx.value(v.of("absent")), ctx.value(v)};
+  }
   toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
 };
 /// clean: 1, 2, 3; noisy: 10.
@@ -252,7 +256,8 @@ TEST_CASE("S72: what optimizer_zero_grad does not clear is added to") {
 
 TEST_CASE("S75: a step knows its device, to make tensors there") {
   MakesTensors model;
-  make_trainer<MakesTensors>(TrainerOptions{.max_epochs = 1}, Seventh{}, Float32{}, Automatic{}).fit(model, toy::batches(1));
+  make_trainer<MakesTensors>(TrainerOptions{.max_epochs = 1}, Seventh{}, Float32{}, Automatic{})
+      .fit(model, toy::batches(1));
   CHECK(model.device == 7);
 }
 
@@ -294,7 +299,8 @@ TEST_CASE("S126: a plateau by hand is told the epoch's loss in on_train_epoch_en
   CHECK(model.rates == Numbers{1, 1, 0.5, 0.5});
 }
 
-TEST_CASE("S127, S155: each optimizer at its own pace; what is cleared before its step is dropped, as the document's code has it") {
+TEST_CASE("S127, S155: each optimizer at its own pace; what is cleared before its step is dropped, as the document's "
+          "code has it") {
   EverySecond model;
   auto trainer = by_hand<EverySecond>({.max_epochs = 1});
   trainer.fit(model, toy::batches(5));
@@ -318,7 +324,8 @@ TEST_CASE("named loaders: rows, results and what watches one of them go by the n
   auto trainer = toy::train<Judged>({.max_epochs = 9, .num_sanity_val_steps = 0}, {}, toy::Rows{},
                                     EarlyStopping{Judged::v.of("noisy"), {.stopping_threshold = 10.5}});
   trainer.fit(model, toy::batches(1), clean_and_noisy());
-  CHECK(trainer.callback<toy::Rows>().rows == std::vector<toy::Row>{{0, {{"v/clean", 2}, {"v/noisy", 10}, {"epoch", 0}}}});
+  CHECK(trainer.callback<toy::Rows>().rows ==
+        std::vector<toy::Row>{{0, {{"v/clean", 2}, {"v/noisy", 10}, {"epoch", 0}}}});
   CHECK(trainer.progress().epoch == 1);
   CHECK(model.at_noisy == Judged::Seen{2, 10, std::nullopt, 4});
   CHECK(model.at_end == Judged::Seen{2, 10, std::nullopt, 4});
@@ -348,20 +355,24 @@ TEST_CASE("S151: a model's own backward is run in place of the trainer's, on the
   CHECK(model.stepped == Numbers{1 + 2, 3 + 4});
 }
 
-TEST_CASE("D5: a file says epochs completed, batches consumed, steps, and after what: a batch, a validation, an epoch") {
+TEST_CASE(
+    "D5: a file says epochs completed, batches consumed, steps, and after what: a batch, a validation, an epoch") {
   toy::Validated model;
   positions.clear();
-  auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0}, PositionDevice{}, Float32{},
-                                              Automatic{}, SavesAlways{});
+  auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0},
+                                              PositionDevice{}, Float32{}, Automatic{}, SavesAlways{});
   trainer.fit(model, toy::batches(2), toy::batches(1));
-  CHECK(positions == std::vector<std::string>{"batch 0 1 1 1", "batch 0 2 2 1", "validation 0 2 2 2", "epoch 1 0 2 3",  //
+  CHECK(positions == std::vector<std::string>{"batch 0 1 1 1", "batch 0 2 2 1", "validation 0 2 2 2",
+                                              "epoch 1 0 2 3",  //
                                               "batch 1 1 3 1", "batch 1 2 4 1", "validation 1 2 4 2", "epoch 2 0 4 3"});
 }
 
 TEST_CASE("D12: what a fast_dev_run leaves idle is told once") {
   toy::P model;
-  auto const text = probe::said([&] { toy::train<toy::P>({.max_epochs = 3, .fast_dev_run = 2}, {}, Idle{}).fit(model, toy::batches(5)); });
-  CHECK(text == "fulgurite: fast_dev_run: 2 batches of each loop, one epoch, no sanity check; idle: Idle\n");
+  auto const text = probe::said(
+      [&] { toy::train<toy::P>({.max_epochs = 3, .fast_dev_run = 2}, {}, Idle{}).fit(model, toy::batches(5)); });
+  CHECK(text == "warning: [fulgurite.options.dev_run] fast_dev_run: 2 batches of each loop, one epoch, no sanity "
+                "check; idle: Idle\n");
 }
 
 TEST_CASE("D20: gradients are cleared through the optimizer alone, never through the model") {

@@ -57,11 +57,12 @@ struct Answering : toy::Validated {
 };
 
 /// Steps taken (n3, E5, validation after each epoch) when the first or second callback, or the model, stops there.
-long steps(std::string const& first, std::string const& second, std::string const& model_stops = "", Flow batch = Flow::proceed) {
+long steps(std::string const& first, std::string const& second, std::string const& model_stops = "",
+           Flow batch = Flow::proceed) {
   Answering model;
   model.stops_at = model_stops;
-  auto trainer = toy::train<Answering>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{}, Answers<1>{.stops_at = first, .batch = batch},
-                                       Answers<2>{.stops_at = second});
+  auto trainer = toy::train<Answering>({.max_epochs = 5, .num_sanity_val_steps = 0}, Automatic{},
+                                       Answers<1>{.stops_at = first, .batch = batch}, Answers<2>{.stops_at = second});
   trace.clear();
   trainer.fit(model, toy::batches(3), toy::batches(1));
   return trainer.progress().global_step;
@@ -71,7 +72,9 @@ long steps(std::string const& first, std::string const& second, std::string cons
 struct Forms {
   using Stateless = ByChoice;
   std::vector<std::string> seen = {};
-  void on_train_batch_start(auto& batch, auto& ctx) { seen.push_back(std::to_string(ctx.batch_idx()) + ":" + std::to_string(int(batch))); }
+  void on_train_batch_start(auto& batch, auto& ctx) {
+    seen.push_back(std::to_string(ctx.batch_idx()) + ":" + std::to_string(int(batch)));
+  }
   void on_train_batch_end(auto& outputs, auto& batch, auto&) {
     seen.push_back(std::to_string(int(outputs.loss.value())) + ":" + std::to_string(int(batch)));
   }
@@ -82,15 +85,19 @@ struct Forms {
 
 }  // namespace
 
-TEST_CASE("callbacks hear before the model, in the order of their groups; of a training epoch's end the model hears before monitors and checkpoints") {
+TEST_CASE("callbacks hear before the model, in the order of their groups; of a training epoch's end the model hears "
+          "before monitors and checkpoints") {
   Told model;
-  auto trainer = toy::train<Told>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{}, Ranked<'c', Order::checkpoint>{}, Ranked<'m', Order::monitor>{},
-                                  Ranked<'n', Order::normal>{}, Ranked<'p', Order::progress>{}, Ranked<'t', Order::tuner>{}, Ranked<'o', Order::normal>{});
+  auto trainer =
+      toy::train<Told>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{}, Ranked<'c', Order::checkpoint>{},
+                       Ranked<'m', Order::monitor>{}, Ranked<'n', Order::normal>{}, Ranked<'p', Order::progress>{},
+                       Ranked<'t', Order::tuner>{}, Ranked<'o', Order::normal>{});
   trace.clear();
   trainer.fit(model, toy::batches(1), toy::batches(1));
-  CHECK(trace == Trace{"start t", "start n", "start o", "start p", "start m", "start c", "start model",
-                       "validated t", "validated n", "validated o", "validated p", "validated m", "validated c", "validated model",
-                       "end t", "end n", "end o", "end p", "end model", "end m", "end c"});
+  CHECK(trace == Trace{"start t",     "start n",         "start o",     "start p",     "start m",     "start c",
+                       "start model", "validated t",     "validated n", "validated o", "validated p", "validated m",
+                       "validated c", "validated model", "end t",       "end n",       "end o",       "end p",
+                       "end model",   "end m",           "end c"});
 }
 
 TEST_CASE("Stop is honoured from each hook that may answer, whoever gives it") {
@@ -102,7 +109,8 @@ TEST_CASE("Stop is honoured from each hook that may answer, whoever gives it") {
   CHECK(steps("batch_end", "") == 1);
   CHECK(steps("", "batch_end") == 1);
   CHECK(steps("", "", "batch_end") == 1);
-  for (auto const* where : {"val_start", "val_batch_end", "val_epoch_end", "val_end", "epoch_end"}) CHECK(steps("", where) == 3);
+  for (auto const* where : {"val_start", "val_batch_end", "val_epoch_end", "val_end", "epoch_end"})
+    CHECK(steps("", where) == 3);
 }
 
 TEST_CASE("every callback, and the model, hears an event that somebody before it has answered with Stop") {
@@ -124,5 +132,6 @@ TEST_CASE("an event may take any suffix of what there is") {
   toy::P model;
   auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}, Forms{});
   trainer.fit(model, toy::batches(2));
-  CHECK(trainer.callback<Forms>().seen == std::vector<std::string>{"0:0", "clears 0", "loss 0", "0:0", "1:1", "loss 0", "steps 0", "0:1"});
+  CHECK(trainer.callback<Forms>().seen ==
+        std::vector<std::string>{"0:0", "clears 0", "loss 0", "0:0", "1:1", "loss 0", "steps 0", "0:1"});
 }

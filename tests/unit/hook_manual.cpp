@@ -73,7 +73,8 @@ struct Ends {
 
 template <class What>
 auto throwing() {
-  return toy::train<Throwing<What>>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}, SavesOnException{}, Ends{}, Finalized{});
+  return toy::train<Throwing<What>>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}, SavesOnException{},
+                                    Ends{}, Finalized{});
 }
 
 /// A model that is its own data module.

@@ -15,7 +15,8 @@ struct Settings {
   Kind kind = Kind::large;
   std::string optimizer = "adam";
   void hyperparameters(auto& list) const {
-    list("lr", lr)("layers", layers)("bias", bias)("dropout", dropout)("kind", kind)("optimizer", optimizer)("act", "relu");
+    list("lr", lr)("layers", layers)("bias", bias)("dropout", dropout)("kind", kind)("optimizer", optimizer)("act",
+                                                                                                             "relu");
   }
 };
 struct Net : Scripted {
@@ -30,10 +31,13 @@ struct Data {
 
 TEST_CASE("hyper-parameters: what a model and its data declare, in order, with their types") {
   CHECK(logger::hparams_yaml(hyperparameters(Net{}, Data{})) ==
-        "\"lr\": 1.0e-05\n\"layers\": 4\n\"bias\": true\n\"dropout\": 0.5\n\"kind\": 1\n\"optimizer\": \"adam\"\n\"act\": \"relu\"\n\"batch_size\": 32\n");
+        "\"lr\": 1.0e-05\n\"layers\": 4\n\"bias\": true\n\"dropout\": 0.5\n\"kind\": 1\n\"optimizer\": "
+        "\"adam\"\n\"act\": \"relu\"\n\"batch_size\": 32\n");
   CHECK(hyperparameters(Scripted{}).empty());
 }
 
 TEST_CASE("hyper-parameters: model and data that tell two values of one name") {
-  CHECK(error_of([] { hyperparameters(Net{}, Data{.lr = 1}); }).starts_with("[fulgurite.logger.hyperparameter_twice] the hyper-parameter 'lr'"));
+  CHECK(error_of([] {
+          hyperparameters(Net{}, Data{.lr = 1});
+        }).starts_with("[fulgurite.logger.hyperparameter_twice] the hyper-parameter 'lr'"));
 }

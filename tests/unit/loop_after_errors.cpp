@@ -91,7 +91,8 @@ TEST_CASE("a request of an open window is written although the validation inside
   Fails model;
   model.validation_fails = true;
   toy::world.saved.clear();
-  auto trainer = toy::train<Fails>({.max_epochs = 1, .val_check_interval = 1, .num_sanity_val_steps = 0}, {.accumulate_grad_batches = 3}, Asks{});
+  auto trainer = toy::train<Fails>({.max_epochs = 1, .val_check_interval = 1, .num_sanity_val_steps = 0},
+                                   {.accumulate_grad_batches = 3}, Asks{});
   CHECK_THROWS(trainer.fit(model, toy::batches(3), toy::batches(1)));
   CHECK(toy::world.saved == std::vector<std::string>{"inside.ckpt"});
 }
@@ -164,12 +165,17 @@ TEST_CASE("the closure of a window that ends early returns the loss of its last 
 
 TEST_CASE("barebones has no place for what reads metrics, in no stage, and says once that logging is lost") {
   Fails model;
-  CHECK(toy::refusal([&] { toy::train<Fails>({.max_epochs = 1, .barebones = true}, {}, EarlyStopping{Fails::vl}).fit(model, toy::batches(1), toy::batches(1)); }) ==
-        "fulgurite.options.barebones");
-  CHECK(toy::refusal([&] { toy::train<Fails>({.barebones = true}, {}, toy::Rows{}).validate(model, toy::batches(1)); }) == "fulgurite.options.barebones");
+  CHECK(toy::refusal([&] {
+          toy::train<Fails>({.max_epochs = 1, .barebones = true}, {}, EarlyStopping{Fails::vl})
+              .fit(model, toy::batches(1), toy::batches(1));
+        }) == "fulgurite.options.barebones");
+  CHECK(toy::refusal([&] {
+          toy::train<Fails>({.barebones = true}, {}, toy::Rows{}).validate(model, toy::batches(1));
+        }) == "fulgurite.options.barebones");
   Follows follows;
-  CHECK(toy::refusal([&] { toy::train<Follows>({.max_epochs = 1, .barebones = true}, {}).fit(follows, toy::batches(1), toy::batches(1)); }) ==
-        "fulgurite.options.barebones");
+  CHECK(toy::refusal([&] {
+          toy::train<Follows>({.max_epochs = 1, .barebones = true}, {}).fit(follows, toy::batches(1), toy::batches(1));
+        }) == "fulgurite.options.barebones");
   auto trainer = toy::train<Fails>({.max_epochs = 1, .barebones = true}, {});
   trainer.fit(model, toy::batches(2), toy::batches(2));
   REQUIRE(trainer.warnings().size() == 1);
@@ -191,6 +197,10 @@ TEST_CASE("a loader that cannot be told to keep its order is told of under overf
   trainer.fit(model, toy::Unsized(3), toy::batches(2));
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings().front().starts_with("[fulgurite.options.overfit_order]"));
+  auto stored = toy::train<Fails>({.max_epochs = 1, .num_sanity_val_steps = 0, .overfit_batches = 2}, {});
+  double const array[] = {1, 2, 3};
+  stored.fit(model, array, toy::batches(2));
+  CHECK(stored.warnings().empty());
 }
 
 namespace {

@@ -1,4 +1,5 @@
-// Checkpoints are requested by anybody and written at safe points: after the event was heard by all, never inside a window.
+// Checkpoints are requested by anybody and written at safe points: after the event was heard by all, never inside a
+// window.
 #include <catch2/catch_test_macros.hpp>
 
 #include <filesystem>
@@ -54,24 +55,32 @@ Trace fit(TrainerOptions options, int n, Automatic how, auto wanted, auto... mor
   return trace;
 }
 
-/// A request with copies and files that give way.
+/// A request that writes two files and gives up others, with one by name behind it.
 struct Rotates {
   using Stateless = ByChoice;
   std::filesystem::path folder;
-  std::vector<bool> old_there = {};
+  std::vector<bool> old_there = {}, taken = {};
   void on_train_batch_end(auto& ctx) {
-    auto const at = [&](char const* name) { return folder / name; };
-    ctx.request_checkpoint(CheckpointRequest{at("new"), {at("last")}, {at("old"), at("last"), at("second")}});
-    ctx.request_checkpoint(CheckpointRequest{at("second")});
+    auto const at = [this](char const* name) { return folder / name; };
+    ctx.held_files().hold(at("held"), nullptr);
+    ctx.request_checkpoint({this, [this, at](CheckpointFiles& files) {
+                              for (auto const* name : {"new", "old", "second", "third", "held"})
+                                taken.push_back(files.taken(at(name)));
+                              files.write(at("new"));
+                              files.write(at("last"));
+                              for (auto const* name : {"old", "second", "held"}) files.give_up(at(name));
+                            }});
+    for (auto const* name : {"second", "third"}) ctx.request_checkpoint(at(name));
     old_there.push_back(std::filesystem::exists(at("old")));
   }
 };
 
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("fulgurite-requests-" + std::to_string(::getpid()));
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("fulgurite-requests-" + std::to_string(::getpid()));
   Folder() {
     std::filesystem::create_directories(path);
-    for (auto const* name : {"old", "last", "second"}) std::ofstream(path / name) << name;
+    for (auto const* name : {"old", "last", "second", "held"}) std::ofstream(path / name) << name;
   }
   ~Folder() { std::filesystem::remove_all(path); }
   bool has(char const* name) const { return std::filesystem::exists(path / name); }
@@ -81,30 +90,36 @@ struct Folder {
 
 TEST_CASE("a request is written after the model has heard the same event, before the next one") {
   CHECK(fit({.max_epochs = 1}, 1, {}, [](auto&) { return true; }) ==
-        Trace{"C start 0", "C batch 0", "model 0", "written start 0", "written batch 0", "C validation", "C validated", "model validated",
-              "written validation", "written validated", "C epoch", "model epoch", "written epoch", "C end", "model end", "written end", "C fit"});
+        Trace{"C start 0", "C batch 0", "model 0", "written start 0", "written batch 0", "C validation", "C validated",
+              "model validated", "written validation", "written validated", "C epoch", "model epoch", "written epoch",
+              "C end", "model end", "written end", "C fit"});
   CHECK(toy::world.saved.back() == "fit");
 }
 
 TEST_CASE("inside a window a request waits for its step") {
   auto const wanted = [](std::string const& event) { return event == "batch 0"; };
   CHECK(fit({.max_epochs = 1, .limit_val_batches = 0}, 4, {.accumulate_grad_batches = 3}, wanted) ==
-        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C start 2", "C batch 2", "model 2", "written batch 0",
-              "C start 3", "C batch 3", "model 3", "C epoch", "model epoch", "C end", "model end", "C fit"});
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C start 2", "C batch 2",
+              "model 2", "written batch 0", "C start 3", "C batch 3", "model 3", "C epoch", "model epoch", "C end",
+              "model end", "C fit"});
 }
 
-TEST_CASE("a validation inside a window: its request is written at once, with the weights it scored; a stop's flush lets an earlier one through") {
+TEST_CASE("a validation inside a window: its request is written at once, with the weights it scored; a stop's flush "
+          "lets an earlier one through") {
   auto const validated = [](std::string const& event) { return event == "validated"; };
   CHECK(fit({.max_epochs = 1, .val_check_interval = 2}, 3, {.accumulate_grad_batches = 3}, validated) ==
-        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C validation", "C validated", "model validated",
-              "written validated", "C start 2", "C batch 2", "model 2", "C epoch", "model epoch", "C end", "model end", "C fit"});
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "C validation", "C validated",
+              "model validated", "written validated", "C start 2", "C batch 2", "model 2", "C epoch", "model epoch",
+              "C end", "model end", "C fit"});
   auto const batch = [](std::string const& event) { return event == "batch 1"; };
   CHECK(fit({.max_epochs = 5}, 8, {.accumulate_grad_batches = 4}, batch, toy::stop_at(0, 1)) ==
-        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "written batch 1", "C validation", "C validated",
-              "model validated", "C epoch", "model epoch", "C end", "model end", "C fit"});
+        Trace{"C start 0", "C batch 0", "model 0", "C start 1", "C batch 1", "model 1", "written batch 1",
+              "C validation", "C validated", "model validated", "C epoch", "model epoch", "C end", "model end",
+              "C fit"});
 }
 
-TEST_CASE("copies are written, too; displaced files go when everything is on disk, but never one that was just written") {
+TEST_CASE("a function writes and gives up files; what others count on, or still ask for, stays; one that fails does "
+          "not stop the others") {
   Folder folder;
   toy::P model;
   auto trainer = toy::train<toy::P>({.max_epochs = 1}, Automatic{}, Rotates{folder.path});
@@ -112,15 +127,22 @@ TEST_CASE("copies are written, too; displaced files go when everything is on dis
   toy::world.disk_full = true;
   CHECK_THROWS(trainer.fit(model, toy::batches(1)));
   toy::world.disk_full = false;
-  CHECK(folder.has("old"));  // nothing could be written, so nothing gave way
+  CHECK(folder.has("old"));                 // nothing could be written, so nothing gave way
+  REQUIRE(trainer.warnings().size() == 1);  // of the two that followed, said once
+  CHECK(trainer.warnings().front() == "[fulgurite.checkpoint.failed_too] after another file, this one could not be "
+                                      "written: no space left on device");
 
   trainer.fit(model, toy::batches(1));
   auto const at = [&](char const* name) { return (folder.path / name).string(); };
-  CHECK(toy::world.saved == std::vector<std::string>{at("new"), at("last"), at("second")});
-  CHECK(trainer.callback<Rotates>().old_there == std::vector<bool>{true, true});
+  CHECK(toy::world.saved == std::vector<std::string>{at("new"), at("last"), at("second"), at("third")});
+  auto const& rotates = trainer.callback<Rotates>();
+  CHECK(rotates.old_there == std::vector<bool>{true, true});
+  // "new" was written by nobody yet; "third" is only asked for, "held" is the run's.
+  CHECK(rotates.taken == std::vector<bool>{false, true, true, true, true, false, true, true, true, true});
   CHECK_FALSE(folder.has("old"));
   CHECK(folder.has("last"));
   CHECK(folder.has("second"));
+  CHECK(folder.has("held"));
 }
 
 TEST_CASE("only rank 0 writes") {
@@ -130,7 +152,8 @@ TEST_CASE("only rank 0 writes") {
   toy::P model;
   toy::world.saved.clear();
   Folder folder;
-  make_trainer<toy::P>({.max_epochs = 1}, Other{}, Float32{}, Automatic{}, Rotates{folder.path}).fit(model, toy::batches(1));
+  make_trainer<toy::P>({.max_epochs = 1}, Other{}, Float32{}, Automatic{}, Rotates{folder.path})
+      .fit(model, toy::batches(1));
   CHECK(toy::world.saved.empty());
   CHECK(folder.has("old"));
 }
@@ -156,11 +179,10 @@ struct SavesWhenValidated {
 TEST_CASE("a request outside fit is an error, since nothing would be written") {
   toy::Validated model;
   auto const val = toy::batches(1);
-  auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, SavesWhenValidated{});
+  auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                              SavesWhenValidated{});
   try {
     trainer.validate(model, val);
     FAIL("it was taken");
-  } catch (Error const& error) {
-    CHECK(error.identifier() == "fulgurite.context.outside_fit");
-  }
+  } catch (Error const& error) { CHECK(error.identifier() == "fulgurite.context.outside_fit"); }
 }

@@ -31,7 +31,9 @@ struct ReturnsStruct : toy::P {
     if (batch == 1) return std::nullopt;
     return Output{p * Tensor(-1.0) + Tensor(4.0), int(batch)};
   }
-  void on_train_batch_end(auto& outputs, auto&, auto&) { ended.emplace_back(outputs ? outputs->loss.value() : -1, outputs ? outputs->rows : -1); }
+  void on_train_batch_end(auto& outputs, auto&, auto&) {
+    ended.emplace_back(outputs ? outputs->loss.value() : -1, outputs ? outputs->rows : -1);
+  }
 };
 
 /// Evaluates its closure four times a step; logs a metric once, and one twice.
@@ -85,7 +87,8 @@ TEST_CASE("a step may return a struct with a loss, or an optional of one") {
   CHECK(model.ended == std::vector<std::pair<double, int>>{{4, 0}, {-1, -1}, {3, 2}});
 }
 
-TEST_CASE("of a repeated closure only the last evaluation is logged, also where it logs a metric twice, on a device that waits or not") {
+TEST_CASE("of a repeated closure only the last evaluation is logged, also where it logs a metric twice, on a device "
+          "that waits or not") {
   for (bool waits : {false, true}) {
     toy::world.device_waits = waits;
     Repeats model;

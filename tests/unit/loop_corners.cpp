@@ -20,9 +20,7 @@ template <class F>
 std::string identifier_of(F&& f) {
   try {
     f();
-  } catch (Error const& error) {
-    return std::string(error.identifier());
-  }
+  } catch (Error const& error) { return std::string(error.identifier()); }
   return "nothing thrown";
 }
 
@@ -70,8 +68,8 @@ TEST_CASE("a validation inside a window scores the weights that its file then ho
   toy::world.saved.clear();
   Watched model;
   auto const train = toy::batches(8), val = toy::batches(1);
-  auto trainer = trainer_for<Watched>({.max_epochs = 1, .val_check_interval = 3, .num_sanity_val_steps = 0}, {.accumulate_grad_batches = 2},
-                                      Scorer{}, WriteWatch{});
+  auto trainer = trainer_for<Watched>({.max_epochs = 1, .val_check_interval = 3, .num_sanity_val_steps = 0},
+                                      {.accumulate_grad_batches = 2}, Scorer{}, WriteWatch{});
   trainer.fit(model, train, val);
   REQUIRE(trainer.callback<WriteWatch>().weight.has_value());
   CHECK(*trainer.callback<WriteWatch>().weight == 1.0);  // after batch 2: one step taken, half a window open
@@ -143,9 +141,7 @@ TEST_CASE("an exception in on_exception neither hides the first nor keeps the lo
   std::string seen;
   try {
     trainer.fit(model, train, NoValidation{});
-  } catch (std::exception const& error) {
-    seen = error.what();
-  }
+  } catch (std::exception const& error) { seen = error.what(); }
   CHECK(seen == "first");
   CHECK(trainer.callback<Finalized>().failures == 1);
 }
@@ -166,13 +162,16 @@ TEST_CASE("loaders without a batch are errors") {
   CHECK(identifier_of([&] { trainer.fit(model, none, NoValidation{}); }) == "fulgurite.data.empty");
   CHECK(identifier_of([&] { trainer.fit(model, some, none); }) == "fulgurite.data.empty");
   CHECK(identifier_of([&] { trainer.validate(model, none); }) == "fulgurite.data.empty");
+  CHECK(identifier_of([&] { trainer.fit(model, some, toy::Unsized(0)); }) == "fulgurite.data.empty");
+  CHECK(identifier_of([&] { trainer.validate(model, toy::Unsized(0)); }) == "fulgurite.data.empty");
 }
 
 TEST_CASE("an interval above an unsized loader's length validates at its end") {
   Watched model;
   auto const val = toy::batches(1);
   toy::Unsized train(3);
-  auto trainer = trainer_for<Watched>({.max_epochs = 2, .val_check_interval = 1000, .num_sanity_val_steps = 0}, {}, Scorer{});
+  auto trainer =
+      trainer_for<Watched>({.max_epochs = 2, .val_check_interval = 1000, .num_sanity_val_steps = 0}, {}, Scorer{});
   trainer.fit(model, train, val);
   CHECK(trainer.callback<Scorer>().scored == 6.0);
 }

@@ -50,6 +50,7 @@ struct Itself : toy::Validated {
 
 /// Only the batch at hand and the one before it may be looked at.
 struct Lookahead {
+  static constexpr bool batches_stay_valid = true;
   struct Iterator {
     Lookahead* from;
     int at;
@@ -92,7 +93,8 @@ struct Asks : toy::P {
 
 }  // namespace
 
-TEST_CASE("a data module is asked once a fit for each loader; loaders that it lends are not copied; they are told each epoch") {
+TEST_CASE("a data module is asked once a fit for each loader; loaders that it lends are not copied; they are told each "
+          "epoch") {
   toy::Validated model;
   Lends data;
   trace.clear();
@@ -130,7 +132,7 @@ TEST_CASE("a model may have its loaders itself") {
   CHECK(model.validated == 3);
 }
 
-TEST_CASE("an unsized loader is read one batch ahead, to know the last; the batch at hand stays valid") {
+TEST_CASE("an unsized loader that promises it is read one batch ahead, to know the last; the batch stays valid") {
   Watches model;
   Lookahead loader{.n = 4};
   toy::train<Watches>({.max_epochs = 1}, Automatic{}).fit(model, loader);
@@ -143,7 +145,8 @@ TEST_CASE("an unsized loader is read one batch ahead, to know the last; the batc
 
 TEST_CASE("optimizers belong to fit: asked for in a lone validation they are an Error, not a null reference") {
   Asks model;
-  CHECK(toy::refusal([&] { toy::train<Asks>({.max_epochs = 1}, Automatic{}).validate(model, toy::batches(1)); }) == "fulgurite.context.optimizers");
+  CHECK(toy::refusal([&] { toy::train<Asks>({.max_epochs = 1}, Automatic{}).validate(model, toy::batches(1)); }) ==
+        "fulgurite.context.optimizers");
   toy::train<Asks>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1), toy::batches(1));
   CHECK(model.groups == 1);
 }

@@ -53,7 +53,8 @@ TEST_CASE("W26 a strategy that cannot clip one way says so before training") {
 }
 
 TEST_CASE("W27 clipping before an optimizer that unscales in its step is refused where the loss is scaled") {
-  CHECK(refused<OnFused, toy::Gpu, Fp16Mixed>({.max_epochs = 1}, {.clip = ClipNorm{1}}) == "fulgurite.optimizer.unscales_itself");
+  CHECK(refused<OnFused, toy::Gpu, Fp16Mixed>({.max_epochs = 1}, {.clip = ClipNorm{1}}) ==
+        "fulgurite.optimizer.unscales_itself");
   CHECK(refused<OnFused, toy::Gpu, Fp16Mixed>({.max_epochs = 1}, {}).empty());
   CHECK(refused<OnFused, toy::Gpu, Float32>({.max_epochs = 1}, {.clip = ClipNorm{1}}).empty());
 }

@@ -23,7 +23,8 @@ std::string refused(TrainerOptions options, std::string* said = nullptr, Automat
   toy::Everything model;
   toy::Everywhere data;
   toy::trace.clear();
-  auto identifier = toy::refusal([&] { toy::train<toy::Everything>(options, how, toy::Witness{}).fit(model, data); }, said);
+  auto identifier =
+      toy::refusal([&] { toy::train<toy::Everything>(options, how, toy::Witness{}).fit(model, data); }, said);
   CHECK(toy::trace.empty());
   return identifier;
 }
@@ -61,8 +62,12 @@ TEST_CASE("what is out of range is named with its value, and no hook has run") {
 
 TEST_CASE("limits of evaluations hold for each loader, and an Error names the option it came from") {
   Evaluated model;
-  auto trainer = toy::train<Evaluated>({.max_epochs = 1, .limit_val_batches = 2, .limit_test_batches = Fraction{0.5}, .limit_predict_batches = 3,
-                                        .num_sanity_val_steps = 0}, Automatic{});
+  auto trainer = toy::train<Evaluated>({.max_epochs = 1,
+                                        .limit_val_batches = 2,
+                                        .limit_test_batches = Fraction{0.5},
+                                        .limit_predict_batches = 3,
+                                        .num_sanity_val_steps = 0},
+                                       Automatic{});
   trainer.fit(model, toy::batches(1), std::tuple(toy::batches(3), toy::batches(1, 10), toy::batches(9, 20)));
   CHECK(model.validated == std::vector<double>{0, 1, 10, 20, 21});
   trainer.test(model, toy::batches(9));
@@ -74,11 +79,14 @@ TEST_CASE("limits of evaluations hold for each loader, and an Error names the op
   CHECK(said.find("limit_test_batches") != std::string::npos);
 }
 
-TEST_CASE("a fraction of an unsized validation loader is refused before the first training batch, without a sanity check, too") {
+TEST_CASE("a fraction of an unsized validation loader is refused before the first training batch, without a sanity "
+          "check, too") {
   toy::Validated model;
-  auto trainer = toy::train<toy::Validated>({.max_epochs = 1, .limit_val_batches = Fraction{0.5}, .num_sanity_val_steps = 0}, Automatic{});
+  auto trainer = toy::train<toy::Validated>(
+      {.max_epochs = 1, .limit_val_batches = Fraction{0.5}, .num_sanity_val_steps = 0}, Automatic{});
   std::string said;
-  CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(3), toy::Unsized(3)); }, &said) == "fulgurite.options.fraction_of_unsized");
+  CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(3), toy::Unsized(3)); }, &said) ==
+        "fulgurite.options.fraction_of_unsized");
   CHECK(said.find("limit_val_batches") != std::string::npos);
   CHECK(model.seen.empty());
 }
@@ -90,5 +98,6 @@ TEST_CASE("a loader that has fewer batches than its size() says is found out, an
   CHECK(toy::refusal([&] { trainer.fit(model, Lying{toy::batches(2), 3}); }, &said) == "fulgurite.data.size");
   CHECK(names(said, "promised 3", "ended after 2"));
   CHECK(toy::refusal([&] { trainer.fit(model, Lying{{}, 3}); }) == "fulgurite.data.size");
-  CHECK(toy::refusal([&] { toy::train<toy::P>({.max_steps = 3}, Automatic{}).fit(model, toy::Unsized(0)); }) == "fulgurite.data.empty");
+  CHECK(toy::refusal([&] { toy::train<toy::P>({.max_steps = 3}, Automatic{}).fit(model, toy::Unsized(0)); }) ==
+        "fulgurite.data.empty");
 }

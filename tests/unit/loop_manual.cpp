@@ -17,20 +17,22 @@ auto manual(TrainerOptions options, Cs... callbacks) {
 
 /// Two players: `shared` belongs to both, `frozen` to g, `free` to nobody.
 struct Players {
-  Tensor g = Tensor::parameter(1), d = Tensor::parameter(1), shared = Tensor::parameter(1), frozen = Tensor(1), free = Tensor::parameter(1);
-  std::vector<std::vector<bool>> inside = {};     // requires_grad of g, d, shared, frozen, free during backward
+  Tensor g = Tensor::parameter(1), d = Tensor::parameter(1), shared = Tensor::parameter(1), frozen = Tensor(1),
+         free = Tensor::parameter(1);
+  std::vector<std::vector<bool>> inside = {};       // requires_grad of g, d, shared, frozen, free during backward
   std::vector<std::vector<double>> gradients = {};  // of the same, at the step
   auto configure_optimizers() {
-    return optimizers(toy::Sgd{.params = {g, shared, frozen}, .rate = 0}, scheduled(toy::Sgd{.params = {d, shared}, .rate = 1}, [](long n) {
-                        return n == 0 ? 0.0 : 1.0;
-                      }));
+    return optimizers(toy::Sgd{.params = {g, shared, frozen}, .rate = 0},
+                      scheduled(toy::Sgd{.params = {d, shared}, .rate = 1}, [](long n) { return n == 0 ? 0.0 : 1.0; }));
   }
   Tensor loss() const { return g * d * shared * frozen * free; }
   std::vector<bool> flags() const {
     return {g.requires_grad(), d.requires_grad(), shared.requires_grad(), frozen.requires_grad(), free.requires_grad()};
   }
   void on_before_backward() { inside.push_back(flags()); }
-  void on_before_optimizer_step() { gradients.push_back({g.grad(), d.grad(), shared.grad(), frozen.grad(), free.grad()}); }
+  void on_before_optimizer_step() {
+    gradients.push_back({g.grad(), d.grad(), shared.grad(), frozen.grad(), free.grad()});
+  }
   void training_step(double, auto& ctx) {
     auto& [first, second] = ctx.optimizers();
     ctx.minimize(first, loss());
@@ -90,7 +92,8 @@ struct Clips : toy::P {
 
 }  // namespace
 
-TEST_CASE("toggling: the other's own parameters get no gradient, shared ones do, frozen ones stay frozen, free ones are left alone") {
+TEST_CASE("toggling: the other's own parameters get no gradient, shared ones do, frozen ones stay frozen, free ones "
+          "are left alone") {
   Players model;
   auto trainer = manual<Players>({.max_epochs = 1});
   trainer.fit(model, toy::batches(1));

@@ -1,4 +1,5 @@
-// Mistakes in the order of clear, backward and step are told once; the orders that people use are not taken for mistakes.
+// Mistakes in the order of clear, backward and step are told once; the orders that people use are not taken for
+// mistakes.
 #include <catch2/catch_test_macros.hpp>
 
 #include <string>
@@ -50,7 +51,9 @@ TEST_CASE("clear, backward, step of two networks, toggled or not, is no mistake"
 }
 
 TEST_CASE("clearing after the step, and accumulating by hand, is no mistake") {
-  CHECK(told([](long, auto& m, auto& g, auto&, auto& ctx) { ctx.backward(m.g * 1.0), ctx.step(g), g.zero_grad(); }).empty());
+  CHECK(told([](long, auto& m, auto& g, auto&, auto& ctx) {
+          ctx.backward(m.g * 1.0), ctx.step(g), g.zero_grad();
+        }).empty());
   CHECK(told([](long b, auto& m, auto& g, auto&, auto& ctx) {
           ctx.backward(m.g * 0.5);
           if (b % 2 == 1) ctx.step(g), g.zero_grad();
@@ -58,7 +61,8 @@ TEST_CASE("clearing after the step, and accumulating by hand, is no mistake") {
 }
 
 TEST_CASE("W29: a second step with the gradients of the first is told") {
-  CHECK(told([](long, auto& m, auto& g, auto&, auto& ctx) { ctx.backward(m.g * 1.0), ctx.step(g); }) == "[fulgurite.manual.not_cleared]");
+  CHECK(told([](long, auto& m, auto& g, auto&, auto& ctx) { ctx.backward(m.g * 1.0), ctx.step(g); }) ==
+        "[fulgurite.manual.not_cleared]");
 }
 
 TEST_CASE("a step without a backward is told") {

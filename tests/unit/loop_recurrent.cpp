@@ -46,7 +46,8 @@ struct OwnCut : Unrolled {
 
 }  // namespace
 
-TEST_CASE("C163: 15 time steps in slices of 2 are 8 steps, the last of length 1; the state is none at first, then detached") {
+TEST_CASE(
+    "C163: 15 time steps in slices of 2 are 8 steps, the last of length 1; the state is none at first, then detached") {
   Unrolled model;
   std::vector<Steps> const data{Steps(15, 1.0), Steps(3, 1.0)};
   auto trainer = toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}, toy::Positions{});
@@ -60,7 +61,8 @@ TEST_CASE("C163: 15 time steps in slices of 2 are 8 steps, the last of length 1;
   CHECK(model.slices[7].size() == 1);
   CHECK(model.received == std::vector<std::optional<double>>{std::nullopt, 2, 4, 6, 8, 10, 12, 14, std::nullopt, 2});
   CHECK_FALSE(model.attached);
-  CHECK(trainer.value(Unrolled::loss) == (2 + 4 + 6 + 8 + 10 + 12 + 14 + 15) * 15.0 / (8 * 15 + 2 * 3) + (2 + 3) * 3.0 / (8 * 15 + 2 * 3));
+  CHECK(trainer.value(Unrolled::loss) ==
+        (2 + 4 + 6 + 8 + 10 + 12 + 14 + 15) * 15.0 / (8 * 15 + 2 * 3) + (2 + 3) * 3.0 / (8 * 15 + 2 * 3));
 }
 
 TEST_CASE("max_steps ends a batch between two slices, and no step is taken beyond it") {
@@ -100,7 +102,8 @@ TEST_CASE("the length of a slice and the model's state belong together, and excl
 TEST_CASE("a batch without a time step has no slice, which is an error that says so") {
   Unrolled model;
   std::vector<Steps> const data{Steps{}};
-  CHECK(toy::refusal([&] { toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}).fit(model, data); }) == "fulgurite.data.no_slice");
+  CHECK(toy::refusal([&] { toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}).fit(model, data); }) ==
+        "fulgurite.data.no_slice");
 }
 
 namespace {
@@ -113,5 +116,7 @@ struct AsksForWindow {
 TEST_CASE("a window of several batches cannot be asked for later either") {
   Unrolled model;
   std::vector<Steps> const data{Steps(4, 1.0)};
-  CHECK(toy::refusal([&] { toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}, AsksForWindow{}).fit(model, data); }) == "fulgurite.options.tbptt");
+  CHECK(toy::refusal([&] {
+          toy::train<Unrolled>({.max_epochs = 1}, {.tbptt = 2}, AsksForWindow{}).fit(model, data);
+        }) == "fulgurite.options.tbptt");
 }

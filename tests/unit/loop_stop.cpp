@@ -45,19 +45,23 @@ Ended ended(TrainerOptions options, int n, Cs... callbacks) {
 }
 
 long now = 0, tick = 0;
-TrainerOptions::Clock::time_point fake() { return TrainerOptions::Clock::time_point(std::chrono::seconds(now += tick)); }
+TrainerOptions::Clock::time_point fake() {
+  return TrainerOptions::Clock::time_point(std::chrono::seconds(now += tick));
+}
 
 using Hooks = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("stops asked for elsewhere: at an epoch's start none of its batches runs; at an epoch's end, or by validation, the next does not") {
+TEST_CASE("stops asked for elsewhere: at an epoch's start none of its batches runs; at an epoch's end, or by "
+          "validation, the next does not") {
   auto const start = ended({.max_epochs = 5, .num_sanity_val_steps = 0}, 3, stop_in("on_train_epoch_start"));
   CHECK(start.steps == 0);
   CHECK(start.epochs == 1);
   CHECK(start.seen == Hooks{"train_start", "train_end", "fit_end"});
   CHECK(ended({.max_epochs = 5}, 3, stop_in("on_train_epoch_end")).steps == 3);
-  CHECK(ended({.max_epochs = 5, .val_check_interval = 2, .num_sanity_val_steps = 0}, 3, stop_in("on_validation_end")).steps == 2);
+  CHECK(ended({.max_epochs = 5, .val_check_interval = 2, .num_sanity_val_steps = 0}, 3, stop_in("on_validation_end"))
+            .steps == 2);
 }
 
 TEST_CASE("minima win over a stop: min_steps inside an epoch stops exactly there, min_epochs at an epoch's end") {

@@ -1,4 +1,5 @@
-// Windows that are not what K says: changed in between, of unsized loaders, ended early by a stop or by skip_epoch (D1, D2).
+// Windows that are not what K says: changed in between, of unsized loaders, ended early by a stop or by skip_epoch (D1,
+// D2).
 #include <catch2/catch_test_macros.hpp>
 
 #include "models.hpp"
@@ -41,7 +42,8 @@ TEST_CASE("ctx.accumulate at epoch starts: C6 with D1's last windows (n10: K 1, 
   toy::P model;
   auto schedule = Influence{[](std::string_view where, auto& ctx) {
     if constexpr (requires { ctx.accumulate(1); })
-      if (where == "on_train_epoch_start" && (ctx.current_epoch() == 1 || ctx.current_epoch() == 3)) ctx.accumulate(ctx.current_epoch() + 1);
+      if (where == "on_train_epoch_start" && (ctx.current_epoch() == 1 || ctx.current_epoch() == 3))
+        ctx.accumulate(ctx.current_epoch() + 1);
   }};
   auto trainer = toy::train<toy::P>({.max_epochs = 4}, Automatic{}, Positions{}, schedule);
   trainer.fit(model, toy::batches(10));
@@ -61,7 +63,8 @@ TEST_CASE("ctx.accumulate inside a window changes the next one: the gradients at
     if constexpr (requires { ctx.accumulate(1); })
       if (where == "on_train_batch_end" && ctx.batch_idx() == 1) ctx.accumulate(1);
   }};
-  toy::train<toy::Slope>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 4}, shrink).fit(model, toy::batches(6));
+  toy::train<toy::Slope>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 4}, shrink)
+      .fit(model, toy::batches(6));
   CHECK(model.stepped == std::vector<double>{2.5, 5.0, 6.0});
 }
 
@@ -76,8 +79,9 @@ TEST_CASE("ctx.accumulate(0), and any window of several batches with a repeating
   CHECK(toy::refusal([&] { toy::train<toy::P>({.max_epochs = 1}, Automatic{}, ask(0)).fit(model, toy::batches(2)); }) ==
         "fulgurite.options.accumulate");
   Repeats repeats;
-  CHECK(toy::refusal([&] { toy::train<Repeats>({.max_epochs = 1}, Automatic{}, ask(2)).fit(repeats, toy::batches(2)); }) ==
-        "fulgurite.optimizer.closure_accumulates");
+  CHECK(toy::refusal([&] {
+          toy::train<Repeats>({.max_epochs = 1}, Automatic{}, ask(2)).fit(repeats, toy::batches(2));
+        }) == "fulgurite.optimizer.closure_accumulates");
   CHECK(toy::refusal([&] {
           toy::train<Repeats>({.max_epochs = 1}, Automatic{.accumulate_grad_batches = 2}).fit(repeats, toy::batches(2));
         }) == "fulgurite.optimizer.closure_accumulates");

@@ -1,4 +1,5 @@
-// What logging costs: one reading of a waiting device for each row of the log and none otherwise, and no allocation in a warm step.
+// What logging costs: one reading of a waiting device for each row of the log and none otherwise, and no allocation in
+// a warm step.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstdlib>
@@ -95,7 +96,8 @@ long reads(TrainerOptions options, int n, int validation, Automatic how = {}) {
 
 }  // namespace
 
-TEST_CASE("a fit of 2000 steps allocates exactly as often as one of 1000: values at hand or on a device, sized or not, with callbacks") {
+TEST_CASE("a fit of 2000 steps allocates exactly as often as one of 1000: values at hand or on a device, sized or not, "
+          "with callbacks") {
   auto const sized = toy::batches(2000);
   toy::Unsized const unsized(3000);
   for (bool waits : {false, true})
@@ -103,7 +105,8 @@ TEST_CASE("a fit of 2000 steps allocates exactly as often as one of 1000: values
       for (int k : {1, 4}) {
         CHECK(allocations_of(2000, waits, every, k, sized) == allocations_of(1000, waits, every, k, sized));
         CHECK(allocations_of(2000, waits, every, k, unsized) == allocations_of(1000, waits, every, k, unsized));
-        CHECK(allocations_of(2000, waits, every, k, sized, Hears{}) == allocations_of(1000, waits, every, k, sized, Hears{}));
+        CHECK(allocations_of(2000, waits, every, k, sized, Hears{}) ==
+              allocations_of(1000, waits, every, k, sized, Hears{}));
       }
   CHECK(allocations_of(2000, true, 0, 1, sized) == allocations_of(1000, true, 0, 1, sized));
   CHECK(allocations_of(1000, false, 50, 1, sized) > 0);  // the counter counts
@@ -124,7 +127,8 @@ TEST_CASE("what is left over is read once at the epoch's end; an evaluation is r
 TEST_CASE("values at hand are never read in bulk") {
   Null model;
   toy::world.reads = 0;
-  toy::train<Null>({.max_epochs = 1, .log_every_n_steps = 1}, Automatic{}, toy::Rows{}).fit(model, toy::batches(9), toy::batches(3));
+  toy::train<Null>({.max_epochs = 1, .log_every_n_steps = 1}, Automatic{}, toy::Rows{})
+      .fit(model, toy::batches(9), toy::batches(3));
   CHECK(toy::world.reads == 0);
 }
 
@@ -140,6 +144,4 @@ TEST_CASE("ctx.value waits and reads, ctx.known does not; value_waits tells") {
   CHECK(model.reads == std::vector<long>{0, 1, 1, 2});
 }
 
-TEST_CASE("4096 values wait at most") {
-  CHECK(reads({.limit_val_batches = 0, .log_every_n_steps = 0}, 10000, 0) == 3);
-}
+TEST_CASE("4096 values wait at most") { CHECK(reads({.limit_val_batches = 0, .log_every_n_steps = 0}, 10000, 0) == 3); }

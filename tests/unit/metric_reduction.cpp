@@ -1,4 +1,5 @@
-// What becomes of logged values: reductions, weights, several values in one step, the latest value, values while an epoch runs.
+// What becomes of logged values: reductions, weights, several values in one step, the latest value, values while an
+// epoch runs.
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
@@ -85,7 +86,8 @@ struct Reads : toy::P {
 
 }  // namespace
 
-TEST_CASE("values 0, 1, 2: numbers are reduced like tensors, the minimum, the latest, the running mean, on a device that waits or not") {
+TEST_CASE("values 0, 1, 2: numbers are reduced like tensors, the minimum, the latest, the running mean, on a device "
+          "that waits or not") {
   for (bool waits : {false, true}) {
     toy::world.device_waits = waits;
     Reduces model;
@@ -123,12 +125,13 @@ TEST_CASE("a NaN stays visible in every reduction") {
 TEST_CASE("a batch that holds no tensor: logging without batch_size is an Error that names the metric") {
   LogsNoRows model;
   std::string said;
-  CHECK(toy::refusal([&] { toy::train<LogsNoRows>({.max_epochs = 1}, Automatic{}).fit(model, std::vector<NoRows>(1)); }, &said) ==
-        "fulgurite.metric.batch_size");
+  CHECK(toy::refusal([&] { toy::train<LogsNoRows>({.max_epochs = 1}, Automatic{}).fit(model, std::vector<NoRows>(1)); },
+                     &said) == "fulgurite.metric.batch_size");
   CHECK(said.find("log v with") != std::string::npos);
 }
 
-TEST_CASE("a validation metric: its mean at on_validation_end, and from then on in training's hooks until the next one") {
+TEST_CASE(
+    "a validation metric: its mean at on_validation_end, and from then on in training's hooks until the next one") {
   Reads model;
   auto trainer = toy::train<Reads>({.max_epochs = 2, .num_sanity_val_steps = 0}, Automatic{});
   trainer.fit(model, toy::batches(2), toy::batches(3));

@@ -90,16 +90,21 @@ Cells cells(std::vector<MetricValue> const& values) {
 
 TEST_CASE("with accumulation x counts windows, and a row has the last batch of its window") {
   auto const rows = of_steps(fit({.max_epochs = 1, .log_every_n_steps = 1}, 5, {.accumulate_grad_batches = 2}));
-  CHECK(rows == std::vector<Row>{{0, {{"a_step", 1}, {"epoch", 0}}}, {1, {{"a_step", 3}, {"epoch", 0}}}, {2, {{"a_step", 4}, {"epoch", 0}}}});
+  CHECK(rows == std::vector<Row>{{0, {{"a_step", 1}, {"epoch", 0}}},
+                                 {1, {{"a_step", 3}, {"epoch", 0}}},
+                                 {2, {{"a_step", 4}, {"epoch", 0}}}});
 }
 
-TEST_CASE("a stop writes the last step's row whatever the cadence, also of the window that it ends early; validation has the same x") {
-  CHECK(fit({.max_epochs = 5}, 4, {}, toy::stop_at(0, 1)) == std::vector<Row>{{1, {{"a_step", 1}, {"epoch", 0}}},
-                                                                             {1, {{"v", 7}, {"epoch", 0}}},
-                                                                             {1, {{"a_epoch", 0.5}, {"te", 0}, {"epoch", 0}}}});
-  CHECK(fit({.max_epochs = 5}, 9, {.accumulate_grad_batches = 4}, toy::stop_at(0, 5)) == std::vector<Row>{{1, {{"a_step", 5}, {"epoch", 0}}},
-                                                                                                    {1, {{"v", 7}, {"epoch", 0}}},
-                                                                                                    {1, {{"a_epoch", 2.5}, {"te", 0}, {"epoch", 0}}}});
+TEST_CASE("a stop writes the last step's row whatever the cadence, also of the window that it ends early; validation "
+          "has the same x") {
+  CHECK(fit({.max_epochs = 5}, 4, {}, toy::stop_at(0, 1)) ==
+        std::vector<Row>{{1, {{"a_step", 1}, {"epoch", 0}}},
+                         {1, {{"v", 7}, {"epoch", 0}}},
+                         {1, {{"a_epoch", 0.5}, {"te", 0}, {"epoch", 0}}}});
+  CHECK(fit({.max_epochs = 5}, 9, {.accumulate_grad_batches = 4}, toy::stop_at(0, 5)) ==
+        std::vector<Row>{{1, {{"a_step", 5}, {"epoch", 0}}},
+                         {1, {{"v", 7}, {"epoch", 0}}},
+                         {1, {{"a_epoch", 2.5}, {"te", 0}, {"epoch", 0}}}});
 }
 
 TEST_CASE("a metric reported one way has its plain name; without a new value it is not reported again") {
@@ -107,12 +112,13 @@ TEST_CASE("a metric reported one way has its plain name; without a new value it 
   auto trainer = toy::train<Once>({.max_epochs = 1, .log_every_n_steps = 1}, Automatic{}, Rows{});
   trainer.fit(model, toy::batches(5));
   CHECK(trainer.callback<Rows>().rows == std::vector<Row>{{0, {{"step", 0}, {"epoch", 0}}},
-                                                         {1, {{"step", 1}, {"epoch", 0}}},
-                                                         {2, {{"step", 2}, {"epoch", 0}}},
-                                                         {4, {{"epoch only", 1}, {"epoch", 0}}}});
+                                                          {1, {{"step", 1}, {"epoch", 0}}},
+                                                          {2, {{"step", 2}, {"epoch", 0}}},
+                                                          {4, {{"epoch only", 1}, {"epoch", 0}}}});
 }
 
-TEST_CASE("watching a metric of several loaders means its weighted mean over them, at the epoch's end, afterwards, and outside") {
+TEST_CASE("watching a metric of several loaders means its weighted mean over them, at the epoch's end, afterwards, and "
+          "outside") {
   Loaders model;
   auto trainer = toy::train<Loaders>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{});
   trainer.fit(model, toy::batches(1), std::tuple(toy::batches(3), toy::batches(2)));

@@ -1,6 +1,7 @@
 // The description of a trainer: the program that its types make, as a constant, and what its options switch off.
 #include <catch2/catch_test_macros.hpp>
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -40,7 +41,8 @@ struct Watches {
 }  // namespace own_name
 
 TEST_CASE("a callback may be called Watches") {
-  auto const trainer = make_trainer<toy::P>({.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, own_name::Watches{});
+  auto const trainer =
+      make_trainer<toy::P>({.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, own_name::Watches{});
   CHECK(has(describe(trainer), "Watches"));
 }
 
@@ -64,8 +66,9 @@ TEST_CASE("the description is a constant: who hears what, in which order, and wh
 }
 
 TEST_CASE("describe() adds what the options of this trainer switch off") {
-  auto trainer = toy::train<Net>({.max_epochs = 3, .limit_val_batches = 0, .num_sanity_val_steps = 0, .fast_dev_run = 0},
-                                 {.accumulate_grad_batches = 4, .clip = ClipNorm{0.5}}, EarlyStopping{Net::vl}, toy::Rows{});
+  auto trainer =
+      toy::train<Net>({.max_epochs = 3, .limit_val_batches = 0, .num_sanity_val_steps = 0, .fast_dev_run = 0},
+                      {.accumulate_grad_batches = 4, .clip = ClipNorm{0.5}}, EarlyStopping{Net::vl}, toy::Rows{});
   auto const text = describe(trainer);
   CHECK(text.starts_with(description<decltype(trainer)>));
   CHECK(has(text, "  batches a step: 4\n  gradients limited by norm 0.5"));
@@ -74,4 +77,41 @@ TEST_CASE("describe() adds what the options of this trainer switch off") {
   auto quick = toy::train<Net>({.max_epochs = 3, .fast_dev_run = 2}, {}, EarlyStopping{Net::vl}, toy::Rows{});
   CHECK(has(describe(quick), "fast_dev_run = 2: idle are"));
   CHECK(has(describe(quick), "Rows"));
+}
+
+namespace {
+/// What is asked of callbacks alone, and of strategies.
+struct Saves {
+  void before_save(auto&) {}
+  void after_save(auto&) {}
+  bool limits_time() const { return false; }
+};
+struct Wraps : toy::Device {
+  void pre_backward(toy::Tensor&) {}
+};
+/// A callback that has much to say of what it reads.
+struct Talks {
+  static constexpr auto letters = [] {
+    std::array<char, 20000> all{};
+    all.fill('x');
+    return all;
+  }();
+  static constexpr std::string_view reads{letters.data(), letters.size()};
+  void on_train_start() {}
+};
+}  // namespace
+
+TEST_CASE("a description says who has the functions that are no events, and is as long as it has to be") {
+  auto const trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Wraps{}, Float32{}, Automatic{}, Saves{}, Talks{});
+  std::string const text = describe(trainer);
+  auto const says = [&](std::string name, std::string const& who) {
+    name.resize(32, ' ');
+    return text.find("  " + name + who + "\n") != text.npos;
+  };
+  CHECK(says("before_save", "Saves"));
+  CHECK(says("after_save", "Saves"));
+  CHECK(says("limits_time", "Saves"));
+  CHECK(text.find("      pre_backward                Wraps\n") != text.npos);
+  CHECK(text.size() > 20000);
 }

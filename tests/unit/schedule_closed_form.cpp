@@ -45,27 +45,34 @@ std::vector<double> rates(S schedule, int n, int epochs) {
 TEST_CASE("Constant, Step, MultiStep, Exponential") {
   equals(Constant{0.3}, [](long) { return 0.3; });
   equals(Step{3, 0.5}, [](long t) { return t < 3 ? 1.0 : 0.5 * Step{3, 0.5}(t - 3); });
-  equals(MultiStep{{2, 5, 5, 9}, 0.1}, [](long t) { return (t >= 2 ? 0.1 : 1.0) * (t >= 5 ? 0.01 : 1.0) * (t >= 9 ? 0.1 : 1.0); });
+  equals(MultiStep{{2, 5, 5, 9}, 0.1},
+         [](long t) { return (t >= 2 ? 0.1 : 1.0) * (t >= 5 ? 0.01 : 1.0) * (t >= 9 ? 0.1 : 1.0); });
   double factor = 1;
   equals(Exponential{0.9}, [&](long) { return std::exchange(factor, factor * 0.9); });
 }
 
 TEST_CASE("Polynomial, Cosine: from 1 at 0 to their least at `total`, and there they stay") {
-  equals(Polynomial{10, 2.0}, [](long t) { return t < 10 ? (10.0 - static_cast<double>(t)) * (10.0 - static_cast<double>(t)) / 100 : 0.0; });
+  equals(Polynomial{10, 2.0},
+         [](long t) { return t < 10 ? (10.0 - static_cast<double>(t)) * (10.0 - static_cast<double>(t)) / 100 : 0.0; });
   equals(Polynomial{10}, [](long t) { return t < 10 ? 1.0 - static_cast<double>(t) / 10 : 0.0; });
-  equals(Cosine{10}, [](long t) { return t < 10 ? std::pow(std::cos(std::numbers::pi * static_cast<double>(t) / 20), 2) : 0.0; });
-  equals(Cosine{8, 0.2}, [](long t) { return t < 8 ? 0.2 + 0.8 * std::pow(std::cos(std::numbers::pi * static_cast<double>(t) / 16), 2) : 0.2; });
+  equals(Cosine{10},
+         [](long t) { return t < 10 ? std::pow(std::cos(std::numbers::pi * static_cast<double>(t) / 20), 2) : 0.0; });
+  equals(Cosine{8, 0.2}, [](long t) {
+    return t < 8 ? 0.2 + 0.8 * std::pow(std::cos(std::numbers::pi * static_cast<double>(t) / 16), 2) : 0.2;
+  });
   CHECK(near(Cosine{10}(5), 0.5));
 }
 
-TEST_CASE("LinearWarmup: from `from` to 1; WarmupCosine: its first step is taken at 1/warmup, its top is where the cosine begins") {
+TEST_CASE("LinearWarmup: from `from` to 1; WarmupCosine: its first step is taken at 1/warmup, its top is where the "
+          "cosine begins") {
   equals(LinearWarmup{4}, [](long t) { return t < 4 ? 0.25 * static_cast<double>(t) : 1.0; });
   equals(LinearWarmup{4, 0.2}, [](long t) { return t < 4 ? 0.2 + 0.2 * static_cast<double>(t) : 1.0; });
-  equals(WarmupCosine{4, 14, 0.1}, [](long t) { return t < 4 ? 0.25 * static_cast<double>(t + 1) : Cosine{10, 0.1}(t - 4); });
+  equals(WarmupCosine{4, 14, 0.1},
+         [](long t) { return t < 4 ? 0.25 * static_cast<double>(t + 1) : Cosine{10, 0.1}(t - 4); });
 }
 
 TEST_CASE("a product is both at once, then() one after the other from its own beginning") {
-  equals(LinearWarmup{4} * Cosine{20}, [](long t) { return LinearWarmup{4}(t) * Cosine{20}(t); });
+  equals(LinearWarmup{4} * Cosine{20}, [](long t) { return LinearWarmup{4}(t)*Cosine{20}(t); });
   equals(then(LinearWarmup{4}, 4, Cosine{10}), [](long t) { return t < 4 ? LinearWarmup{4}(t) : Cosine{10}(t - 4); });
   static_assert(counts_steps<decltype(Step{2} * Cosine{3})>);
   static_assert(!counts_steps<decltype(Step{2} * Constant{})>);
@@ -74,7 +81,8 @@ TEST_CASE("a product is both at once, then() one after the other from its own be
 
 TEST_CASE("Linear: LinearLR between any two factors") {
   equals(Linear{}, [](long t) { return t < 5 ? (5.0 + 2.0 * static_cast<double>(t)) / 15 : 1.0; });
-  equals(Linear{.start_factor = 1, .end_factor = 0.5, .total = 4}, [](long t) { return t < 4 ? 1 - static_cast<double>(t) / 8 : 0.5; });
+  equals(Linear{.start_factor = 1, .end_factor = 0.5, .total = 4},
+         [](long t) { return t < 4 ? 1 - static_cast<double>(t) / 8 : 0.5; });
 }
 
 TEST_CASE("ConstantLR is a constant, then another") {
@@ -82,16 +90,24 @@ TEST_CASE("ConstantLR is a constant, then another") {
 }
 
 TEST_CASE("a periodic Cosine goes back up and down for ever, as CosineAnnealingLR does") {
-  equals(Cosine{.total = 7, .least = 0.1, .periodic = true}, [](long t) { return 0.55 + 0.45 * std::cos(std::numbers::pi * static_cast<double>(t) / 7); },
-         70);
+  equals(
+      Cosine{.total = 7, .least = 0.1, .periodic = true},
+      [](long t) { return 0.55 + 0.45 * std::cos(std::numbers::pi * static_cast<double>(t) / 7); }, 70);
 }
 
 TEST_CASE("then() takes several, with boundaries of the whole run, and nests on either side") {
-  auto const expected = [](long t) { return t < 3 ? static_cast<double>(t) / 3 : t < 8 ? 0.5 : t < 10 ? std::pow(0.9, static_cast<double>(t - 8)) : 1 - static_cast<double>(t - 10) / 6; };
+  auto const expected = [](long t) {
+    return t < 3    ? static_cast<double>(t) / 3
+           : t < 8  ? 0.5
+           : t < 10 ? std::pow(0.9, static_cast<double>(t - 8))
+                    : 1 - static_cast<double>(t - 10) / 6;
+  };
   auto const last = Linear{1, 0, 6};
   equals(then(LinearWarmup{3}, 3, Constant{0.5}, 8, Exponential{0.9}, 10, last), expected, 16);
   equals(then(then(LinearWarmup{3}, 3, Constant{0.5}), 8, then(Exponential{0.9}, 2, last)), expected, 16);
-  equals(then([](long t) { return static_cast<double>(t) / 3; }, 3, Constant{0.5} * Step{100}, 8, Exponential{0.9}, 10, last), expected, 16);
+  equals(then([](long t) { return static_cast<double>(t) / 3; }, 3, Constant{0.5} * Step{100}, 8, Exponential{0.9}, 10,
+              last),
+         expected, 16);
   static_assert(counts_steps<decltype(then(Constant{}, 2, Step{3}, 4, Cosine{3}))>);
   static_assert(!counts_steps<decltype(then(Constant{}, 2, Step{3}, 4, Exponential{0.5}))>);
 }
@@ -109,7 +125,8 @@ TEST_CASE("constants that make no schedule are an Error from the first factor on
     return said;
   };
   double const nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(refused(Step{0}) == "[fulgurite.schedule.constants] schedule::Step with .size = 0: the rate falls every 1 or more moves");
+  CHECK(refused(Step{0}) ==
+        "[fulgurite.schedule.constants] schedule::Step with .size = 0: the rate falls every 1 or more moves");
   refused(Step{3, -0.1});
   refused(Exponential{nan});
   refused(Constant{-1});
@@ -130,7 +147,8 @@ TEST_CASE("constants that make no schedule are an Error from the first factor on
   refused(WarmupCosine{1, 4, nan});
   refused(then(Constant{}, -1, Step{2}));
   refused(then(Constant{}, 5, Step{2}, 4, Step{3}));
-  CHECK(refused(then(Constant{}, 5, Step{2} * Cosine{0})).find("schedule::Cosine with .total = 0") != std::string::npos);
+  CHECK(refused(then(Constant{}, 5, Step{2} * Cosine{0})).find("schedule::Cosine with .total = 0") !=
+        std::string::npos);
   refused(Constant{} * then(Constant{}, 5, Step{0}));
 }
 

@@ -17,9 +17,7 @@ struct Halving : toy::Validated {
   double rate = 1.0;
   std::vector<double> rates = {};
   std::vector<long> moves = {};
-  auto configure_optimizers() {
-    return scheduled(toy::Sgd{.params = {p}, .rate = rate}, half, how);
-  }
+  auto configure_optimizers() { return scheduled(toy::Sgd{.params = {p}, .rate = rate}, half, how); }
   void on_train_batch_start(auto& ctx) { rates.push_back(ctx.optimizer().lr(0)); }
   void on_train_batch_end(auto& ctx) {
     ctx.each_scheduler([&](auto& s) { moves.push_back(s.moves()); });
@@ -65,6 +63,19 @@ std::vector<std::optional<long>> estimates(TrainerOptions options, auto loader, 
   toy::train<Estimates>(std::move(options), Automatic{.accumulate_grad_batches = k}, stop).fit(model, loader);
   return model.seen;
 }
+/// A loader that a strategy can divide, and one that does so among two processes.
+struct Divided {
+  std::vector<double> all;
+  std::size_t parts = 1;
+  auto begin() const { return all.begin(); }
+  auto end() const { return all.begin() + static_cast<std::ptrdiff_t>(size()); }
+  std::size_t size() const { return all.size() / parts; }
+};
+struct Divides : toy::Device {
+  void process_dataloader(auto& loader) {
+    if constexpr (requires { loader.parts; }) loader.parts = 2;
+  }
+};
 /// The same everywhere: while optimizers are made, at fit's start, at training's start.
 std::vector<std::optional<long>> thrice(std::optional<long> n) { return {n, n, n}; }
 
@@ -86,7 +97,8 @@ TEST_CASE("lr_scheduler_step is asked only where the schedule is due") {
 
 TEST_CASE("a window flushed by a stop moves a schedule per step") {
   auto model = halving({.interval = Interval::step});
-  toy::train<Halving>({.max_epochs = 5}, Automatic{.accumulate_grad_batches = 4}, toy::stop_at(0, 5)).fit(model, toy::batches(8), NoValidation{});
+  toy::train<Halving>({.max_epochs = 5}, Automatic{.accumulate_grad_batches = 4}, toy::stop_at(0, 5))
+      .fit(model, toy::batches(8), NoValidation{});
   CHECK(model.moves.size() == 6);
   CHECK(model.p.value() == 1.5);  // 1, then the flush at half the rate
 }
@@ -94,8 +106,9 @@ TEST_CASE("a window flushed by a stop moves a schedule per step") {
 TEST_CASE("a frequency below 1 is an Error, not a division by zero") {
   auto model = halving({.frequency = 0});
   std::string said;
-  CHECK(toy::refusal([&] { toy::train<Halving>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1), NoValidation{}); }, &said) ==
-        "fulgurite.options.frequency");
+  CHECK(toy::refusal(
+            [&] { toy::train<Halving>({.max_epochs = 1}, Automatic{}).fit(model, toy::batches(1), NoValidation{}); },
+            &said) == "fulgurite.options.frequency");
   CHECK(said.find("frequency = 0") != std::string::npos);
 }
 
@@ -108,10 +121,33 @@ TEST_CASE("frequency of a schedule per epoch counts epochs; a stop inside an epo
   CHECK(stop.moves.back() == 1);
 }
 
-TEST_CASE("the estimate of steps is the same in configure_optimizers, at fit's and at training's start; of parts, of unsized loaders") {
+TEST_CASE("frequency counts the whole run: a second fit of one trainer, whose schedules are new, goes on counting") {
+  auto const rates = [](ScheduleOptions how, int epochs) {
+    auto model = halving(how);
+    auto trainer = toy::train<Halving>({.max_epochs = epochs}, Automatic{}, toy::stop_at(0, 2));
+    trainer.fit(model, toy::batches(3), NoValidation{});
+    model.rates.clear();
+    trainer.fit(model, toy::batches(3), NoValidation{});
+    return model.rates;
+  };
+  // Steps 4 and 6 are due, and epochs 1 and 3 (from 0).
+  CHECK(rates({.interval = Interval::step, .frequency = 2}, 3) == std::vector<double>{1, 0.5, 0.5, 0.25, 0.25, 0.125});
+  CHECK(rates({.frequency = 2}, 4) == std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5});
+}
+
+TEST_CASE("the estimate of steps is the same in configure_optimizers, at fit's and at training's start; of parts, of "
+          "unsized loaders") {
   CHECK(estimates({.max_epochs = 2, .limit_train_batches = Fraction{0.5}}, toy::batches(64)) == thrice(64));
   CHECK(estimates({.max_epochs = 2, .max_steps = 10}, toy::batches(64)) == thrice(10));
   CHECK(estimates({.max_epochs = 0}, toy::batches(64)) == std::vector<std::optional<long>>{64, 64});
   CHECK(estimates({.max_epochs = 2}, toy::Unsized(3)) == thrice(std::nullopt));
   CHECK(estimates({.max_epochs = 2, .max_steps = 4}, toy::Unsized(3)) == thrice(4));
+}
+
+TEST_CASE("the estimate counts the loader that the strategy has divided, from configure_optimizers on") {
+  Estimates model;
+  auto trainer = make_trainer<Estimates>(TrainerOptions{.max_epochs = 2}, Divides{}, Float32{}, Automatic{});
+  trainer.fit(model, Divided{toy::batches(10)});
+  CHECK(model.seen == thrice(10));
+  CHECK(trainer.progress().global_step == 10);
 }

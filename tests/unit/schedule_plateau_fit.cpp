@@ -31,10 +31,12 @@ struct Watched {
   }
   void validation_step(double, auto& ctx) { ctx.log(val_loss, losses.at(validations++)); }
   auto configure_optimizers() {
-    return scheduled(toy::Sgd{{p}}, schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0, .strict = strict}}, how);
+    return scheduled(toy::Sgd{{p}},
+                     schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0, .strict = strict}}, how);
   }
 };
-Watched fitted(TrainerOptions options, std::vector<double> losses, ScheduleOptions how = {}, bool strict = true, int n = 2) {
+Watched fitted(TrainerOptions options, std::vector<double> losses, ScheduleOptions how = {}, bool strict = true,
+               int n = 2) {
   Watched model;
   model.losses = std::move(losses);
   model.how = std::move(how);
@@ -50,7 +52,9 @@ struct Unlogged : Watched {
 
 /// Steps it by hand.
 struct ByHand : Watched {
-  auto configure_optimizers() { return scheduled(toy::Sgd{{p}}, schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0}}); }
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{{p}}, schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0}});
+  }
   void training_step(double batch, auto& ctx) {
     auto& [scheduler] = ctx.lr_schedulers();
     rates.push_back(scheduler.optimizer().lr(0));
@@ -77,13 +81,15 @@ TEST_CASE("C38: a metric of every second epoch is missing in the first, or is as
         std::vector<double>{1, 1, 1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5});
   Unlogged never;
   never.losses = {1, 1, 1};
-  CHECK(toy::refusal([&] { toy::train<Unlogged>({.max_epochs = 1}, Automatic{}).fit(never, toy::batches(1), toy::batches(1)); }) ==
-        "fulgurite.schedule.metric");
+  CHECK(toy::refusal([&] {
+          toy::train<Unlogged>({.max_epochs = 1}, Automatic{}).fit(never, toy::batches(1), toy::batches(1));
+        }) == "fulgurite.schedule.metric");
 }
 
 TEST_CASE("in manual optimization the plateau moves where it is told a value") {
   ByHand model;
   model.losses = {0, 0, 0};
-  make_trainer<ByHand>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Manual{}).fit(model, std::vector<double>{3, 2, 2, 2}, toy::batches(1));
+  make_trainer<ByHand>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Manual{})
+      .fit(model, std::vector<double>{3, 2, 2, 2}, toy::batches(1));
   CHECK(model.rates == std::vector<double>{1, 1, 1, 0.5});
 }

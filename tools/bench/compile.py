@@ -1,10 +1,11 @@
-"""What compiling costs (P10, P12): trainers with 1 to 64 callbacks and their twins, the umbrella header, the MNIST program with the library and without.
+"""What compiling costs (P10, P12): trainers with 1 to 64 callbacks and their twins, the umbrella header, the MNIST
+program with the library and without.
 
     compile.py BUILD [--quick] [--times N] [--commit HASH]
 
-Seconds are user and system time of a whole compilation to an object at -O2, the least of N in turn (of N - 1 where LibTorch is included); memory
-is the peak of the compiler. Instantiations are clang's, of classes and functions, from -ftime-trace, and g++'s, of types and declarations, from
--fstats: each is compared with itself only."""
+Seconds are user and system time of a whole compilation to an object at -O2, the least of N in turn (of N - 1 where
+LibTorch is included); memory is the peak of the compiler. Instantiations are clang's, of classes and functions, from
+-ftime-trace, and g++'s, of types and declarations, from -fstats: each is compared with itself only."""
 
 import argparse
 import os
@@ -94,7 +95,10 @@ def measured(compiler: str, scratch: pathlib.Path, torch: list[str], times: int,
     for name, (words, heavy) in made.items():
         said = '' if quick and heavy else instantiations([compiler, '-std=c++20', '-fsyntax-only', *words], scratch)
         taken[name]['instantiations'] = said
-        print(f'{compiler:11} {name:14} {min(taken[name]["seconds"]):8.2f} s {taken[name]["memory_mb"]:7.0f} MB   {said}', flush=True)
+        print(
+            f'{compiler:11} {name:14} {min(taken[name]["seconds"]):8.2f} s {taken[name]["memory_mb"]:7.0f} MB   {said}',
+            flush=True,
+        )
     return taken
 
 
@@ -106,10 +110,15 @@ def bars_of(kind: str, taken: dict[str, dict]) -> list[Bar]:
         return sum(map(int, re.findall(r'\d+', taken[f'trainer {n}']['instantiations'])))
 
     first, last = COUNTS[0], COUNTS[-1]
-    ours, twins = ((least(f'{which} {last}') - least(f'{which} {first}')) / (last - first) for which in ('trainer', 'twin'))
+    ours, twins = (
+        (least(f'{which} {last}') - least(f'{which} {first}')) / (last - first) for which in ('trainer', 'twin')
+    )
     growth = (count(64) - count(32)) / 32 / ((count(32) - count(8)) / 24)
-    made = [Bar('P10', f'{kind}/ms-a-callback', 1000 * ours, '<=', MOST_MS, NOISE), Bar('P10', f'{kind}/to-twin', ours / twins, '<=', 1, NOISE),
-            Bar('P10', f'{kind}/growth-of-instantiations', growth, '<=', MOST_GROWTH)]
+    made = [
+        Bar('P10', f'{kind}/ms-a-callback', 1000 * ours, '<=', MOST_MS, NOISE),
+        Bar('P10', f'{kind}/to-twin', ours / twins, '<=', 1, NOISE),
+        Bar('P10', f'{kind}/growth-of-instantiations', growth, '<=', MOST_GROWTH),
+    ]
     share = least('mnist') / least('mnist raw') if 'mnist' in taken else None
     return made + [Bar('P12', f'{kind}/mnist', share, '<=', MOST_SHARE[kind], NOISE, 'there is no LibTorch')]
 
@@ -133,7 +142,9 @@ def main() -> int:
     torch, data = libtorch(given.build), {'commit': given.commit, 'compilers': {}}
     with tempfile.TemporaryDirectory() as folder:
         for kind, compiler in compilers().items():
-            data['compilers'][kind] = measured(compiler, pathlib.Path(folder), torch, 1 if given.quick else given.times, given.quick)
+            data['compilers'][kind] = measured(
+                compiler, pathlib.Path(folder), torch, 1 if given.quick else given.times, given.quick
+            )
     out = given.build / 'benchmarks' / 'compile.json'
     out.parent.mkdir(parents=True, exist_ok=True)
     write(out, data)

@@ -8,12 +8,15 @@ import sys
 from bars import Bar
 
 TAP = re.compile(r'(ok|not ok) \d+ - (.*)')
-# Of which fact each bar is read, and how. What a fact counted stands after its last words; the first number is the one that is asked for.
-FACTS = [('P1', 'idle-callbacks', r'0, 1, 8 and 64 idle', lambda said: apart(numbers(re.sub(r'\d+: ', '', said))), '<=', 0),
-         ('P1', 'subscribed-hook', r'at most 2 instructions for each', lambda said: numbers(said)[0], '<=', 2),
-         ('P1', 'instructions-a-step', r'takes at most \d+ instructions', lambda said: numbers(said)[0], '<=', 60),
-         ('P11', 'idle-callback-to-twin', r'text of one idle callback', lambda said: share(numbers(said)), '<=', 1),
-         ('P11', 'hearing-callback-to-twin', r'text of one hearing callback', lambda said: share(numbers(said)), '<=', 1)]
+# Of which fact each bar is read, and how. What a fact counted stands after its last words; the first number is the one
+# that is asked for.
+FACTS = [
+    ('P1', 'idle-callbacks', r'0, 1, 8 and 64 idle', lambda said: apart(numbers(re.sub(r'\d+: ', '', said))), '<=', 0),
+    ('P1', 'subscribed-hook', r'at most 2 instructions for each', lambda said: numbers(said)[0], '<=', 2),
+    ('P1', 'instructions-a-step', r'takes at most \d+ instructions', lambda said: numbers(said)[0], '<=', 60),
+    ('P11', 'idle-callback-to-twin', r'text of one idle callback', lambda said: share(numbers(said)), '<=', 1),
+    ('P11', 'hearing-callback-to-twin', r'text of one hearing callback', lambda said: share(numbers(said)), '<=', 1),
+]
 
 
 def numbers(said: str) -> list[float]:
@@ -50,8 +53,15 @@ def of_cases(name: str, folder: pathlib.Path, programs: tuple[str, ...]) -> list
         why = f'{program} is not built' if not path.exists() else f'{program} has no test of that name'
         failed = None
         if path.exists():
-            said = subprocess.run([str(path), f'{name}*', '--reporter', 'xml'], capture_output=True, text=True, env={'OMP_NUM_THREADS': '1'}).stdout
-            if (cases := re.search(r'<OverallResultsCases successes="(\d+)" failures="(\d+)"', said)) and int(cases[1]) + int(cases[2]) > 0:
+            said = subprocess.run(
+                [str(path), f'{name}*', '--reporter', 'xml'],
+                capture_output=True,
+                text=True,
+                env={'OMP_NUM_THREADS': '1'},
+            ).stdout
+            if (cases := re.search(r'<OverallResultsCases successes="(\d+)" failures="(\d+)"', said)) and int(
+                cases[1]
+            ) + int(cases[2]) > 0:
                 failed = float(cases[2])
         bars.append(Bar(name, f'{kind}/counts-that-differ', failed, '<=', 0, why=why))
     return bars
@@ -62,7 +72,16 @@ def bars(folder: pathlib.Path) -> list[Bar]:
     made = []
     for name, of, pattern, value, sign, target in FACTS:
         said = next((counts for fact, counts in known.items() if re.search(pattern, fact)), None)
-        made.append(Bar(name, of, None if said is None else value(said), sign, target, why='suite cost did not count it (valgrind, size)'))
+        made.append(
+            Bar(
+                name,
+                of,
+                None if said is None else value(said),
+                sign,
+                target,
+                why='suite cost did not count it (valgrind, size)',
+            )
+        )
     for name, programs in (('P2', ('counts', 'torch_counts')), ('P8', ('counts',)), ('P9', ('counts',))):
         made += of_cases(name, folder, programs)
     return made

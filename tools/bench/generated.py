@@ -1,10 +1,18 @@
-"""The sources whose compile time P10 compares: a trainer with n callbacks, and its dynamic twin with the same ones, on the toy tensor.
+"""The sources whose compile time P10 compares: a trainer with n callbacks, and its dynamic twin with the same ones, on
+the toy tensor.
 
-Every callback is a class of its own and hears two events of six. All of one kind include the same headers, whatever n is."""
+Every callback is a class of its own and hears two events of six. All of one kind include the same headers, whatever n
+is."""
 
 # An event; what the twin's callbacks are told of it.
-EVENTS = [('on_fit_start', ''), ('on_train_epoch_start', ''), ('on_train_batch_start', ', double const&'),
-          ('on_train_batch_end', ', toy::Tensor const&, double const&'), ('on_train_epoch_end', ''), ('on_validation_end', '')]
+EVENTS = [
+    ('on_fit_start', ''),
+    ('on_train_epoch_start', ''),
+    ('on_train_batch_start', ', double const&'),
+    ('on_train_batch_end', ', toy::Tensor const&, double const&'),
+    ('on_train_epoch_end', ''),
+    ('on_validation_end', ''),
+]
 
 OURS = '''#include <toy.hpp>
 #include <fulgurite/loop/trainer.hpp>
@@ -60,4 +68,6 @@ def twins(n: int) -> str:
     for i in range(n):
         hooks = ' '.join(f'void {event}(Trainer&{told}) override {{ ++heard; }}' for event, told in heard(i))
         classes.append(f'struct Callback{i} final : twin::Callback<twin::Toy> {{ long heard = 0; {hooks} }};')
-    return TWINS.format(classes='\n'.join(classes), uses='\n'.join(f'  trainer.add(std::make_unique<Callback{i}>());' for i in range(n)))
+    return TWINS.format(
+        classes='\n'.join(classes), uses='\n'.join(f'  trainer.add(std::make_unique<Callback{i}>());' for i in range(n))
+    )

@@ -5,12 +5,14 @@
 import pathlib
 import sys
 
-from samples import AGAIN, RAW, Samples, read
+from samples import AGAIN, RAW, WITH, Samples, read
 
 OURS = ['trainer', 'fast', 'captured']
 LOOPS = [RAW, 'hand-tuned', 'twin', *OURS]
-PEERS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax']
-SHORT = ['tiny-mlp-adam', 'mlp-dropout-adam', 'regression-sgd', 'lstm-adam', 'mnist-mlp-adam', 'mnist-mlp-loader-adam', 'mnist-cnn-adam', 'char-gpt-adam']
+PRODUCTS = [RAW, RAW + WITH, *(loop + WITH for loop in OURS)]
+PEERS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax', 'jax scan']
+SHORT = ['tiny-mlp-adam', 'lstm-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam', 'char-gpt-adam',
+         'resnet18-sgd']
 
 
 def figure(micro: float) -> str:
@@ -32,8 +34,16 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def loops(samples: Samples, variants: list[str], workloads: list[str]) -> str:
-    rows = [[workload, figure(samples.least(workload, RAW) or 0), *(against_raw(samples, workload, v) for v in variants[1:]),
-             f'{100 * samples.spread(workload):.1f} %'] for workload in workloads if samples.least(workload, RAW)]
+    rows = [
+        [
+            workload,
+            figure(samples.least(workload, RAW) or 0),
+            *(against_raw(samples, workload, v) for v in variants[1:]),
+            f'{100 * samples.spread(workload):.1f} %',
+        ]
+        for workload in workloads
+        if samples.least(workload, RAW)
+    ]
     return table(['workload', 'raw, us', *variants[1:], 'A/A'], rows)
 
 
@@ -43,22 +53,35 @@ def peers(samples: Samples) -> str:
     for workload in samples.workloads:
         if not any(samples.least(workload, peer) for peer in PEERS):
             continue
-        cells = []
+        cells, ours = [], samples.as_given(workload, 'captured')
         for peer in PEERS:
-            least, ratio = samples.least(workload, peer), samples.ratio(workload, 'captured', peer)
+            least, ratio = samples.least(workload, peer), samples.ratio(workload, ours, peer)
             cells.append('' if least is None or ratio is None else f'{figure(least)} ({ratio:.1f})')
-        rows.append([workload, figure(samples.least(workload, 'captured') or 0), *cells])
+        rows.append([workload, figure(samples.least(workload, ours) or 0), *cells])
     return table(['workload', 'captured, us', *PEERS], rows) if rows else ''
+
+
+def speeds(samples: Samples) -> str:
+    """GFLOP/s of the products, over the whole step."""
+    shown = [RAW, RAW + WITH, 'captured', 'captured' + WITH]
+    rows = [[workload, *(f'{speed:.1f}' if (speed := samples.speed(workload, loop)) else '' for loop in shown)]
+            for workload in samples.workloads if samples.speed(workload, RAW)]
+    return table(['workload', *shown], rows) if rows else ''
 
 
 def main() -> None:
     samples = Samples(read(pathlib.Path(sys.argv[1])))
     if '--short' in sys.argv:
-        print(loops(samples, [RAW, *OURS], SHORT))
+        print(loops(samples, PRODUCTS, SHORT))
         return
     data = samples.data
-    print(f"Commit {data.get('commit')}, LibTorch {data.get('libtorch')}, {data.get('processor')}, load {data.get('load')}.\n")
+    print(
+        f"Commit {data.get('commit')}, LibTorch {data.get('libtorch')}, {data.get('processor')} "
+        f"(kind: {data.get('processor_kind')}), load {data.get('load')}.\n"
+    )
     print(loops(samples, LOOPS, [name for name in samples.workloads if samples.least(name, AGAIN)]), '\n')
+    print(loops(samples, PRODUCTS, [name for name in samples.workloads if samples.least(name, RAW + WITH)]), '\n')
+    print(speeds(samples), '\n')
     print(peers(samples))
 
 

@@ -1,4 +1,5 @@
-"""The Python comparators: a process for each library, asked for one round whenever the loops in C++ have finished one of theirs."""
+"""The Python comparators: a process for each library, asked for one round whenever the loops in C++ have finished one
+of theirs."""
 
 import json
 import pathlib
@@ -8,14 +9,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / 'benchmarks' / 'peers'
 WORKLOADS = ['tiny-mlp-sgd', 'tiny-mlp-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam']
 QUICK = ['tiny-mlp-adam', 'mnist-mlp-adam']  # torch.compile alone takes 20 s for each
-VARIANTS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax']
+VARIANTS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax', 'jax scan']
 NOT_ASKED = 'run with --peers'
 STEPS, A_ROUND = 1500, 0.6  # at most so many steps a round; where a step is slower, about so many seconds
 
 
 class Peer:
     def __init__(self, python: pathlib.Path, script: str, log):
-        self.process = subprocess.Popen([python, SCRIPTS / script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
+        self.process = subprocess.Popen(
+            [python, SCRIPTS / script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+        )
         self.version = self.process.stdout.readline().strip()
 
     def ask(self, what: dict) -> dict:
@@ -41,7 +44,9 @@ class Peers:
         self.versions = [peer.version for peer in self.all if peer.version]
         self.steps: dict[str, dict[str, int]] = {}
         self.warm_up: dict[str, dict[str, float]] = {}
-        self.skipped = {} if len(self.versions) == len(self.all) else dict.fromkeys(VARIANTS, f'it did not start: see {log}')
+        self.skipped = (
+            {} if len(self.versions) == len(self.all) else dict.fromkeys(VARIANTS, f'it did not start: see {log}')
+        )
 
     def __enter__(self):
         return self
@@ -56,7 +61,9 @@ class Peers:
         first = self.ask({'workload': workload, 'warm_up': True})
         self.warm_up[workload] = first
         trial = self.ask({'workload': workload, 'steps': dict.fromkeys(first, 30)})
-        self.steps[workload] = {variant: max(30, int(min(STEPS, A_ROUND * 1e6 / micro) * self.factor)) for variant, micro in trial.items()}
+        self.steps[workload] = {
+            variant: max(30, int(min(STEPS, A_ROUND * 1e6 / micro) * self.factor)) for variant, micro in trial.items()
+        }
 
     def round(self, workload: str) -> dict[str, float]:
         return self.ask({'workload': workload, 'steps': self.steps[workload]})
@@ -79,6 +86,8 @@ def rows(samples, skipped: dict[str, str]) -> str:
             least, median = samples.least(workload, variant), samples.median(workload, variant)
             warm_up = samples.data.get('warm_up', {}).get(workload, {}).get(variant, 0)
             ratio = f'{raw / least:6.3f}  {samples.median(workload, "raw") / median:6.3f}' if raw else ''
-            lines.append(f'{workload if variant == found[0] else "":22} {variant:20} {least:10.1f} {median:10.1f}  {ratio}  {warm_up:10.1f}')
+            lines.append(
+                f'{workload if variant == found[0] else "":22} {variant:20} {least:10.1f} {median:10.1f}  {ratio}  {warm_up:10.1f}'
+            )
     lines += [f'{variant} skipped: {why}' for variant, why in skipped.items()]
     return '\n'.join(lines)

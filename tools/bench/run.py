@@ -1,8 +1,11 @@
 """Runs the loops and, if asked, their peers in Python; keeps every sample, draws them, and says which bars are met.
 
-    run.py BUILD [--quick] [--only WORKLOAD] [--json FILE] [--picture FILE] [--commit HASH] [--bars] [--peers PYTHON]
+    run.py BUILD [--quick] [--only WORKLOAD] [--json FILE] [--picture FILE] [--commit HASH] [--bars] [--bits]
+           [--peers PYTHON]
 
-BUILD has benchmarks/steps and, for --bars, the programs of suite `cost`."""
+BUILD has benchmarks/steps and, for --bars, the programs of suite `cost`. With --bits the loops also train 1000 steps
+each, untimed, and their weights are compared. Everything runs on one core, peers included: a library that starts
+threads (JAX) has them there."""
 
 import argparse
 import os
@@ -21,12 +24,20 @@ import samples as sampling
 TRIES = 3
 
 
-def steps(program: pathlib.Path, out: pathlib.Path, arguments: list[str], workload: str = '', peers: peering.Peers | None = None) -> dict:
+def steps(
+    program: pathlib.Path,
+    out: pathlib.Path,
+    arguments: list[str],
+    workload: str = '',
+    peers: peering.Peers | None = None,
+) -> dict:
     """One run of the loops. With peers, the loops wait after each of their rounds until these have had theirs."""
     words = [str(program), '--json', str(out), *arguments]
     taken: dict[str, list[float]] = {}
     environment = os.environ | {'OMP_NUM_THREADS': '1'} | ({'FULGURITE_TURNS': '1'} if peers else {})
-    with subprocess.Popen(words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+    with subprocess.Popen(
+        words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
         for line in process.stdout:
             if line == 'turn\n':
                 for variant, micro in (peers.round(workload) if peers else {}).items():
@@ -66,7 +77,13 @@ class Bench:
 
     def loops(self, workloads: str, *more: str, workload: str = '', peers: peering.Peers | None = None) -> dict:
         self.part.unlink(missing_ok=True)
-        return steps(self.program, self.part, [*self.arguments, *([] if not workloads else ['--only', workloads]), *more], workload, peers)
+        return steps(
+            self.program,
+            self.part,
+            [*self.arguments, *([] if not workloads else ['--only', workloads]), *more],
+            workload,
+            peers,
+        )
 
     def measure(self, only: str) -> dict:
         """Every workload once; those that Python has, too, with it."""
@@ -92,7 +109,8 @@ class Bench:
         return self.loops(workload, workload=workload, peers=peers)
 
     def judged(self, data: dict) -> list[bars.Bar]:
-        """All bars. A workload that misses one by more than noise is measured again, up to twice, and the better of its tries counts."""
+        """All bars. A workload that misses one by more than noise is measured again, up to twice, and the better of its
+        tries counts."""
         only = self.given.only
         measured = self.of_samples(data, only)
         for attempt in range(1, TRIES):
@@ -107,12 +125,14 @@ class Bench:
                 measured = [bars.better(bar, newly.get((bar.name, bar.of), bar)) for bar in measured]
         if only:
             return bars.order(measured)
-        return bars.order(measured + bars.of_extras(data) + counted.bars(self.given.build / 'tests' / 'cost')
+        return bars.order(measured + bars.of_thousand_steps(data) + bars.of_extras(data)
+                          + counted.bars(self.given.build / 'tests' / 'cost')
                           + compiling.bars(self.folder / 'compile.json', self.given.commit))
 
     def of_samples(self, data: dict, only: str) -> list[bars.Bar]:
         found = sampling.Samples(data)
-        return bars.of_loops(found, only) + bars.of_peers(found, peering.NOT_ASKED, only) + bars.of_logging(found, only)
+        return [*bars.of_loops(found, only), *bars.of_products(found, only), *bars.of_logging(found, only),
+                *bars.of_peers(found, peering.NOT_ASKED, only)]
 
 
 def say(judged: list[bars.Bar]) -> int:
@@ -135,12 +155,14 @@ def main() -> int:
     options.add_argument('build', type=pathlib.Path)
     options.add_argument('--quick', action='store_true')
     options.add_argument('--bars', action='store_true')
+    options.add_argument('--bits', action='store_true')
     options.add_argument('--peers', type=pathlib.Path)
     options.add_argument('--only', default='')
     options.add_argument('--commit', default='unknown')
     options.add_argument('--json', type=pathlib.Path)
     options.add_argument('--picture', type=pathlib.Path)
     given = options.parse_args()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # programs that are started from here inherit it
     bench = Bench(given)
     out, picture = given.json or bench.folder / 'steps.json', bench.folder / 'steps.svg'
     if given.peers:
@@ -160,6 +182,11 @@ def main() -> int:
 
 def measured(bench: Bench) -> tuple[dict, list[bars.Bar]]:
     data = bench.measure(bench.given.only)
+    if bench.given.bits:
+        print('\nWeights after 1000 steps:', flush=True)
+        trained = bench.loops(bench.given.only, '--bits')
+        data['same_bits_after_1000'], data['weights_after_1000'] = trained['same_bits'], trained.get('weights', {})
+        data['failed'] = data['failed'] or trained['failed']
     judged = bench.judged(data) if bench.given.bars else []
     data['bars'] = [bar.line() for bar in judged]
     return data, judged

@@ -5,6 +5,7 @@ import pathlib
 import statistics
 
 RAW, AGAIN = 'raw', 'raw again'
+WITH = ' + products'  # a loop whose matrix products may be faster kernels with the same bits
 
 
 class Samples:
@@ -17,6 +18,15 @@ class Samples:
     def least(self, workload: str, variant: str) -> float | None:
         taken = self.workloads.get(workload, {}).get(variant)
         return min(taken) if taken else None
+
+    def as_given(self, workload: str, variant: str) -> str:
+        """The loop as its users have it: with faster products where the program has them."""
+        return variant + WITH if self.workloads.get(workload, {}).get(variant + WITH) else variant
+
+    def speed(self, workload: str, variant: str) -> float | None:
+        """Additions and multiplications of matrix products, in 10^9 a second of the whole step."""
+        operations, least = self.data.get('product_operations', {}).get(workload), self.least(workload, variant)
+        return operations / least / 1000 if operations and least else None
 
     def median(self, workload: str, variant: str) -> float | None:
         taken = self.workloads.get(workload, {}).get(variant)
@@ -35,10 +45,9 @@ class Samples:
         found = slow / fast
         return 1.0 if abs(found - 1) < self.spread(workload) else found
 
-    def same_bits(self, workload: str, variant: str, to: str = RAW) -> bool | None:
-        """Whether its weights are those of the raw loop, or of the fast one."""
-        key = 'same_bits' if to == RAW else f'same_bits_as_{to}'
-        return self.data.get(key, {}).get(workload, {}).get(variant)
+    def same_bits(self, workload: str, variant: str) -> bool | None:
+        """Whether its weights are those of the raw loop."""
+        return self.data.get('same_bits', {}).get(workload, {}).get(variant)
 
 
 def read(file: pathlib.Path) -> dict:

@@ -38,7 +38,9 @@ def C110():
 
 @case
 def C111():
-    model, callback = swa(2, 6, Watched(0.1, True), swa_lrs=0.05, swa_epoch_start=3, annealing_epochs=2, annealing_strategy='linear')
+    model, callback = swa(
+        2, 6, Watched(0.1, True), swa_lrs=0.05, swa_epoch_start=3, annealing_epochs=2, annealing_strategy='linear'
+    )
     return {'lr': model.rates, 'averages': callback.n_averaged}
 
 

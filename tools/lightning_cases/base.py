@@ -1,4 +1,5 @@
-"""What the cases on PyTorch Lightning share: the register, loaders, models, callbacks, runs that print nothing of their own."""
+"""What the cases on PyTorch Lightning share: the register, loaders, models, callbacks, runs that print nothing of their
+own."""
 
 import logging
 import tempfile

@@ -109,8 +109,12 @@ def C92():
 
 @case
 def C93():
-    return {'default': unwatched(4, how={'save_top_k': -1}, check_val_every_n_epoch=2)[1],
-            'epoch end': unwatched(4, how={'save_top_k': -1, 'save_on_train_epoch_end': True}, check_val_every_n_epoch=2)[1]}
+    return {
+        'default': unwatched(4, how={'save_top_k': -1}, check_val_every_n_epoch=2)[1],
+        'epoch end': unwatched(4, how={'save_top_k': -1, 'save_on_train_epoch_end': True}, check_val_every_n_epoch=2)[
+            1
+        ],
+    }
 
 
 @case
@@ -120,7 +124,11 @@ def C94():
             saves = Saves(folder, monitor='vl', filename=filename, auto_insert_metric_name=insert)
             fit(Scripted([5]), 2, [saves], val=1, enable_checkpointing=True, max_epochs=1)
             return [path.name[:-len('.ckpt')] for path in pathlib.Path(folder).iterdir()]
-    return {'inserted': named(True, '{epoch:02d}-{vl:.2f}-{missing}'), 'not inserted': named(False, 'e{epoch}_s{step}_vl{vl:.1f}')}
+
+    return {
+        'inserted': named(True, '{epoch:02d}-{vl:.2f}-{missing}'),
+        'not inserted': named(False, 'e{epoch}_s{step}_vl{vl:.1f}'),
+    }
 
 
 @case
@@ -168,7 +176,14 @@ def C100():
         def on_train_epoch_end(self):
             order.append('M')
     with tempfile.TemporaryDirectory() as folder:
-        fit(Spoken(), 2, [plc.ModelCheckpoint(folder), Stops('vl', patience=9), Speaks()], val=1, enable_checkpointing=True, max_epochs=1)
+        fit(
+            Spoken(),
+            2,
+            [plc.ModelCheckpoint(folder), Stops('vl', patience=9), Speaks()],
+            val=1,
+            enable_checkpointing=True,
+            max_epochs=1,
+        )
     return {'order': order}
 
 
@@ -197,7 +212,10 @@ def C104():
 
 @case
 def C105():
-    return {'2.9': stopped([9, 8, 7, 6, 5, 6, 4, 3, 2], stopping_threshold=2.9)[0], '3': stopped([9, 3, 2], stopping_threshold=3)[0]}
+    return {
+        '2.9': stopped([9, 8, 7, 6, 5, 6, 4, 3, 2], stopping_threshold=2.9)[0],
+        '3': stopped([9, 3, 2], stopping_threshold=3)[0],
+    }
 
 
 @case
@@ -212,4 +230,7 @@ def C107():
 
 @case
 def C108():
-    return {'strict': outcome(lambda: stopped([1], 'missing', 2)), 'not strict': stopped([1], 'missing', 2, strict=False)[0]}
+    return {
+        'strict': outcome(lambda: stopped([1], 'missing', 2)),
+        'not strict': stopped([1], 'missing', 2, strict=False)[0],
+    }

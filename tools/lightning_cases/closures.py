@@ -80,8 +80,14 @@ def C59():
     model = Repeats()
     t = fit(model, 2, max_epochs=1)
     count = collections.Counter(word.split()[0] for word in model.trace)
-    return {'training steps': count['forward'], 'clearings': count['clear'], 'backwards': count['backward'], 'before step': count['step'],
-            'clippings': count['clip'], 'gs': t.global_step}
+    return {
+        'training steps': count['forward'],
+        'clearings': count['clear'],
+        'backwards': count['backward'],
+        'before step': count['step'],
+        'clippings': count['clip'],
+        'gs': t.global_step,
+    }
 
 
 @case
@@ -129,9 +135,14 @@ def C61():
 @case
 def C62():
     by_value, unset = clipped(gradient_clip_val=0.5, gradient_clip_algorithm='value'), clipped()
-    return {'value: largest': by_value.largest, 'value: after': by_value.after, 'unset: after': unset.after, 'unset: asked': unset.asked,
-            '0': outcome(lambda: clipped(gradient_clip_val=0, gradient_clip_algorithm='value')),
-            '-1': outcome(lambda: clipped(gradient_clip_val=-1))}
+    return {
+        'value: largest': by_value.largest,
+        'value: after': by_value.after,
+        'unset: after': unset.after,
+        'unset: asked': unset.asked,
+        '0': outcome(lambda: clipped(gradient_clip_val=0, gradient_clip_algorithm='value')),
+        '-1': outcome(lambda: clipped(gradient_clip_val=-1)),
+    }
 
 
 @case
@@ -149,7 +160,12 @@ def C64():
         def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None):
             factor = 2 if self.current_epoch >= 1 else 1
             self.clip_gradients(optimizer, gradient_clip_val * factor, gradient_clip_algorithm)
-    return {'doubled': outcome(lambda: fit(Doubles(), 1, max_epochs=2, gradient_clip_val=0.25, gradient_clip_algorithm='value'))}
+
+    return {
+        'doubled': outcome(
+            lambda: fit(Doubles(), 1, max_epochs=2, gradient_clip_val=0.25, gradient_clip_algorithm='value')
+        )
+    }
 
 
 @case

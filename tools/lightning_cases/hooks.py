@@ -6,12 +6,34 @@ import torch
 from .base import P, Sized, case, fit, trainer
 
 PER_STAGE = ['start', 'end', 'epoch_start', 'epoch_end', 'batch_start', 'batch_end']
-EVENTS = ['setup', 'teardown', 'on_fit_start', 'on_fit_end', 'on_sanity_check_start', 'on_sanity_check_end', 'on_before_zero_grad',
-          'on_before_backward', 'on_after_backward', 'on_before_optimizer_step',
-          *(f'on_{stage}_{event}' for stage in ('train', 'validation', 'test', 'predict') for event in PER_STAGE)]
-OVERRIDES = ['prepare_data', 'configure_model', 'backward', 'optimizer_step', 'optimizer_zero_grad', 'configure_gradient_clipping',
-             'lr_scheduler_step', 'on_validation_model_zero_grad', 'on_validation_model_eval', 'on_validation_model_train',
-             'on_test_model_eval', 'on_test_model_train', 'on_predict_model_eval']
+EVENTS = [
+    'setup',
+    'teardown',
+    'on_fit_start',
+    'on_fit_end',
+    'on_sanity_check_start',
+    'on_sanity_check_end',
+    'on_before_zero_grad',
+    'on_before_backward',
+    'on_after_backward',
+    'on_before_optimizer_step',
+    *(f'on_{stage}_{event}' for stage in ('train', 'validation', 'test', 'predict') for event in PER_STAGE),
+]
+OVERRIDES = [
+    'prepare_data',
+    'configure_model',
+    'backward',
+    'optimizer_step',
+    'optimizer_zero_grad',
+    'configure_gradient_clipping',
+    'lr_scheduler_step',
+    'on_validation_model_zero_grad',
+    'on_validation_model_eval',
+    'on_validation_model_train',
+    'on_test_model_eval',
+    'on_test_model_train',
+    'on_predict_model_eval',
+]
 
 
 def noting(trace, prefix, base, names):
@@ -65,9 +87,23 @@ def everything(evaluated=1):
             return [optimizer], [torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 1.0)]
     trace = []
     Model = noting(trace, '', Steps, EVENTS + OVERRIDES)
-    Module = noting(trace, 'D.', Data, ['prepare_data', 'setup', 'teardown', 'train_dataloader', 'val_dataloader', 'test_dataloader',
-                                        'predict_dataloader', 'on_before_batch_transfer', 'transfer_batch_to_device',
-                                        'on_after_batch_transfer'])
+    Module = noting(
+        trace,
+        'D.',
+        Data,
+        [
+            'prepare_data',
+            'setup',
+            'teardown',
+            'train_dataloader',
+            'val_dataloader',
+            'test_dataloader',
+            'predict_dataloader',
+            'on_before_batch_transfer',
+            'transfer_batch_to_device',
+            'on_after_batch_transfer',
+        ],
+    )
     return trace, noting(trace, 'C.', pl.Callback, EVENTS)(), Model(), Module(evaluated)
 
 
@@ -94,6 +130,11 @@ def C154():
             optimizer.step()
             trace.append('stepped')
     fit(Manual(), 2, [callback], max_epochs=1)
-    return {'fit': traced('fit', accumulate_grad_batches=2, gradient_clip_val=0.5, num_sanity_val_steps=2), 'manual': trace,
-            'validation': traced('validate', 2), 'test': traced('test', 2), 'predict': traced('predict', 3),
-            'no batches': traced('validate', limit_val_batches=0)}
+    return {
+        'fit': traced('fit', accumulate_grad_batches=2, gradient_clip_val=0.5, num_sanity_val_steps=2),
+        'manual': trace,
+        'validation': traced('validate', 2),
+        'test': traced('test', 2),
+        'predict': traced('predict', 3),
+        'no batches': traced('validate', limit_val_batches=0),
+    }

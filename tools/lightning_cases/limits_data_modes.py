@@ -1,4 +1,5 @@
-"""Sections 11.12 and 11.13: limits, options that stand for several, loaders, modes; exceptions, the order of callbacks."""
+"""Sections 11.12 and 11.13: limits, options that stand for several, loaders, modes; exceptions, the order of
+callbacks."""
 
 import contextlib
 
@@ -45,18 +46,35 @@ def C130():
         model = P()
         fit(model, n, max_epochs=1, limit_train_batches=limit)
         return len(model.seen)
-    return {'0': run(0), '1': run(1), '1.0': run(1.0), '.1': run(0.1), '.5': run(0.5), '3': run(3), '2': run(2), '100': run(100),
-            '.1 of 5': outcome(lambda: run(0.1, 5))}
+
+    return {
+        '0': run(0),
+        '1': run(1),
+        '1.0': run(1.0),
+        '.1': run(0.1),
+        '.5': run(0.5),
+        '3': run(3),
+        '2': run(2),
+        '100': run(100),
+        '.1 of 5': outcome(lambda: run(0.1, 5)),
+    }
 
 
 @case
 def C131():
     def options(**given):
         return outcome(lambda: trainer(**given))
-    return {'E -2': options(max_epochs=-2), 'max_steps -2': options(max_steps=-2), 'fast_dev_run -1': options(fast_dev_run=-1),
-            'reload -1': options(reload_dataloaders_every_n_epochs=-1), 'limit 1.5': options(limit_train_batches=1.5),
-            'limit -1': options(limit_val_batches=-1), 'V 1.5': options(val_check_interval=1.5),
-            'V(.5) N_v none': options(val_check_interval=0.5, check_val_every_n_epoch=None)}
+
+    return {
+        'E -2': options(max_epochs=-2),
+        'max_steps -2': options(max_steps=-2),
+        'fast_dev_run -1': options(fast_dev_run=-1),
+        'reload -1': options(reload_dataloaders_every_n_epochs=-1),
+        'limit 1.5': options(limit_train_batches=1.5),
+        'limit -1': options(limit_val_batches=-1),
+        'V 1.5': options(val_check_interval=1.5),
+        'V(.5) N_v none': options(val_check_interval=0.5, check_val_every_n_epoch=None),
+    }
 
 
 @case
@@ -66,7 +84,12 @@ def C132():
         fit(model, n, val=Sized(m, 100), max_epochs=epochs, overfit_batches=few)
         return model
     two, tenth = run(2, 2, 10, 10), run(0.1, 1, 20, 30)
-    return {'2: train': two.trained, '2: val': two.validated, '.1 of 20': len(tenth.trained), '.1 of 30': len(tenth.validated)}
+    return {
+        '2: train': two.trained,
+        '2: val': two.validated,
+        '.1 of 20': len(tenth.trained),
+        '.1 of 30': len(tenth.validated),
+    }
 
 
 @case
@@ -119,8 +142,12 @@ def C137():
 def C138():
     class Modes(P):
         def validation_step(self, batch, batch_idx):
-            self.seen.append(','.join('T' if yes else 'F' for yes in (torch.is_grad_enabled(), torch.is_inference_mode_enabled(),
-                                                                      self.training)))
+            self.seen.append(
+                ','.join(
+                    'T' if yes else 'F'
+                    for yes in (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), self.training)
+                )
+            )
 
         def training_step(self, batch, batch_idx):
             return -self.p
@@ -166,13 +193,21 @@ def C147():
 
 @case
 def C152():
-    t = fit(Scripted([3, 2, 1]), 2, [plc.EarlyStopping('vl'), plc.EarlyStopping('val/acc', patience=1)], val=1, max_epochs=3)
+    t = fit(
+        Scripted([3, 2, 1]), 2, [plc.EarlyStopping('vl'), plc.EarlyStopping('val/acc', patience=1)], val=1, max_epochs=3
+    )
     return {'different': t.current_epoch}
 
 
 @case
 def C153():
-    t = trainer([plc.ModelCheckpoint(), plc.EarlyStopping('vl'), plc.LearningRateMonitor()], max_time='00:01:00:00', logger=Rows(),
-                enable_checkpointing=True, enable_progress_bar=True, enable_model_summary=True)
+    t = trainer(
+        [plc.ModelCheckpoint(), plc.EarlyStopping('vl'), plc.LearningRateMonitor()],
+        max_time='00:01:00:00',
+        logger=Rows(),
+        enable_checkpointing=True,
+        enable_progress_bar=True,
+        enable_model_summary=True,
+    )
     names = [type(callback).__name__ for callback in t.callbacks]
     return {'order': [name.replace('TQDM', '').replace('Rich', '') for name in names]}

@@ -57,7 +57,12 @@ def C79():
     rows = Rows()
     first, second = trainer(logger=rows, max_epochs=1).validate(Loaders(), [Sized(3), Sized(2)], verbose=False)
     found = rows.lines()
-    return {'step rows': found[:-1], 'epoch row': found[-1], 'results 0': [line(0, first)], 'results 1': [line(0, second)]}
+    return {
+        'step rows': found[:-1],
+        'epoch row': found[-1],
+        'results 0': [line(0, first)],
+        'results 1': [line(0, second)],
+    }
 
 
 @case
@@ -89,7 +94,15 @@ def C80():
             self.log('validation_batch_end', 1.0)
     rows = Rows()
     fit(Anywhere(), 3, val=2, max_epochs=1, logger=rows, log_every_n_steps=1)
-    names = ('batch_start', 'in_step', 'before_backward', 'train_start', 'epoch_start', 'validation_start', 'validation_batch_end')
+    names = (
+        'batch_start',
+        'in_step',
+        'before_backward',
+        'train_start',
+        'epoch_start',
+        'validation_start',
+        'validation_batch_end',
+    )
     return {name: sum(name in cells for _, cells in rows.rows) for name in names}
 
 

@@ -50,7 +50,10 @@ def C31():
 
 @case
 def C32():
-    return {f'f{f} K2 n{n}': halving(n, 2, max_epochs=1, interval='step', frequency=f).moves for f, n in ((1, 5), (2, 6), (3, 12))}
+    return {
+        f'f{f} K2 n{n}': halving(n, 2, max_epochs=1, interval='step', frequency=f).moves
+        for f, n in ((1, 5), (2, 6), (3, 12))
+    }
 
 
 @case
@@ -77,7 +80,10 @@ def C38():
         def configure_optimizers(self):
             optimizer = torch.optim.SGD([self.p], lr=1.0)
             scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
-            return {'optimizer': optimizer, 'lr_scheduler': {'scheduler': scheduler, 'monitor': 'v', 'frequency': self.frequency}}
+            return {
+                'optimizer': optimizer,
+                'lr_scheduler': {'scheduler': scheduler, 'monitor': 'v', 'frequency': self.frequency},
+            }
 
         def validation_step(self, batch, batch_idx):
             self.log('v', 1.0)
@@ -129,15 +135,24 @@ def C40():
         with contextlib.suppress(Known):
             fit(model, n, **options)
         return model.estimate
-    return {'n64 E2': estimate(max_epochs=2), 'n64 K3 E1': estimate(max_epochs=1, accumulate_grad_batches=3),
-            'n25 K10 E3': estimate(25, max_epochs=3, accumulate_grad_batches=10), 'max_steps 10': estimate(max_steps=10),
-            'max_steps 1000 E2': estimate(max_steps=1000, max_epochs=2), 'E -1': estimate(max_epochs=-1),
-            'E -1 max_steps 7': estimate(max_epochs=-1, max_steps=7), 'E0': estimate(max_epochs=0), 'nothing set': estimate()}
+    return {
+        'n64 E2': estimate(max_epochs=2),
+        'n64 K3 E1': estimate(max_epochs=1, accumulate_grad_batches=3),
+        'n25 K10 E3': estimate(25, max_epochs=3, accumulate_grad_batches=10),
+        'max_steps 10': estimate(max_steps=10),
+        'max_steps 1000 E2': estimate(max_steps=1000, max_epochs=2),
+        'E -1': estimate(max_epochs=-1),
+        'E -1 max_steps 7': estimate(max_epochs=-1, max_steps=7),
+        'E0': estimate(max_epochs=0),
+        'nothing set': estimate(),
+    }
 
 
 def monitored(moves, asked, every):
     rows = Rows()
-    fit(Halving(interval=moves), 3, [plc.LearningRateMonitor(asked)], max_epochs=2, logger=rows, log_every_n_steps=every)
+    fit(
+        Halving(interval=moves), 3, [plc.LearningRateMonitor(asked)], max_epochs=2, logger=rows, log_every_n_steps=every
+    )
     return [(x, cells['lr-SGD']) for x, cells in rows.rows if 'lr-SGD' in cells]
 
 
@@ -148,4 +163,8 @@ def C41():
 
 @case
 def C42():
-    return {'none': monitored('epoch', None, 1), 'epoch': monitored('epoch', 'epoch', 1), 'step, log every 2': monitored('epoch', 'step', 2)}
+    return {
+        'none': monitored('epoch', None, 1),
+        'epoch': monitored('epoch', 'epoch', 1),
+        'step, log every 2': monitored('epoch', 'step', 2),
+    }

@@ -61,8 +61,13 @@ def C48():
         return hook('on_fit_start', lambda t, model: setattr(t, 'should_stop', True))
     none, hooks = ended(2, [stop()], max_epochs=5)
     steps, _ = ended(2, [stop()], max_epochs=5, min_steps=3)
-    return {'gs': none.global_step, 'hooks': hooks, 'min_epochs 2: gs': ended(2, [stop()], max_epochs=5, min_epochs=2)[0].global_step,
-            'min_steps 3: gs': steps.global_step, 'min_steps 3: epoch': steps.current_epoch}
+    return {
+        'gs': none.global_step,
+        'hooks': hooks,
+        'min_epochs 2: gs': ended(2, [stop()], max_epochs=5, min_epochs=2)[0].global_step,
+        'min_steps 3: gs': steps.global_step,
+        'min_steps 3: epoch': steps.current_epoch,
+    }
 
 
 @case
@@ -74,16 +79,26 @@ def C49():
 def C50():
     epochs, of_epochs = ended(4, max_epochs=0, num_sanity_val_steps=2)
     steps, of_steps = ended(4, max_steps=0, num_sanity_val_steps=2)
-    return {'E0: gs': epochs.global_step, 'E0: hooks': of_epochs, 'max_steps 0: gs': steps.global_step, 'max_steps 0: hooks': of_steps}
+    return {
+        'E0: gs': epochs.global_step,
+        'E0: hooks': of_epochs,
+        'max_steps 0: gs': steps.global_step,
+        'max_steps 0: hooks': of_steps,
+    }
 
 
 @case
 def C52():
     none, hooks = ended(4, max_time={'seconds': 0})
     steps, _ = ended(4, max_time={'seconds': 0}, min_steps=3)
-    return {'gs': none.global_step, 'hooks': hooks, 'min_epochs 2: gs': ended(4, max_time={'seconds': 0}, min_epochs=2)[0].global_step,
-            'min_steps 3: gs': steps.global_step, 'min_steps 3: epoch': steps.current_epoch,
-            'both: gs': ended(4, max_time={'seconds': 0}, min_epochs=2, min_steps=3)[0].global_step}
+    return {
+        'gs': none.global_step,
+        'hooks': hooks,
+        'min_epochs 2: gs': ended(4, max_time={'seconds': 0}, min_epochs=2)[0].global_step,
+        'min_steps 3: gs': steps.global_step,
+        'min_steps 3: epoch': steps.current_epoch,
+        'both: gs': ended(4, max_time={'seconds': 0}, min_epochs=2, min_steps=3)[0].global_step,
+    }
 
 
 class SkipAtTwo(Scheduling):
@@ -94,10 +109,25 @@ class SkipAtTwo(Scheduling):
 @case
 def C53():
     model, at, ends, epochs = SkipAtTwo(), Positions(), [], []
-    t = fit(model, 5, [at, hook('on_train_batch_end', lambda t, *rest: ends.append((t.current_epoch, rest[-1]))),
-                       hook('on_train_epoch_end', lambda t, model: epochs.append(t.current_epoch))], val=1, max_epochs=2)
-    return {'starts': at.batches, 'ends': ends, 'epoch ends': epochs, 'validations': at.validations, 'gs': t.global_step,
-            'moves': [model.moves]}
+    t = fit(
+        model,
+        5,
+        [
+            at,
+            hook('on_train_batch_end', lambda t, *rest: ends.append((t.current_epoch, rest[-1]))),
+            hook('on_train_epoch_end', lambda t, model: epochs.append(t.current_epoch)),
+        ],
+        val=1,
+        max_epochs=2,
+    )
+    return {
+        'starts': at.batches,
+        'ends': ends,
+        'epoch ends': epochs,
+        'validations': at.validations,
+        'gs': t.global_step,
+        'moves': [model.moves],
+    }
 
 
 @case

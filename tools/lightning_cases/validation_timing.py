@@ -20,7 +20,10 @@ def C13():
 
 @case
 def C14():
-    found = {f'V({text})': validations(10, max_epochs=2, val_check_interval=float(text)) for text in ('.5', '.3', '.25', '.01')}
+    found = {
+        f'V({text})': validations(10, max_epochs=2, val_check_interval=float(text))
+        for text in ('.5', '.3', '.25', '.01')
+    }
     return {**found, 'n64 V(1/3)': validations(64, max_epochs=2, val_check_interval=1 / 3)}
 
 
@@ -73,8 +76,16 @@ def by_clock(interval, n, every):
         def asks(t, *rest):
             if (t.current_epoch + 1) % (every or 1) != 0:
                 fake.monotonic()
-        fit(Validated(), n, [at, hook('on_train_batch_end', asks)], val=1, max_epochs=5, val_check_interval=timedelta(seconds=interval),
-            check_val_every_n_epoch=every)
+
+        fit(
+            Validated(),
+            n,
+            [at, hook('on_train_batch_end', asks)],
+            val=1,
+            max_epochs=5,
+            val_check_interval=timedelta(seconds=interval),
+            check_val_every_n_epoch=every,
+        )
     return [sum(e == epoch for e, _ in at.validations) for epoch in range(5)]
 
 
@@ -85,13 +96,20 @@ def C22():
 
 @case
 def C23():
-    return {'N_v1 V(6 s) n8': by_clock(6, 8, 1), 'N_v2 V(6 s) n9': by_clock(6, 9, 2), 'N_v2 V(3 s) n9': by_clock(3, 9, 2),
-            'N_v2 V(20 s) n9': by_clock(20, 9, 2)}
+    return {
+        'N_v1 V(6 s) n8': by_clock(6, 8, 1),
+        'N_v2 V(6 s) n9': by_clock(6, 9, 2),
+        'N_v2 V(3 s) n9': by_clock(3, 9, 2),
+        'N_v2 V(20 s) n9': by_clock(20, 9, 2),
+    }
 
 
 @case
 def C24():
-    return {'V(1.0)': validations(Unsized(7), max_epochs=2), 'V(3)': validations(Unsized(7), max_epochs=2, val_check_interval=3)}
+    return {
+        'V(1.0)': validations(Unsized(7), max_epochs=2),
+        'V(3)': validations(Unsized(7), max_epochs=2, val_check_interval=3),
+    }
 
 
 @case
@@ -144,5 +162,10 @@ def C29():
         fit(model, 2, val=5, max_epochs=1, limit_val_batches=limit, num_sanity_val_steps=sanity)
         return model
     one = run(2, 1)
-    return {'order': one.order, 'metric': one.metric, 'batches: 2 of 5': run(2, 5).counts, 'batches: all of 3': run(-1, 3).counts,
-            'batches: none of 3': run(0, 3).counts}
+    return {
+        'order': one.order,
+        'metric': one.metric,
+        'batches: 2 of 5': run(2, 5).counts,
+        'batches: all of 3': run(-1, 3).counts,
+        'batches: none of 3': run(0, 3).counts,
+    }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 
@@ -22,22 +22,26 @@ struct RunningMean {
   constexpr double operator()(long averaged) const { return 1.0 / static_cast<double>(averaged + 1); }
 };
 
-/// How new weights enter an average of `averaged` earlier ones: their share in it, `double (long averaged)`, or each new average
-/// itself, `Value (Value average, Value weight, long averaged)`.
+/// How new weights enter an average of `averaged` earlier ones. Such a function returns either their share in the new
+/// average, `double (long averaged)`, or the new average of one tensor, `Value (Value average, Value weight, long
+/// averaged)`.
 template <class F, class Value>
-concept AveragingFunction = std::is_invocable_r_v<double, F&, long> || std::is_invocable_r_v<Value, F&, Value const&, Value const&, long>;
+concept AveragingFunction =
+    std::is_invocable_r_v<double, F&, long> || std::is_invocable_r_v<Value, F&, Value const&, Value const&, long>;
 
-/// Holds one value for each weight of the model (and each buffer, where asked). Whole numbers, such as a count of batches, are
-/// no matter of averaging: they stay the model's own.
+/// An average of the model's weights, and of its buffers where that is asked for. Whole numbers, such as a count of
+/// batches, are not averaged: they stay the model's own.
 class AveragedWeights {
  public:
-  /// Looks up the model's values, once a fit: later calls reach them without a walk over the model. What a checkpoint has
-  /// loaded is taken up; else nothing is averaged yet.
+  /// Finds the model's weights, once a fit, so that later calls need not walk over the model. An average that was
+  /// loaded from a checkpoint is taken over; else nothing is averaged yet.
   template <class F, class Ctx>
   void bind(Ctx const& ctx, bool with_buffers) {
     using Backend = typename Ctx::Backend;
-    constexpr bool function = AveragingFunction<F, typename Backend::Value>;  // a bool: the concept's own explanation would bury the sentence
-    static_assert(function, "[fulgurite.callback.averaging_function] an averaging function takes (long averaged) and returns the share of the "
+    constexpr bool function =
+        AveragingFunction<F, typename Backend::Value>;  // a bool: the concept's own explanation would bury the sentence
+    static_assert(function, "[fulgurite.callback.averaging_function] an averaging function takes (long averaged) and "
+                            "returns the share of the "
                             "new weights, or (average, weight, long averaged) and returns the new average");
     auto made = std::make_shared<Of<Backend>>();
     auto const take = [&](auto const& values) {
@@ -47,13 +51,21 @@ class AveragedWeights {
     take(Backend::weights(ctx.model()));
     if (with_buffers) take(Backend::buffers(ctx.model()));
     if (made->live.empty())
-      throw Error("fulgurite.callback.nothing_to_average", "the model has no parameter to average: register its parameters, or leave the averaging out");
+      throw Error("fulgurite.callback.nothing_to_average",
+                  "the model has no parameter to average: register its parameters, or leave the averaging out");
     values_ = made;
-    if (loaded_) restore<Backend>();
-    else count_ = 0, in_model_ = false;
+    in_fit_ = true;
+    if (auto const loaded = std::exchange(loaded_, std::nullopt)) {
+      made->load(*loaded);
+      if (in_model_) exchange_in<Backend>();
+    } else {
+      count_ = 0, in_model_ = false;
+    }
   }
+  /// Ends the fit: a state that is loaded from now on is for the next one.
+  void leave() { in_fit_ = false; }
 
-  /// The present weights enter the average; the first ones are it.
+  /// Takes the present weights into the average. The first ones are the average.
   template <class Ctx, class F>
   void update(Ctx const&, F& average) {
     using Backend = typename Ctx::Backend;
@@ -71,33 +83,41 @@ class AveragedWeights {
     ++count_;
   }
 
-  /// The average and the model's weights change places.
+  /// Exchanges the average and the model's weights.
   template <class Ctx>
   void exchange(Ctx const&) {
     exchange_in<typename Ctx::Backend>();
   }
 
   bool bound() const { return values_ != nullptr; }
+  bool in_fit() const { return in_fit_; }
   bool any() const { return bound() && count_ != 0; }
-  bool in_model() const { return in_model_; }  ///< they have changed places
+  bool in_model() const { return in_model_; }  ///< whether the average is in the model now
   long count() const { return count_; }
 
+  /// Saves or loads the average. Loaded within a fit, it is a state of that same fit, which goes back and restores the
+  /// model's weights as well, so the average takes effect at once and nothing is exchanged. Otherwise it waits for the
+  /// next fit's `bind`.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    std::vector<SavedValue> values;
+    std::vector<SavedTensor> values;
     if constexpr (!loading) {
       if (loaded_) values = *loaded_;
       else if (values_) values = values_->saved();
     }
     archive("n_averaged", count_)("in_model", in_model_)("values", values);
-    if constexpr (loading) loaded_ = std::move(values);
+    if constexpr (loading) {
+      if (in_fit_) values_->load(values);
+      else loaded_ = std::move(values);
+    }
   }
 
  private:
-  // The callback is made before anybody knows the tensor library, and is saved without it: so the values are behind an interface.
+  // The callback is made before the tensor library is known, and is saved without knowing it: hence an interface.
   struct Values {
     virtual ~Values() = default;
-    virtual std::vector<SavedValue> saved() const = 0;
+    virtual std::vector<SavedTensor> saved() const = 0;
+    virtual void load(std::vector<SavedTensor> const& saved) = 0;  ///< none: nothing is averaged yet
   };
   template <class Backend>
   struct Stored {
@@ -105,10 +125,21 @@ class AveragedWeights {
   };
   template <class Backend>
   struct Of final : Values, Stored<Backend> {
-    std::vector<SavedValue> saved() const override {
-      std::vector<SavedValue> all;
+    std::vector<SavedTensor> saved() const override {
+      std::vector<SavedTensor> all;
       for (auto const& value : this->kept) all.push_back(Backend::saved(value));
       return all;
+    }
+    void load(std::vector<SavedTensor> const& saved) override {
+      if (!saved.empty() && saved.size() != this->live.size())
+        throw Error("fulgurite.callback.average_mismatch",
+                    "the saved average is of " + std::to_string(saved.size()) + " tensors, the model has " +
+                        std::to_string(this->live.size()) +
+                        " to average: resume with the model and the options that were saved");
+      [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
+      if (saved.empty()) this->kept.clear();
+      else if (this->kept.size() != saved.size()) this->kept = Backend::clones(this->live);
+      for (std::size_t i = 0; i != saved.size(); ++i) Backend::restore(this->kept[i], saved[i]);
     }
   };
   template <class Backend>
@@ -128,24 +159,11 @@ class AveragedWeights {
     in_model_ = !in_model_;
   }
 
-  template <class Backend>
-  void restore() {
-    auto& [live, kept] = of<Backend>();
-    if (!loaded_->empty() && loaded_->size() != live.size())
-      throw Error("fulgurite.callback.average_mismatch", "the saved average is of " + std::to_string(loaded_->size()) + " tensors, the model has " +
-                                                             std::to_string(live.size()) + " to average: resume with the model and the options "
-                                                             "that were saved");
-    [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
-    if (!loaded_->empty()) kept = Backend::clones(live);
-    for (std::size_t i = 0; i != loaded_->size(); ++i) Backend::restore(kept[i], (*loaded_)[i]);
-    loaded_.reset();
-    if (in_model_) exchange_in<Backend>();
-  }
-
   std::shared_ptr<Values> values_ = nullptr;
-  std::optional<std::vector<SavedValue>> loaded_ = std::nullopt;
+  std::optional<std::vector<SavedTensor>> loaded_ = std::nullopt;
   long count_ = 0;
   bool in_model_ = false;
+  bool in_fit_ = false;
 };
 
 }  // namespace fulgurite

@@ -14,17 +14,22 @@ namespace fulgurite {
 /// When the backbone begins to train, and how its learning rate grows towards the head's.
 struct BackboneFinetuningOptions {
   int unfreeze_backbone_at_epoch = 10;
-  std::function<double(int)> lambda_func = [](int) { return 2.0; };  ///< of the epoch + 1: the factor of the backbone's rate
-  double backbone_initial_ratio_lr = 0.1;                            ///< of the head's rate in that epoch
-  std::optional<double> backbone_initial_lr = std::nullopt;          ///< instead of the ratio
-  bool should_align = true;                                          ///< the backbone's rate never grows above the head's
-  bool train_bn = true;  ///< batch norms of the backbone train all the time; false: never, and their statistics stand still
-  bool verbose = false;  ///< say both rates on stderr at each epoch
+  std::function<double(int)> lambda_func = [](int) {
+    return 2.0;
+  };  ///< called with the epoch + 1; the backbone's rate is multiplied by the result
+  double backbone_initial_ratio_lr = 0.1;                    ///< the backbone's first rate, as a part of the head's
+  std::optional<double> backbone_initial_lr = std::nullopt;  ///< the backbone's first rate, in place of the ratio
+  bool should_align = true;                                  ///< the backbone's rate never grows above the head's
+  bool train_bn =
+      true;  ///< batch norms of the backbone train from the start; false: never, and their statistics do not change
+  bool verbose = false;  ///< write both rates to stderr at each epoch
 };
 
-/// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`, for a model with a member `backbone`. Give the (first) optimizer what
-/// trains from the start, `head->parameters()` or `filter_params(*this)`: the backbone becomes its next group. That group is not
-/// moved by the optimizer's schedule, it follows `lambda_func`; beside StochasticWeightAveraging, until that one starts to set the rates.
+/// Trains the head of a model first, and its backbone from some epoch on:
+/// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`. The model needs a member `backbone`. Give its (first)
+/// optimizer the parameters that train from the start, `head->parameters()` or `filter_params(*this)`; the backbone
+/// becomes a further parameter group of that optimizer. The optimizer's schedule does not move this group:
+/// `lambda_func` does, until a StochasticWeightAveraging beside it begins to set the rates.
 class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   using Base = BaseFinetuning<BackboneFinetuning>;
 
@@ -38,7 +43,8 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
     if (options_.unfreeze_backbone_at_epoch < 0) refuse("unfreeze_backbone_at_epoch counts from 0");
     if (!(options_.backbone_initial_ratio_lr > 0)) refuse("backbone_initial_ratio_lr is above 0");
     if (options_.backbone_initial_lr && !(*options_.backbone_initial_lr > 0)) refuse("backbone_initial_lr is above 0");
-    if (!options_.lambda_func) refuse("lambda_func is empty: leave it out for a factor of 2, or give a function of the epoch");
+    if (!options_.lambda_func)
+      refuse("lambda_func is empty: leave it out for a factor of 2, or give a function of the epoch");
   }
 
   void freeze_before_training(auto& ctx) {
@@ -66,25 +72,27 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
       with_backbone(ctx, [&](auto& backbone) {
         unfreeze_and_add_param_group(backbone, optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
       });
-    } else if (auto& group = groups().front(); epoch > group.lr_epoch) {  // an epoch that is gone on with has its rate
+    } else if (auto& group = groups().front();
+               epoch > group.lr_epoch) {  // a fit that continues this epoch has the rate already
       double const next = options_.lambda_func(epoch + 1) * group.lr;
       group.lr = options_.should_align ? std::min(next, head) : next;
       group.lr_epoch = epoch;
       optimizer.set_lr(group.group, group.lr);
     }
     if (options_.verbose && ctx.rank() == 0 && !groups().empty())
-      std::fprintf(stderr, "BackboneFinetuning: epoch %d, head's rate %s, backbone's %s\n", epoch, report::exact(head).c_str(),
-                   report::exact(groups().front().lr).c_str());
+      std::fprintf(stderr, "BackboneFinetuning: epoch %d, head's rate %s, backbone's %s\n", epoch,
+                   report::exact(head).c_str(), report::exact(groups().front().lr).c_str());
   }
 
  private:
-  // A model without one is refused by the trainer, in one sentence; that is why nothing is said here.
+  // The trainer refuses a model without a backbone in a sentence of its own, so this says nothing.
   static void with_backbone(auto& ctx, auto&& f) {
     if constexpr (requires { ctx.model().backbone; }) f(ctx.model().backbone);
   }
   [[noreturn]] void refuse_optimizer() const {
     throw Error("fulgurite.callback.backbone_in_optimizer",
-                "BackboneFinetuning adds the backbone to the optimizer in epoch " + std::to_string(options_.unfreeze_backbone_at_epoch) +
+                "BackboneFinetuning adds the backbone to the optimizer in epoch " +
+                    std::to_string(options_.unfreeze_backbone_at_epoch) +
                     ", but configure_optimizers has given it to it already: give it what trains from the start, as "
                     "head->parameters() or filter_params(*this)");
   }

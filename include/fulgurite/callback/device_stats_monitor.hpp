@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -19,32 +20,40 @@ namespace fulgurite {
 
 /// Whose statistics are sent, and which of them.
 struct DeviceStatsMonitorOptions {
-  /// The machine's own: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not given: where the device has none to tell,
-  /// as the CPU.
+  /// Whether the machine's own figures are sent: cpu_percent, cpu_vm_percent, cpu_swap_percent, cpu_process_bytes. Not
+  /// given: only where the device has no figures, as the CPU.
   std::optional<bool> cpu_stats = std::nullopt;
   std::optional<std::set<std::string>> filter_keys = std::nullopt;  ///< only these, such as {"cpu_vm_percent"}
 };
 
-/// `DeviceStatsMonitor{}`. Keys: `DeviceStatsMonitor.on_train_batch_start/allocated_bytes.all.current`, likewise `..._batch_end` and
-/// validation, test. A row where a row of metrics is due too (log_every_n_steps), at the first and the last batch of a step.
+/// Sends memory and load to the loggers: `DeviceStatsMonitor{}`. Names are such as
+/// `DeviceStatsMonitor.on_train_batch_start/allocated_bytes.all.current`, and likewise for batch ends, validation and
+/// test. There is a row at the first and at the last batch of each step for which metrics are logged
+/// (log_every_n_steps).
 class DeviceStatsMonitor {
  public:
-  using Hooks = Implements<hook::on_train_epoch_start, hook::on_train_batch_start, hook::on_train_batch_end, hook::on_validation_batch_start, hook::on_validation_batch_end,
-                           hook::on_test_batch_start, hook::on_test_batch_end>;
+  using Hooks = Implements<hook::on_train_epoch_start, hook::on_train_batch_start, hook::on_train_batch_end,
+                           hook::on_train_epoch_end, hook::on_validation_start, hook::on_validation_batch_start,
+                           hook::on_validation_batch_end, hook::on_test_batch_start, hook::on_test_batch_end>;
   using Stateless = ByChoice;
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "device statistics";
 
   explicit DeviceStatsMonitor(DeviceStatsMonitorOptions options = {}) : options_(std::move(options)) {}
 
-  // A window that was cut short, by a stop or an error, ended with its epoch.
+  // An error may have cut short the window of an earlier epoch.
   void on_train_epoch_start() { in_window_ = false; }
   void on_train_batch_start(auto& ctx) {
-    if (!in_window_ && due(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
+    if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_start", ctx);
   }
   void on_train_batch_end(auto& ctx) {
     in_window_ = ctx.accumulating();
-    if (!in_window_ && due(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
+    if (!in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps())) log("on_train_batch_end", ctx);
+  }
+  // A stop, or skip_epoch, makes the step of an open window only after its last batch has ended.
+  void on_train_epoch_end(auto& ctx) { flushed(ctx, ctx.logged_steps() - 1); }
+  void on_validation_start(auto& ctx) {
+    if (ctx.stage() == decltype(ctx.stage())::fit) flushed(ctx, ctx.logged_steps());
   }
   void on_validation_batch_start(auto& ctx) { evaluated("on_validation_batch_start", ctx); }
   void on_validation_batch_end(auto& ctx) { evaluated("on_validation_batch_end", ctx); }
@@ -52,12 +61,12 @@ class DeviceStatsMonitor {
   void on_test_batch_end(auto& ctx) { evaluated("on_test_batch_end", ctx); }
 
  private:
-  static bool due(auto& ctx, long step) {
-    long const every = ctx.options().log_every_n_steps;
-    return every != 0 && (step + 1) % every == 0;
+  void flushed(auto& ctx, long step) {
+    if (!ctx.accumulating() && std::exchange(in_window_, false) && watch::logs_rows_of(ctx, step))
+      log("on_train_batch_end", ctx);
   }
   void evaluated(char const* place, auto& ctx) {
-    if (!ctx.sanity_checking() && due(ctx, ctx.batch_idx())) log(place, ctx);
+    if (!ctx.sanity_checking() && watch::logs_rows_of(ctx, ctx.batch_idx())) log(place, ctx);
   }
 
   void log(std::string const& place, auto& ctx) {

@@ -1,7 +1,8 @@
 #pragma once
-// Ends a fit when a metric has stopped getting better.
+// Ends a fit when a metric has stopped getting better; docs/semantics.md, Stop rules, has the order of its questions.
 
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -11,30 +12,34 @@
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/flow.hpp>
+#include <fulgurite/core/metric_text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
-/// What counts as better, how long nothing better is waited for, and what ends a fit at once.
+/// What counts as better, how long to wait for something better, and what ends a fit at once.
 struct EarlyStoppingOptions {
   double min_delta = 0;  ///< a change counts as better only when it is larger than this
   int patience = 3;      ///< checks without improvement until the stop; 0 acts as 1
   Mode mode = Mode::min;
   bool strict = true;        ///< a metric that nobody has logged is an Error; false: that check is skipped
   bool check_finite = true;  ///< NaN or infinity stops
-  std::optional<double> stopping_threshold = std::nullopt;    ///< better than this: good enough, stop
-  std::optional<double> divergence_threshold = std::nullopt;  ///< worse than this: hopeless, stop
-  std::optional<bool> check_on_train_epoch_end = std::nullopt;  ///< not given: where validation runs once an epoch, or never
-  bool verbose = false;                                         ///< say on stderr what improves, and why it stops
+  std::optional<double> stopping_threshold =
+      std::nullopt;  ///< a value better than this is good enough and stops the fit
+  std::optional<double> divergence_threshold = std::nullopt;  ///< a value worse than this is hopeless and stops the fit
+  std::optional<bool> check_on_train_epoch_end =
+      std::nullopt;      ///< not given: where validation runs once an epoch, or never
+  bool verbose = false;  ///< write to stderr what improves, and why the fit stops
 };
 
 /// Why EarlyStopping ended the fit; the numbers are Lightning's.
 enum class StopReason : std::uint8_t { not_stopped, stopping_threshold, divergence, patience, non_finite };
 
-/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. Looks once an
-/// epoch, at the metric's mean over it (`Net::loss.last()`: its last value). The stop holds once min_epochs and min_steps are met.
+/// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It looks
+/// once an epoch at the metric's mean over the epoch, or with `Net::loss.last()` at its last value. The fit stops when
+/// min_epochs and min_steps are reached as well.
 template <Watchable M>
 class EarlyStopping {
  public:
@@ -46,8 +51,8 @@ class EarlyStopping {
 
   explicit EarlyStopping(M metric, EarlyStoppingOptions options = {}) : metric_(metric), options_(options) {
     if (options.patience < 0 || !(options.min_delta >= 0))
-      throw Error("fulgurite.callback.early_stopping_options", "EarlyStopping on '" + std::string(M::name()) +
-                                                                   "': patience and min_delta are not negative");
+      throw Error("fulgurite.callback.early_stopping_options",
+                  "EarlyStopping on '" + std::string(M::name()) + "': patience and min_delta are not negative");
   }
 
   Stop on_train_epoch_end(auto& ctx) {
@@ -58,12 +63,14 @@ class EarlyStopping {
   }
 
   StopReason reason() const { return reason_; }
-  std::string const& message() const { return message_; }     ///< why it stopped, in a sentence
+  std::string const& message() const { return message_; }      ///< why it stopped, in a sentence
   std::optional<int> stopped_epoch() const { return epoch_; }  ///< index of the epoch in which it stopped
   int wait_count() const { return wait_; }                     ///< checks since the last improvement
   double best_score() const { return best_.value_or(watch::worst(options_.mode)); }
 
-  std::string state_key() const { return "EarlyStopping{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min}" : ", max}"); }
+  std::string state_key() const {
+    return "EarlyStopping{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min}" : ", max}");
+  }
   void state(auto& archive) {
     archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience);
     archive("reason", reason_)("message", message_);
@@ -71,7 +78,8 @@ class EarlyStopping {
 
  private:
   std::string watched() const {
-    if constexpr (requires { metric_.loader; }) return std::string(M::name()) + "' of the loader '" + std::string(metric_.loader);
+    if constexpr (requires { metric_.loader; })
+      return std::string(M::name()) + "' of the loader '" + std::string(metric_.loader);
     else return std::string(M::name());
   }
   bool check(auto& ctx) {
@@ -91,14 +99,16 @@ class EarlyStopping {
     return stop;
   }
 
-  // Lightning's order: what is not a number is never compared, thresholds come before patience.
+  // The order is Lightning's: a value that is not finite is never compared, and thresholds come before patience.
   bool judge(double value, auto& ctx) {
     auto const mode = options_.mode;
     if (options_.check_finite && !std::isfinite(value)) return because(StopReason::non_finite, value, "is not finite");
     if (options_.stopping_threshold && watch::better(mode, value, *options_.stopping_threshold))
-      return because(StopReason::stopping_threshold, value, "is better than the threshold " + report::exact(*options_.stopping_threshold));
+      return because(StopReason::stopping_threshold, value,
+                     "is better than the threshold " + report::exact(*options_.stopping_threshold));
     if (options_.divergence_threshold && watch::better(mode, *options_.divergence_threshold, value))
-      return because(StopReason::divergence, value, "is worse than the threshold " + report::exact(*options_.divergence_threshold));
+      return because(StopReason::divergence, value,
+                     "is worse than the threshold " + report::exact(*options_.divergence_threshold));
     double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
     if (watch::better(mode, counted, best_score())) {
       if (options_.verbose && ctx.rank() == 0)
@@ -106,7 +116,7 @@ class EarlyStopping {
                      best_ ? (" improves on " + report::exact(*best_)).c_str() : " is the first value");
       best_ = value;
       wait_ = 0;
-      // A checkpoint on a metric knows more: the file that holds it.
+      // A ModelCheckpoint that watches a metric knows more: the file with that value.
       if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
         outcome.best_metric = M::name();
         outcome.best_value = value;
@@ -133,5 +143,9 @@ class EarlyStopping {
   StopReason reason_ = StopReason::not_stopped;
   std::string message_{};
 };
+
+/// Refused by the trainer: a metric is a constant, not a text.
+template <std::convertible_to<std::string_view> Text>
+EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;
 
 }  // namespace fulgurite

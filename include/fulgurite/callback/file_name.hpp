@@ -1,5 +1,5 @@
 #pragma once
-// Names of checkpoint files from a template: "{epoch:02d}-{val/loss:.2f}" -> "epoch=03-val/loss=0.12".
+// Makes names of checkpoint files from a template: "{epoch:02d}-{val/loss:.2f}" becomes "epoch=03-val/loss=0.12".
 
 #include <charconv>
 #include <cstddef>
@@ -13,11 +13,12 @@
 
 namespace fulgurite {
 
-/// Fields are {name} or {name:format}, the format as Python's: [0][width][.digits][d|e|f|g]. A field becomes "name=value", or
-/// the value alone.
+/// A template with fields {name} or {name:format}. The format is Python's: [0][width][.digits][d|e|f|g]. A field
+/// becomes "name=value", or the value alone.
 class FileName {
  public:
-  /// A field's value: epoch and step are whole numbers, metrics are not, and one that is not known yet is the whole number 0.
+  /// The value of a field. Epoch and step are whole numbers, metrics are not; a metric without a value yet is the whole
+  /// number 0.
   struct Value {
     double number = 0;
     bool whole = true;
@@ -41,20 +42,21 @@ class FileName {
     }
   }
 
-  /// f(name) for each field.
+  /// Calls f(name) for each field.
   template <class F>
   void each_field(F&& f) const {
     for (auto const& part : parts_)
       if (!part.name.empty()) f(part.name);
   }
-  /// Whole-number format for a field that is none: Python would refuse when the file is due, this asks when the run starts.
+  /// Whether the field's format is for whole numbers. For a metric Python would refuse it when the file is due; this is
+  /// asked when the run starts.
   bool wants_whole(std::string_view name) const {
     for (auto const& part : parts_)
       if (part.name == name && part.format.kind == 'd') return true;
     return false;
   }
 
-  /// value_of(name) -> Value.
+  /// The name; value_of(name) returns the Value of a field.
   template <class F>
   std::string text(F&& value_of) const {
     std::string out;
@@ -112,10 +114,12 @@ class FileName {
     } else {
       std::string const how = std::string("%.*") + (format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind);
       char text[400];
-      out.assign(text, static_cast<std::size_t>(std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
+      out.assign(text, static_cast<std::size_t>(
+                           std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
     }
     auto const width = static_cast<std::size_t>(format.width);
-    if (out.size() < width) out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
+    if (out.size() < width)
+      out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
     return out;
   }
 

@@ -1,7 +1,6 @@
 #pragma once
-// Changes the number of accumulated batches from epoch to epoch.
+// Changes the number of accumulated batches from epoch to epoch. See docs/semantics.md, Accumulation.
 
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <string>
@@ -15,9 +14,9 @@
 
 namespace fulgurite {
 
-/// `GradientAccumulationScheduler{{{0, 8}, {4, 4}, {8, 1}}}`: 8 batches a step in epochs 0 to 3, 4 in epochs 4 to 7, then 1. Epochs
-/// count from 0; before the first key it is 1. Error for an empty schedule, a negative epoch, a window below 1, and, when fit starts,
-/// beside an Automatic{.accumulate_grad_batches} other than 1.
+/// `GradientAccumulationScheduler{{{0, 8}, {4, 4}, {8, 1}}}`: a step from 8 batches in epochs 0 to 3, from 4 in epochs
+/// 4 to 7, then from 1. Epochs count from 0; before the first key it is 1. Error for an empty schedule, a negative
+/// epoch or a window below 1, and, when a fit starts, where Automatic{.accumulate_grad_batches} is not 1.
 class GradientAccumulationScheduler {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start>;
@@ -31,22 +30,25 @@ class GradientAccumulationScheduler {
     for (auto const& [epoch, window] : scheduling_) {
       if (epoch < 0) refuse("names epoch " + std::to_string(epoch) + ": epochs count from 0");
       if (window < 1)
-        refuse("asks for " + std::to_string(window) + " batches from epoch " + std::to_string(epoch) + " on: a window has at least 1");
+        refuse("asks for " + std::to_string(window) + " batches from epoch " + std::to_string(epoch) +
+               " on: a window has at least 1");
     }
   }
 
   void on_fit_start(auto& ctx) {
     if (int const given = ctx.accumulate_grad_batches(); given != 1)
-      refuse("and accumulate_grad_batches = " + std::to_string(given) + " would both set the window: leave one of them out");
+      refuse("and accumulate_grad_batches = " + std::to_string(given) +
+             " would both set the window: leave one of them out");
     using Model = std::remove_cvref_t<decltype(ctx.model())>;
     if constexpr (hook::optimizer_step::named<Model> || hook::optimizer_zero_grad::named<Model>)
-      if (ctx.rank() == 0)
-        std::fprintf(stderr, "GradientAccumulationScheduler: the model has an optimizer_step or optimizer_zero_grad of its own, which is "
-                             "called once a window, of whatever length\n");
+      ctx.warn(
+          "fulgurite.callback.once_a_window",
+          "GradientAccumulationScheduler: the model has an optimizer_step or optimizer_zero_grad of its own, which "
+          "is called once a window, of whatever length");
   }
   void on_train_epoch_start(auto& ctx) { ctx.accumulate(window(ctx.current_epoch())); }
 
-  /// Batches per step in an epoch.
+  /// The number of batches for a step in an epoch.
   int window(int epoch) const {
     auto const next = scheduling_.upper_bound(epoch);
     return next == scheduling_.begin() ? 1 : std::prev(next)->second;

@@ -20,12 +20,13 @@ namespace fulgurite {
 
 /// Which norm.
 struct GradientNormOptions {
-  double norm_type = 2.0;  ///< p of the p-norm, above 0; infinity: the largest magnitude
+  double norm_type = 2.0;  ///< the p of the p-norm, above 0; infinity means the largest magnitude
 };
 
-/// `GradientNorm{{.norm_type = 2.0}}`, Lightning's track_grad_norm. At each step that is also logged, before clipping: one number
-/// per parameter of the stepped optimizer, `grad_2.0_norm/<name>`, and one over all, `grad_2.0_norm_total` (a second optimizer's
-/// `grad_2.0_norm_total-1`). Reads the device once a logged step.
+/// Sends norms of gradients to the loggers, Lightning's track_grad_norm: `GradientNorm{{.norm_type = 2.0}}`. At each
+/// step that is also logged, before clipping, there is one number for each parameter of the optimizer,
+/// `grad_2.0_norm/<name>`, and one over all, `grad_2.0_norm_total`; a second optimizer's total is
+/// `grad_2.0_norm_total-1`. It reads the device once a logged step.
 class GradientNorm {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_before_optimizer_step>;
@@ -34,9 +35,7 @@ class GradientNorm {
   static constexpr bool needs_logger = true;
   static constexpr std::string_view reads = "gradients";
 
-  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) {
-    check(options.norm_type);
-  }
+  constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }
 
   void on_train_start() { last_.clear(); }
   void on_before_optimizer_step(auto& optimizer, auto& ctx) {
@@ -44,7 +43,7 @@ class GradientNorm {
     long const step = ctx.logged_steps();
     if (every == 0 || (step + 1) % every != 0) return;
     std::size_t const position = position_of(optimizer, ctx);
-    // A closure may run several times a step; its first gradients are those of the batch.
+    // An optimizer may run its closure several times a step. The first gradients are those of the batch.
     if (last_.size() <= position) last_.resize(position + 1, -1);
     if (last_[position] == step) return;
     last_[position] = step;
@@ -65,7 +64,7 @@ class GradientNorm {
       throw Error("fulgurite.callback.gradient_norm_type",
                   "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
   }
-  /// From parameters' names, the total last, to Lightning's keys.
+  /// Turns names of parameters, with the total last, into Lightning's keys.
   static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
     std::string const prefix = "grad_" + type_text(norm_type) + "_norm";
     for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
@@ -80,14 +79,14 @@ class GradientNorm {
     return found;
   }
 
-  // As Python prints the number: "2.0", "0.5", "inf".
+  // The number as Python prints it: "2.0", "0.5", "inf".
   static std::string type_text(double type) {
     std::string const shortest = report::exact(type);
     return shortest.find_first_not_of("0123456789") == std::string::npos ? shortest + ".0" : shortest;
   }
 
   GradientNormOptions options_;
-  std::vector<long> last_{};  ///< logged step of each optimizer's last row
+  std::vector<long> last_{};  ///< for each optimizer, the logged step of its last row
 };
 
 }  // namespace fulgurite

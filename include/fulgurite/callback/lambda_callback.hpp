@@ -9,33 +9,33 @@
 
 namespace fulgurite {
 
-/// One function under the name of one event.
+/// Gives one function the name of one event.
 template <class Event, class F>
 struct On;
 
-#define FULGURITE_ROW(NAME, ...)             \
-  template <class F>                         \
-  struct On<hook::NAME, F> {                 \
-    F function;                              \
-    template <class... A>                    \
-      requires std::invocable<F&, A&...>     \
-    decltype(auto) NAME(A&... arguments) {   \
-      return function(arguments...);         \
-    }                                        \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  template <class F>                                                                                                   \
+  struct On<hook::NAME, F> {                                                                                           \
+    F function;                                                                                                        \
+    template <class... A>                                                                                              \
+      requires std::invocable<F&, A&...>                                                                               \
+    decltype(auto) NAME(A&... arguments) {                                                                             \
+      return function(arguments...);                                                                                   \
+    }                                                                                                                  \
   };
 FULGURITE_EVENTS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
-/// A function for one event, in any form that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto& ctx) { ... })`. What
-/// is no event (an override, a step) does not compile.
+/// A function for one event, in any form that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto& ctx) {
+/// ... })`. What is no event (an override, a step) does not compile.
 template <class Event, class F>
   requires requires { sizeof(On<Event, F>); }
 On<Event, F> on(F function) {
   return {std::move(function)};
 }
 
-/// A callback made of functions, each for another event: for what is too small for a struct, such as prints, counters, probes. What the
-/// functions capture is not saved.
+/// A callback that is made of functions, each for another event, where a struct would be too much: prints, counters,
+/// probes. What the functions capture is not saved.
 template <class... Ons>
 struct LambdaCallback : Ons... {
   using Stateless = ByChoice;

@@ -1,19 +1,19 @@
 #pragma once
 // Sends the learning rates of all optimizers to the loggers.
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -23,19 +23,20 @@ namespace fulgurite {
 
 /// When rates are logged, what of an optimizer besides, and under which names.
 struct LearningRateMonitorOptions {
-  /// At each logged step, or at each epoch's start. Not given: as the schedule moves; an optimizer without schedule at both.
+  /// Whether rates are logged at each logged step or at each epoch's start. Not given: at whichever the optimizer's
+  /// schedule moves; for an optimizer without schedule, at both.
   std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;      ///< also `lr-SGD-momentum`, of Adam its first beta; 0 for an optimizer without one
   bool log_weight_decay = false;  ///< also `lr-SGD-weight_decay`
   std::string key_prefix = "";
 };
 
-/// `LearningRateMonitor{}`. Keys: `lr-Adam`; a second optimizer of that class `lr-Adam-1`; several groups `lr-Adam/pg1`, ..., or by
-/// their own names; a schedule's own name instead of `lr-Adam`. The rate is the one that the coming step uses.
+/// Sends learning rates to the loggers: `LearningRateMonitor{}`. The name is `lr-Adam`, for a second optimizer of that
+/// class `lr-Adam-1`; several groups are `lr-Adam/pg1`, ..., or have their own names; a schedule's own name stands in
+/// place of `lr-Adam`. The rate is the one that the coming step uses.
 class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
-  using Stateless = ByChoice;
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "learning rates";
 
@@ -48,7 +49,8 @@ class LearningRateMonitor {
     last_step_ = -1;
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
       if (options_.log_momentum && !momentum(optimizer, 0)) warn("momentum", "0 is logged", optimizer, ctx);
-      if (options_.log_weight_decay && !weight_decay(optimizer, 0)) warn("weight decay", "none is logged", optimizer, ctx);
+      if (options_.log_weight_decay && !weight_decay(optimizer, 0))
+        warn("weight decay", "none is logged", optimizer, ctx);
     });
   }
   void on_train_batch_start(auto& ctx) {
@@ -64,8 +66,25 @@ class LearningRateMonitor {
     if (options_.logging_interval != Interval::step) log(ctx, Interval::epoch);
   }
 
+  /// Saves how many rates were logged. Where a fit goes back, those since then are logged again.
+  void state(auto& archive) {
+    std::vector<std::string> keys;
+    std::vector<std::size_t> counts;
+    for (auto const& [key, values] : rates_) {
+      keys.push_back(key);
+      counts.push_back(values.size());
+    }
+    archive("last_step", last_step_)("keys", keys)("counts", counts);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      std::map<std::string, std::size_t> before;
+      for (std::size_t i = 0; i != std::min(keys.size(), counts.size()); ++i) before[keys[i]] = counts[i];
+      std::erase_if(rates_, [&](auto const& series) { return !before.contains(series.first); });
+      for (auto& [key, values] : rates_) values.resize(std::min(values.size(), before[key]));
+    }
+  }
+
   using Series = std::map<std::string, std::vector<double>>;
-  /// What was logged in the last fit, by key.
+  /// The rates that were logged in the last fit, by name.
   Series const& lrs() const { return rates_; }
   std::map<std::string, double> const& last_momentum_values() const { return last_momentum_; }
   std::map<std::string, double> const& last_weight_decay_values() const { return last_weight_decay_; }
@@ -91,11 +110,13 @@ class LearningRateMonitor {
       for (std::size_t g = 0; g != optimizer.groups(); ++g) {
         auto const key = options_.key_prefix + name + suffix(optimizer, g);
         if (!names.insert(key).second)
-          throw Error("fulgurite.callback.group_names",
-                      "LearningRateMonitor: two parameter groups of " + name + " are called alike, " + key + ": rename one");
+          throw Error("fulgurite.callback.group_names", "LearningRateMonitor: two parameter groups of " + name +
+                                                            " are called alike, " + key + ": rename one");
         values.emplace_back(key, optimizer.lr(g));
         rates_[key].push_back(optimizer.lr(g));
-        if (options_.log_momentum) values.emplace_back(key + "-momentum", last_momentum_[key + "-momentum"] = momentum(optimizer, g).value_or(0.0));
+        if (options_.log_momentum)
+          values.emplace_back(key + "-momentum",
+                              last_momentum_[key + "-momentum"] = momentum(optimizer, g).value_or(0.0));
         if (auto const decay = options_.log_weight_decay ? weight_decay(optimizer, g) : std::nullopt)
           values.emplace_back(key + "-weight_decay", last_weight_decay_[key + "-weight_decay"] = *decay);
       }
@@ -109,7 +130,7 @@ class LearningRateMonitor {
     if constexpr (requires { optimizer.name(); }) return optimizer.name();
     else return optimizer.name;
   }
-  /// "/pg1" where there are several groups; a group's own name where it has one.
+  /// The part of the name that tells groups apart: "/pg1" where there are several, or the group's own name.
   static std::string suffix(auto const& optimizer, std::size_t group) {
     std::string own;
     if constexpr (requires { optimizer.group_name(group); }) own = optimizer.group_name(group);
@@ -125,8 +146,8 @@ class LearningRateMonitor {
     else return std::nullopt;
   }
   static void warn(char const* what, char const* so, auto const& optimizer, auto& ctx) {
-    if (ctx.rank() == 0)
-      std::fprintf(stderr, "LearningRateMonitor: %s has no %s, %s\n", std::string(name_of(optimizer)).c_str(), what, so);
+    ctx.warn_each("fulgurite.callback.learning_rate",
+                  "LearningRateMonitor: " + std::string(name_of(optimizer)) + " has no " + what + ", " + so);
   }
 
   LearningRateMonitorOptions options_;

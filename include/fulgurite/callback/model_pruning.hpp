@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,8 +19,8 @@
 
 namespace fulgurite {
 
-/// A share of the weights that are still there, from 0 to 1, or a function of the epoch that gives one. A whole number would be a
-/// count in torch.nn.utils.prune, so none is taken: write 0.5, or 1.0.
+/// A share of the weights that are still there, from 0 to 1, or a function of the epoch that gives one. A whole number
+/// would be a count in torch.nn.utils.prune, so none is taken: write 0.5, or 1.0.
 class PruningAmount {
  public:
   template <std::floating_point F>
@@ -32,8 +31,8 @@ class PruningAmount {
   double operator()(int epoch) const {
     double const share = of_epoch_(epoch);
     if (!(share >= 0 && share <= 1))
-      throw Error("fulgurite.callback.pruning_amount",
-                  "ModelPruning: amount = " + report::exact(share) + " is no share of the weights: give a number from 0 to 1");
+      throw Error("fulgurite.callback.pruning_amount", "ModelPruning: amount = " + report::exact(share) +
+                                                           " is no share of the weights: give a number from 0 to 1");
     return share;
   }
   bool constant() const { return constant_; }
@@ -46,22 +45,25 @@ class PruningAmount {
 /// How much is pruned and when, of which parameters, and what is left of it after the fit.
 struct ModelPruningOptions {
   PruningAmount amount = 0.5;
-  std::vector<std::string> parameters = {};                           ///< full names, as "in.weight"; empty: see parameter_names
-  std::vector<std::string> parameter_names = {"weight", "bias"};      ///< last parts of the names
-  bool use_global_unstructured = true;                                ///< the smallest of all; false: of each tensor
-  bool make_pruning_permanent = true;        ///< false: the masks outlive the fit, a further one goes on with them
-  bool use_lottery_ticket_hypothesis = true; ///< after each pruning the remaining weights start anew from their initial values
-  bool prune_on_train_epoch_end = true;      ///< false: at each validation's end
-  bool verbose = false;                      ///< say on stderr how much is zero
+  std::vector<std::string> parameters = {};  ///< full names, as "in.weight"; empty: see parameter_names
+  std::vector<std::string> parameter_names = {"weight", "bias"};  ///< last parts of the names
+  bool use_global_unstructured = true;                            ///< the smallest of all; false: of each tensor
+  bool make_pruning_permanent = true;  ///< false: the masks outlive the fit, a further one goes on with them
+  bool use_lottery_ticket_hypothesis =
+      true;  ///< after each pruning the remaining weights start anew from their initial values
+  bool prune_on_train_epoch_end = true;  ///< false: at each validation's end
+  bool verbose = false;                  ///< say on stderr how much is zero
 };
 
-/// `ModelPruning{{.amount = 0.3}}`: unstructured pruning by magnitude, as torch.nn.utils.prune.l1_unstructured repeated each epoch:
-/// each time that share of what is left. Masked weights are zero from then on, in files too, and in an average that another callback puts
-/// into the model; their gradients are zero before clipping. An average is not begun anew by a lottery ticket's return to initial values.
+/// `ModelPruning{{.amount = 0.3}}`: unstructured pruning by magnitude, as torch.nn.utils.prune.l1_unstructured repeated
+/// each epoch: each time that share of what is left. Masked weights are zero from then on, in files too, and in an
+/// average that another callback puts into the model; their gradients are zero before clipping. An average is not begun
+/// anew by a lottery ticket's return to initial values.
 class ModelPruning {
  public:
-  using Hooks = Implements<hook::on_fit_start, hook::on_before_optimizer_step, hook::on_train_batch_end, hook::on_train_epoch_end,
-                           hook::on_validation_start, hook::on_validation_end, hook::on_train_end, hook::teardown>;
+  using Hooks =
+      Implements<hook::on_fit_start, hook::on_before_optimizer_step, hook::on_train_batch_end, hook::on_train_epoch_end,
+                 hook::on_validation_start, hook::on_validation_end, hook::on_train_end, hook::teardown>;
   static constexpr Order order = Order::timer;  ///< after those who put other weights into the model
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
@@ -70,36 +72,37 @@ class ModelPruning {
   }
 
   void on_fit_start(auto& ctx) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    auto const before = masks_ ? masks_->save() : std::exchange(restored_, {});
-    masks_ = Backend::masks(ctx.model(), PruningChoice{options_.parameters, options_.parameter_names, options_.use_lottery_ticket_hypothesis});
-    check_names();
-    if (!before.empty()) masks_->load(before);
-    count();
-    masks_->apply_to_weights();
+    auto const before = masks_ ? masks_.save() : std::exchange(restored_, {});
+    auto& masks = masks_.hold(
+        made_for(ctx, {options_.parameters, options_.parameter_names, options_.use_lottery_ticket_hypothesis}));
+    check(masks.names());
+    if (!before.empty()) masks.load(before);
+    masked_ = masks.masked();
+    size_ = masks.size();
+    masks.apply_to_weights();
   }
-  void on_before_optimizer_step(auto&) { masks_->apply_to_gradients(); }
+  void on_before_optimizer_step(auto& ctx) { masks_of(ctx).apply_to_gradients(); }
   // The update moves masked weights where an optimizer has a momentum from before.
   void on_train_batch_end(auto& ctx) {
-    if (!ctx.accumulating()) masks_->apply_to_weights();
+    if (!ctx.accumulating()) masks_of(ctx).apply_to_weights();
   }
   void on_validation_start(auto& ctx) {
-    if (ctx.stage() == Stage::fit) masks_->apply_to_weights();
+    if (ctx.stage() == Stage::fit) masks_of(ctx).apply_to_weights();
   }
   void on_train_epoch_end(auto& ctx) {
-    masks_->apply_to_weights();
+    masks_of(ctx).apply_to_weights();
     if (options_.prune_on_train_epoch_end) prune(ctx);
   }
   // Not at its epoch's end: what was validated may be an average, and it is the weights in training that are pruned.
   void on_validation_end(auto& ctx) {
     if (ctx.stage() == Stage::fit && !ctx.sanity_checking() && !options_.prune_on_train_epoch_end) prune(ctx);
   }
-  void on_train_end(auto&) { masks_->apply_to_weights(); }
+  void on_train_end(auto& ctx) { masks_of(ctx).apply_to_weights(); }
   /// Called by the trainer: an average is in the model for a file, or for the statistics of its batch norms.
-  void before_save(auto&) {
-    if (masks_) masks_->apply_to_weights();
+  void before_save(auto& ctx) {
+    if (masks_) masks_of(ctx).apply_to_weights();
   }
-  void before_statistics_pass(auto&) { masks_->apply_to_weights(); }
+  void before_statistics_pass(auto& ctx) { masks_of(ctx).apply_to_weights(); }
   void teardown(auto& ctx) {
     if (ctx.stage() == Stage::fit && options_.make_pruning_permanent) masks_.reset();
   }
@@ -112,47 +115,48 @@ class ModelPruning {
     using Archive = std::remove_cvref_t<decltype(archive)>;
     if constexpr (Archive::loading) {
       archive("masks", restored_);
-      if (masks_ && !restored_.empty()) {
-        masks_->load(std::exchange(restored_, {}));
-        masks_->apply_to_weights();
-        count();
-      }
+      if (masks_ && !restored_.empty()) masked_ = masks_.load(std::exchange(restored_, {}));
     } else {
-      auto saved = masks_ ? masks_->save() : restored_;
+      auto saved = masks_ ? masks_.save() : restored_;
       archive("masks", saved);
     }
   }
 
  private:
+  template <class Ctx>
+  static auto made_for(Ctx& ctx, PruningChoice const& choice) {
+    return Ctx::Backend::masks(ctx.model(), choice);
+  }
+  auto& masks_of(auto& ctx) const { return masks_.template as<decltype(made_for(ctx, {}))>(); }
+
   void prune(auto& ctx) {
     double const share = options_.amount(ctx.current_epoch());
     if (share == 0) return;
-    masks_->prune(share, options_.use_global_unstructured);
-    if (options_.use_lottery_ticket_hypothesis) masks_->rewind();
-    masks_->apply_to_weights();
-    count();
+    auto& masks = masks_of(ctx);
+    masks.prune(share, options_.use_global_unstructured);
+    if (options_.use_lottery_ticket_hypothesis) masks.rewind();
+    masks.apply_to_weights();
+    masked_ = masks.masked();
     if (options_.verbose && ctx.rank() == 0)
-      std::fprintf(stderr, "ModelPruning: epoch %d, %zu of %zu weights are zero (%.2f %%)\n", ctx.current_epoch(), masked_, size_, 100 * sparsity());
+      std::fprintf(stderr, "ModelPruning: epoch %d, %zu of %zu weights are zero (%.2f %%)\n", ctx.current_epoch(),
+                   masked_, size_, 100 * sparsity());
   }
 
-  void count() {
-    masked_ = masks_->masked();
-    size_ = masks_->size();
-  }
-
-  void check_names() const {
-    auto const names = masks_->names();
+  /// `names`: of the parameters that are pruned.
+  void check(std::vector<std::string> const& names) const {
     for (auto const& wanted : options_.parameters)
       if (std::find(names.begin(), names.end(), wanted) == names.end())
-        throw Error("fulgurite.callback.pruning_parameters", "ModelPruning: the model has no parameter '" + wanted +
-                                                                 "': take the names from model.named_parameters(), or leave .parameters out");
+        throw Error("fulgurite.callback.pruning_parameters",
+                    "ModelPruning: the model has no parameter '" + wanted +
+                        "': take the names from model.named_parameters(), or leave .parameters out");
     if (names.empty())
       throw Error("fulgurite.callback.pruning_parameters",
-                  "ModelPruning: the model has no parameter whose name ends in one of .parameter_names: list whole names in .parameters");
+                  "ModelPruning: the model has no parameter whose name ends in one of .parameter_names: list whole "
+                  "names in .parameters");
   }
 
   ModelPruningOptions options_;
-  std::unique_ptr<PruningMasks> masks_{};
+  HeldMasks masks_{};
   std::vector<SavedMask> restored_{};  ///< a loaded state, until the model is there
   std::size_t masked_ = 0, size_ = 0;
 };

@@ -17,11 +17,12 @@ namespace fulgurite {
 
 /// How deep the table goes, and where it is written.
 struct ModelSummaryOptions {
-  int max_depth = 1;             ///< levels of sub-modules; 0: nothing is printed, -1: all
+  int max_depth = 1;  ///< levels of sub-modules; 0: nothing is printed, -1: all
   std::FILE* stream = stderr;
 };
 
-/// `ModelSummary{}` or `ModelSummary{{.max_depth = -1}}`: name, type, parameters, whether they train, sizes, totals.
+/// Prints a table when a fit starts: `ModelSummary{}` or `ModelSummary{{.max_depth = -1}}`. It has the name, the type,
+/// the number of parameters and the mode of each module, and totals.
 class ModelSummary {
  public:
   using Hooks = Implements<hook::on_fit_start>;
@@ -29,7 +30,8 @@ class ModelSummary {
   static constexpr Order order = Order::summary;
 
   explicit ModelSummary(ModelSummaryOptions options = {}) : options_(options) {
-    if (options.max_depth < -1) throw Error("fulgurite.callback.summary_depth", "ModelSummary: max_depth is -1 (all), 0 (off) or more");
+    if (options.max_depth < -1)
+      throw Error("fulgurite.callback.summary_depth", "ModelSummary: max_depth is -1 (all), 0 (off) or more");
   }
 
   void on_fit_start(auto& ctx) {

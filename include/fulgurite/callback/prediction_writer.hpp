@@ -1,5 +1,5 @@
 #pragma once
-// Hands predictions to a writer of the user's: batch by batch, or all at the end.
+// Hands predictions to a writer of yours, batch by batch or all of them at the end.
 
 #include <cstddef>
 #include <functional>
@@ -15,14 +15,15 @@
 
 namespace fulgurite {
 
-/// Positions of a batch's samples in their loader, counted from 0 in the order of delivery.
+/// The positions of a batch's samples in their loader, counted from 0 in the order in which they come.
 using BatchIndices = std::vector<long>;
 
-/// `PredictionWriter{ToDisk{"out"}}`, where the writer has one of these or both; what it has is the interval at which it is called:
+/// `PredictionWriter{ToDisk{"out"}}`. The writer has one of these functions, or both; those that it has are called:
 ///   void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
-///   void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices, auto& ctx);
-/// `prediction` is what predict_step returned; the epoch's are indexed [loader][batch]. ctx knows batch_idx() and loader(). Only a
-/// writer that asks for the epoch's costs the memory to keep them.
+///   void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices,
+///                           auto& ctx);
+/// `prediction` is what predict_step returned; `predictions` and `indices` of an epoch are indexed [loader][batch]. ctx
+/// knows batch_idx() and loader(). Predictions are kept in memory only for a writer that has write_on_epoch_end.
 template <class Writer>
 class PredictionWriter {
  public:
@@ -45,18 +46,22 @@ class PredictionWriter {
     using Ctx = std::remove_cvref_t<decltype(ctx)>;
     auto const indices = next(ctx);
     constexpr bool by_batch = requires { writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx); };
-    constexpr bool by_epoch = requires(std::vector<std::vector<Prediction>> const& all) { writer_.write_on_epoch_end(all, indices_, ctx); };
-    static_assert(by_batch || by_epoch,
-                  "[fulgurite.callback.prediction_writer] the writer needs write_on_batch_end(prediction, indices, batch, ctx) or "
-                  "write_on_epoch_end(predictions, indices, ctx)");
+    constexpr bool by_epoch =
+        requires(std::vector<std::vector<Prediction>> const& all) { writer_.write_on_epoch_end(all, indices_, ctx); };
+    static_assert(by_batch || by_epoch, "[fulgurite.callback.prediction_writer] the writer needs "
+                                        "write_on_batch_end(prediction, indices, batch, ctx) or "
+                                        "write_on_epoch_end(predictions, indices, ctx)");
     if constexpr (by_batch) writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx);
     if constexpr (by_epoch) {
       using All = std::vector<std::vector<Prediction>>;
-      // The type of a prediction is known here and not when the epoch ends: what is to be done then is made here.
+      // The type of a prediction is known here and not at the end of the epoch, so the function to be called then is
+      // made here.
       if (!predictions_) {
         auto const all = std::make_shared<All>();
         predictions_ = all;
-        finish_ = [this, all](void* context) { writer_.write_on_epoch_end(std::as_const(*all), indices_, *static_cast<Ctx*>(context)); };
+        finish_ = [this, all](void* context) {
+          writer_.write_on_epoch_end(std::as_const(*all), indices_, *static_cast<Ctx*>(context));
+        };
       }
       auto& all = *static_cast<All*>(predictions_.get());
       all.resize(ctx.loader() + 1);

@@ -1,5 +1,6 @@
 #pragma once
-// tqdm's bar for epochs, with a second one beneath it while validation runs; plain lines where the output is not a terminal.
+// A progress bar like tqdm's: one for the epoch, a second one beneath it while validation runs, and plain lines where
+// the output is not a terminal.
 
 #include <cstddef>
 #include <cstdio>
@@ -22,27 +23,33 @@ namespace fulgurite {
 /// Where the bar is drawn, how wide, how often, and what stays of it.
 struct ProgressBarOptions {
   std::FILE* stream = stderr;
-  bool ascii = false;                             ///< digits and '#' instead of block characters
-  bool leave = false;                             ///< keep the line of each finished epoch
-  int columns = 0;                                ///< width of a line; 0: the terminal's
-  double seconds_between_redraws = 0.1;           ///< at least
-  std::optional<bool> terminal = std::nullopt;    ///< not given: asked from the stream. false: no control codes, a line per epoch
+  bool ascii = false;                    ///< digits and '#' instead of block characters
+  bool leave = false;                    ///< keep the line of each finished epoch
+  int columns = 0;                       ///< width of a line; 0: the terminal's
+  double seconds_between_redraws = 0.1;  ///< at least
+  std::optional<bool> terminal =
+      std::nullopt;  ///< not given: asked from the stream. false: no control codes, a line per epoch
 };
 
-/// `ProgressBar{}`. Shows the metrics declared with `.prog_bar = true`, with the values the host knows already: it never waits for a
-/// device. Looks at the clock once a batch. On a terminal it redraws at most ten times a second; elsewhere it writes one line for
-/// each epoch and each evaluation. Only rank 0 writes. A fit ends with one line that says what came out of it and where.
+/// Shows how far a run is: `ProgressBar{}`. It shows the metrics declared with `.prog_bar = true`, with the values that
+/// the host knows already, and never waits for a device. It looks at the clock once a batch. On a terminal it redraws
+/// at most ten times a second; elsewhere it writes one line for each epoch and each evaluation. Only rank 0 writes. A
+/// fit ends with one line that says what came out of it and where.
 class ProgressBar {
  public:
-  using Hooks = Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_epoch_start, hook::on_train_batch_end,
-                           hook::on_train_epoch_end, hook::on_train_end, hook::on_validation_start, hook::on_validation_batch_end,
-                           hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start,
-                           hook::on_predict_batch_end, hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
+  using Hooks =
+      Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_epoch_start,
+                 hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end, hook::on_validation_start,
+                 hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end,
+                 hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end, hook::on_predict_end,
+                 hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
   using Stateless = ByChoice;  // a bar shows the present
   static constexpr Order order = Order::progress;
 
   explicit ProgressBar(ProgressBarOptions options = {})
-      : options_(options), terminal_(options.terminal.value_or(report::is_terminal(options.stream))), lines_(options.stream) {}
+      : options_(options),
+        terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
+        lines_(options.stream) {}
 
   void on_fit_start(auto& ctx) {
     on_ = ctx.rank() == 0;
@@ -91,11 +98,11 @@ class ProgressBar {
   void on_fit_end(auto& ctx) {
     if (!on_) return;
     lines_.close();
-    lines_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_, ctx.global_step() - first_step_,
-                                      ctx.seconds_since_fit_start()) +
+    lines_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_,
+                                      ctx.global_step() - first_step_, ctx.seconds_since_fit_start()) +
                  "\n");
   }
-  /// What is on the screen stays, and the error's text starts a line of its own.
+  /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception() {
     lines_.close();
     train_.reset();
@@ -125,13 +132,16 @@ class ProgressBar {
     if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
     evaluation_->advance(ctx.batch_idx() + 1, now);
     if (!due(now)) return;
-    if (train_) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii), evaluation_->running({}, columns(), options_.ascii));
+    if (train_)
+      lines_.show(train_->running(postfix(ctx), columns(), options_.ascii),
+                  evaluation_->running({}, columns(), options_.ascii));
     else lines_.show(evaluation_->running({}, columns(), options_.ascii));
   }
   void evaluation_end(auto& ctx) {
     if (!on_ || !evaluation_) return;
     bool const transient = terminal_ && (train_ || sanity_);
-    if (!transient) keep(evaluation_->finished(train_ || sanity_ ? std::string{} : postfix(ctx), columns(), options_.ascii));
+    if (!transient)
+      keep(evaluation_->finished(train_ || sanity_ ? std::string{} : postfix(ctx), columns(), options_.ascii));
     else lines_.wipe_lower();
     evaluation_.reset();
   }
@@ -152,7 +162,8 @@ class ProgressBar {
   std::string postfix(auto& ctx) const {
     std::string text;
     ctx.each_metric([&](auto const& metric, std::optional<double> value) {
-      if (metric.prog_bar && value) (text += text.empty() ? "" : ", ") += std::string(metric.name()) + "=" + report::short_value(*value);
+      if (metric.prog_bar && value)
+        (text += text.empty() ? "" : ", ") += std::string(metric.name()) + "=" + report::short_value(*value);
     });
     return text;
   }

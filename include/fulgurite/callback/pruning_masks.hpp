@@ -1,15 +1,18 @@
 #pragma once
-// Masks over a model's parameters, as callbacks see them: each tensor library makes its own.
+// Masks over a model's parameters, as a callback sees them: each tensor library makes its own.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -17,8 +20,8 @@ namespace fulgurite {
 /// One mask as a checkpoint holds it: a bit for each element, eight a byte, and the initial values where they are kept.
 struct SavedMask {
   std::string name = {};
-  SavedValue bits = {};
-  std::optional<SavedValue> initial = std::nullopt;
+  SavedTensor bits = {};
+  std::optional<SavedTensor> initial = std::nullopt;
   void state(auto& archive) { archive("name", name)("bits", bits)("initial", initial); }
 };
 
@@ -38,49 +41,97 @@ struct PruningChoice {
   }
 };
 
-/// 0 and 1 for each element of the chosen parameters. `Backend::masks(model, choice)` makes them, all 1.
-class PruningMasks {
+/// 0 and 1 for each element of the chosen parameters. `Backend::masks(model, choice)` makes them, all 1; each tensor
+/// library has a type of its own.
+///
+/// `prune(share, together)` masks that share of the elements that are not masked yet, those of smallest magnitude: over
+/// all parameters together, or in each. The count is rounded to nearest, halves to even. `rewind()`: what is not masked
+/// gets its initial value back. `load(saved)`: Error [fulgurite.callback.pruning_state] where these are not masks of
+/// the same parameters.
+template <class M>
+concept PruningMasks = requires(M& masks, M const& known, std::vector<SavedMask> const& saved) {
+  masks.prune(0.5, true);
+  masks.apply_to_weights();
+  masks.apply_to_gradients();
+  masks.rewind();
+  masks.load(saved);
+  { known.masked() } -> std::same_as<std::size_t>;
+  { known.size() } -> std::same_as<std::size_t>;
+  { known.names() } -> std::same_as<std::vector<std::string>>;
+  { known.save() } -> std::same_as<std::vector<SavedMask>>;
+};
+
+/// Masks in a callback, which is made before anybody knows the tensor library, and is saved without it. Its hooks know
+/// the type, and reach the masks without a virtual call.
+class HeldMasks {
  public:
-  virtual ~PruningMasks() = default;
-  /// Masks that share of the elements that are not masked yet, those of smallest magnitude: over all parameters together,
-  /// or in each. The count is rounded to nearest, halves to even.
-  virtual void prune(double amount, bool together) = 0;
-  virtual void apply_to_weights() = 0;
-  virtual void apply_to_gradients() = 0;
-  /// What is not masked gets its initial value back.
-  virtual void rewind() = 0;
-  virtual std::size_t masked() const = 0;
-  virtual std::size_t size() const = 0;
-  virtual std::vector<std::string> names() const = 0;
-  virtual std::vector<SavedMask> save() const = 0;
-  /// Error [fulgurite.callback.pruning_state] where these are not masks of the same parameters.
-  virtual void load(std::vector<SavedMask> const& saved) = 0;
+  template <PruningMasks M>
+  M& hold(M masks) {
+    auto made = std::make_unique<Of<M>>(std::move(masks));
+    auto& here = made->masks;
+    held_ = std::move(made);
+    return here;
+  }
+  /// `M` is the type that is held.
+  template <PruningMasks M>
+  M& as() const {
+    return static_cast<Of<M>&>(*held_).masks;
+  }
+  explicit operator bool() const { return held_ != nullptr; }
+  void reset() { held_.reset(); }
+
+  std::vector<SavedMask> save() const { return held_->save(); }
+  /// The weights are masked with them; see PruningMasks. Returns how many elements are masked.
+  std::size_t load(std::vector<SavedMask> const& saved) { return held_->load(saved); }
+
+ private:
+  struct Held {
+    virtual ~Held() = default;
+    virtual std::vector<SavedMask> save() const = 0;
+    virtual std::size_t load(std::vector<SavedMask> const& saved) = 0;
+  };
+  template <class M>
+  struct Of final : Held {
+    explicit Of(M made) : masks(std::move(made)) {}
+    std::vector<SavedMask> save() const override { return masks.save(); }
+    std::size_t load(std::vector<SavedMask> const& saved) override {
+      masks.load(saved);
+      masks.apply_to_weights();
+      return masks.masked();
+    }
+    M masks;
+  };
+  std::unique_ptr<Held> held_ = nullptr;
 };
 
 namespace pruning {
 
 /// Eight elements a byte, the first in the lowest bit.
-inline SavedValue pack(std::span<std::uint8_t const> mask) {
-  std::vector<std::uint8_t> bytes((mask.size() + 7) / 8);
+inline SavedTensor pack(std::span<std::uint8_t const> mask) {
+  std::vector<std::byte> bytes((mask.size() + 7) / 8);
   for (std::size_t i = 0; i != mask.size(); ++i)
-    if (mask[i] != 0) bytes[i / 8] = static_cast<std::uint8_t>(bytes[i / 8] | (1U << (i % 8)));
-  return {"U8", {static_cast<std::int64_t>(bytes.size())}, std::string(bytes.begin(), bytes.end())};
+    if (mask[i] != 0) bytes[i / 8] |= std::byte{1} << (i % 8);
+  auto const size = static_cast<std::int64_t>(bytes.size());
+  return {"U8", {size}, std::move(bytes)};
 }
-inline std::vector<std::uint8_t> unpack(SavedValue const& bits, std::size_t size) {
+inline std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size) {
   std::vector<std::uint8_t> mask(size);
-  for (std::size_t i = 0; i != size; ++i)
-    mask[i] = static_cast<std::uint8_t>((static_cast<std::uint8_t>(bits.bytes[i / 8]) >> (i % 8)) & 1U);
+  bits.read([&](SavedTensor::Bytes bytes) {
+    for (std::size_t i = 0; i != size; ++i) mask[i] = std::to_integer<std::uint8_t>(bytes[i / 8] >> (i % 8)) & 1U;
+  });
   return mask;
 }
 
 [[noreturn]] inline void refuse(std::string_view name) {
-  throw Error("fulgurite.callback.pruning_state", "the saved masks do not fit '" + std::string(name) +
-                                                      "': resume with the model and the ModelPruning options that were saved");
+  throw Error("fulgurite.callback.pruning_state",
+              "the saved masks do not fit '" + std::string(name) +
+                  "': resume with the model and the ModelPruning options that were saved");
 }
 /// The saved one of that name, of a parameter of that size; Error where there is none.
-inline SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size, bool with_initial) {
+inline SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size,
+                             bool with_initial) {
   for (auto const& one : saved)
-    if (one.name == name && one.bits.bytes.size() == (size + 7) / 8 && (one.initial || !with_initial)) return one;
+    if (one.name == name && one.bits.size() == (size + 7) / 8 && (one.initial || !with_initial)) return one;
   refuse(name);
 }
 

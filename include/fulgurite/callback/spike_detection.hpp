@@ -1,7 +1,8 @@
 #pragma once
-// Ends a fit in which the loss has jumped, and notes the batches to leave out of the next one.
+// Ends a fit in which the loss has jumped, and lists the batches to leave out of the next one.
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <deque>
 #include <filesystem>
@@ -13,25 +14,27 @@
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/metric_text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
 
-/// How far from the running mean is too far, and where the batches at fault are listed.
+/// When a value is too far from the running mean, and where the batches at fault are listed.
 struct SpikeDetectionOptions {
   Mode mode = Mode::min;
-  int window = 10;                            ///< batches in the running mean
-  long warmup = 1;                            ///< batches of the run before the first look
-  std::optional<double> atol = std::nullopt;  ///< a spike is at least this far from the mean
-  std::optional<double> rtol = 2.0;           ///< and at least this many times the mean away
+  int window = 10;                                                   ///< batches in the running mean
+  long warmup = 1;                                                   ///< batches of the run before the first look
+  std::optional<double> atol = std::nullopt;                         ///< a spike is at least this far from the mean
+  std::optional<double> rtol = 2.0;                                  ///< and at least this many times the mean away
   std::filesystem::path exclude_batches_path = "skip_batches.json";  ///< below default_root_dir, unless absolute
-  bool finite_only = true;                                           ///< NaN and infinity are spikes; false: they are passed over
+  bool finite_only = true;  ///< NaN and infinity are spikes; false: they are passed over
 };
 
-/// `SpikeDetection{Net::loss}`: looks after each training batch at the value logged in it. A value that got worse and is too far from
-/// the mean of the last ones is a spike: the batch and the one before, which may have spoilt the weights, are added to a JSON list of batch
-/// indices, and an Error [fulgurite.callback.spike] ends the fit. Reads the value on the host, so each batch waits for its device.
+/// `SpikeDetection{Net::loss}` looks after each training batch at the value that was logged in it. A value that is
+/// worse than the last one and too far from the mean of the last ones is a spike. The indices of that batch and of the
+/// one before, which may have spoilt the weights, are added to a JSON list, and the Error [fulgurite.callback.spike]
+/// ends the fit. It reads the value on the host, so each batch waits for its device.
 template <Watchable M>
 class SpikeDetection {
  public:
@@ -62,7 +65,7 @@ class SpikeDetection {
   }
 
   std::vector<long> const& bad_batches() const { return bad_; }
-  /// Of the last values that were no spikes; nullopt before the first.
+  /// The mean of the last values that were no spikes; nothing before the first.
   std::optional<double> running_mean() const {
     if (recent_.empty()) return std::nullopt;
     double sum = 0;
@@ -94,10 +97,11 @@ class SpikeDetection {
     std::string text = "[";
     for (long const bad : bad_) (text += text.size() == 1 ? "" : ", ") += std::to_string(bad);
     if (ctx.rank() == 0) write_durably(file, text + "]\n");
-    throw Error("fulgurite.callback.spike", "SpikeDetection: " + std::string(M::name()) + " = " + report::exact(value) + " in batch " +
-                                                std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
-                                                (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
-                                                ": leave out the batches in " + file.string() + ", or raise atol or rtol");
+    throw Error("fulgurite.callback.spike",
+                "SpikeDetection: " + std::string(M::name()) + " = " + report::exact(value) + " in batch " +
+                    std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
+                    (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
+                    ": leave out the batches in " + file.string() + ", or raise atol or rtol");
   }
 
   SpikeDetectionOptions options_;
@@ -105,5 +109,9 @@ class SpikeDetection {
   std::vector<long> bad_{};
   long seen_ = 0;
 };
+
+/// Refused by the trainer: a metric is a constant, not a text.
+template <std::convertible_to<std::string_view> Text>
+SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;
 
 }  // namespace fulgurite

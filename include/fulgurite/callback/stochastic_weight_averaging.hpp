@@ -1,5 +1,6 @@
 #pragma once
-// Stochastic weight averaging: late in training a constant learning rate, and the mean of the weights at the ends of epochs.
+// Stochastic weight averaging: late in training the learning rate becomes constant, and the weights at the ends of the
+// epochs are averaged.
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +12,7 @@
 #include <numbers>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,8 +44,9 @@ struct EpochStart {
   constexpr EpochStart(I at) : is_part(false), epoch(static_cast<int>(at)) {}
   template <std::floating_point F>
   constexpr EpochStart(F) {
-    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could mean an epoch or "
-                                               "a part of them: write 8 or Fraction{0.8}");
+    static_assert(!loop::is_plain_fraction<F>,
+                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean an epoch or "
+                  "a part of them: write 8 or Fraction{0.8}");
   }
 };
 
@@ -52,26 +55,29 @@ enum class Annealing : std::uint8_t { cos, linear };
 
 /// When averaging starts, and where the learning rate goes from there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {
-  GroupRates swa_lrs;                           ///< above 0
-  EpochStart swa_epoch_start = Fraction{0.8};   ///< the first epoch of which the weights are averaged
-  int annealing_epochs = 10;                    ///< from the learning rate of that epoch to swa_lrs; 0: at once
+  GroupRates swa_lrs;                          ///< above 0
+  EpochStart swa_epoch_start = Fraction{0.8};  ///< the first epoch of which the weights are averaged
+  int annealing_epochs = 10;                   ///< from the learning rate of that epoch to swa_lrs; 0: at once
   Annealing annealing_strategy = Annealing::cos;
 };
 
-/// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. Averages the parameters at the end of every epoch from the start epoch on, the
-/// last one included; from that epoch on it alone moves the learning rate: other schedules stand still, and BackboneFinetuning's
-/// groups are annealed, too (list that callback before this one, and LearningRateMonitor's rows of epochs are right as well). At the end
-/// the model has the average; where it has batch norms in training mode, their statistics are taken anew from one pass over the training
-/// data. A second argument is another averaging function (see AveragingFunction). One optimizer, automatic optimization; what cannot be
-/// is one Error before training.
+/// Averages the parameters at the end of every epoch from the start epoch on, the last one included:
+/// `StochasticWeightAveraging{{.swa_lrs = 0.05}}`. From the start epoch on this callback alone moves the learning rate:
+/// other schedules do not move, and groups of a BackboneFinetuning are annealed, too. (List that callback before this
+/// one; then LearningRateMonitor's rows of epochs are right as well.) At the end of training the model gets the
+/// average; batch norms that are in training mode take their statistics anew from one pass over the training data. A
+/// second argument is another averaging function, see AveragingFunction. It needs automatic optimization and one
+/// optimizer; options that cannot be are one Error before training.
 template <class Average = RunningMean>
 class StochasticWeightAveraging {
  public:
-  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_batch_start,
-                           hook::on_train_epoch_end, hook::on_train_end, hook::on_exception>;
+  using Hooks =
+      Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start, hook::on_train_batch_start,
+                 hook::on_train_epoch_end, hook::on_train_end, hook::on_exception, hook::teardown>;
   static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
   static constexpr bool needs_one_optimizer = true;
-  static constexpr bool needs_automatic = true;  ///< the pass for statistics runs training_step, which in Manual would update weights
+  static constexpr bool needs_automatic =
+      true;  ///< the pass for statistics runs training_step, which in Manual would update weights
   static constexpr bool replaces_weights = true;
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";
@@ -84,23 +90,27 @@ class StochasticWeightAveraging {
     auto const& rates = options_.swa_lrs.values;
     if (rates.empty() || !std::all_of(rates.begin(), rates.end(), [](double rate) { return rate > 0; }))
       refuse("swa_options", "swa_lrs are learning rates above 0");
-    if (options_.annealing_epochs < 0) refuse("swa_options", "annealing_epochs = " + std::to_string(options_.annealing_epochs) + " is negative");
+    if (options_.annealing_epochs < 0)
+      refuse("swa_options", "annealing_epochs = " + std::to_string(options_.annealing_epochs) + " is negative");
   }
 
   void on_fit_start(auto& ctx) {
     std::size_t groups = 0;
     ctx.each_optimizer([&](std::size_t, auto& optimizer) { groups = optimizer.groups(); });
     if (auto const given = options_.swa_lrs.values.size(); given != 1 && given != groups)
-      refuse("swa_options", "swa_lrs has " + std::to_string(given) + " rates, the optimizer " + std::to_string(groups) + " groups: give one, or one each");
+      refuse("swa_options", "swa_lrs has " + std::to_string(given) + " rates, the optimizer " + std::to_string(groups) +
+                                " groups: give one, or one each");
     auto const epochs = ctx.options().max_epochs.value_or(-1);
     auto const& start = options_.swa_epoch_start;
     if (start.is_part && epochs < 0)
-      refuse("swa_needs_max_epochs", "swa_epoch_start is a part of max_epochs, which is not set: give .max_epochs, or an epoch as .swa_epoch_start");
+      refuse("swa_needs_max_epochs", "swa_epoch_start is a part of max_epochs, which is not set: give .max_epochs, or "
+                                     "an epoch as .swa_epoch_start");
     start_ = std::max(start.is_part ? static_cast<int>(start.part * epochs) : start.epoch, 1) - 1;
   }
 
   void on_train_start(auto& ctx) {
     if (!std::exchange(resumed_, false)) initial_.clear();
+    of_ended_ = false;
     weights_.template bind<Average>(ctx, false);
   }
 
@@ -110,19 +120,21 @@ class StochasticWeightAveraging {
     ctx.each_scheduler([](auto& scheduler) { scheduler.retire(); });
     set_rates(ctx, false);
   }
-  // A callback that heard of the epoch after this one may have set other rates, or added a group: that must not last.
+  // A callback that hears of the epoch's start after this one may have set other rates or added a group. That must not
+  // last.
   void on_train_batch_start(auto& ctx) {
     if (std::exchange(unsettled_, false)) set_rates(ctx, true);
   }
 
-  // The pass over the training data is asked for each time: which epoch is the last one is known only when it is over.
+  // The pass over the training data is asked for at the end of each epoch, since only then is it known which epoch was
+  // the last.
   void on_train_epoch_end(auto& ctx) {
     if (ctx.current_epoch() < start_) return;
     weights_.update(ctx, average_);
     if (std::remove_cvref_t<decltype(ctx)>::Backend::has_batch_norm(ctx.model())) ctx.request_statistics_pass();
   }
 
-  /// Called by the trainer when training is over and a pass for statistics was asked for: between the two.
+  /// The trainer calls this when training is over and a pass for statistics was asked for, before that pass.
   void before_statistics_pass(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     using Scope = decltype(Backend::reset_batch_norm(ctx.model()));
@@ -136,13 +148,27 @@ class StochasticWeightAveraging {
     statistics_.reset();
     finish(ctx);
   }
-  void on_exception() { statistics_.reset(); }
+  void on_exception() {
+    statistics_.reset();
+    weights_.leave();
+  }
+  void teardown(auto&) { weights_.leave(); }
 
   long n_averaged() const { return weights_.count(); }
 
   void state(auto& archive) {
-    archive("initial", initial_).child("weights", weights_);
-    resumed_ = std::remove_cvref_t<decltype(archive)>::loading;
+    using Archive = std::remove_cvref_t<decltype(archive)>;
+    archive("initial", initial_)("unsettled", unsettled_).child("weights", weights_);
+    if constexpr (Stateful<Average, Archive>) archive.child("average", average_);
+    if constexpr (Archive::loading) {
+      resumed_ = !weights_.in_fit();
+      of_ended_ = weights_.in_fit() && weights_.in_model();
+    }
+  }
+  /// Called where a fit goes on, too: from a file of a fit that had ended the average is in the model, and is taken
+  /// out.
+  void after_save(auto& ctx) {
+    if (std::exchange(of_ended_, false) && weights_.bound()) weights_.exchange(ctx);
   }
 
  private:
@@ -150,7 +176,8 @@ class StochasticWeightAveraging {
     throw Error("fulgurite.callback." + rule, "StochasticWeightAveraging: " + what);
   }
 
-  /// `note`: what a group has now is where its annealing starts, unless that is known.
+  /// Sets the rates of all groups. With `note`, the rate that a group has now is where its annealing starts, unless
+  /// that is known already.
   void set_rates(auto& ctx, bool note) {
     int const epochs = ctx.current_epoch() - start_;
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
@@ -161,13 +188,14 @@ class StochasticWeightAveraging {
     });
   }
 
-  /// The rate of a group, so many epochs after the start.
+  /// The rate of a group `epochs` epochs after the start.
   double rate(std::size_t group, int epochs) const {
     auto const& last = options_.swa_lrs.values;
     double const to = last[std::min(group, last.size() - 1)];
     if (epochs >= options_.annealing_epochs) return to;
     double const done = static_cast<double>(epochs) / static_cast<double>(options_.annealing_epochs);
-    double const share = options_.annealing_strategy == Annealing::linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
+    double const share =
+        options_.annealing_strategy == Annealing::linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
     return to * share + initial_[group] * (1.0 - share);
   }
 
@@ -180,8 +208,9 @@ class StochasticWeightAveraging {
   AveragedWeights weights_{};
   std::vector<double> initial_{};  ///< learning rates at the start epoch
   int start_ = 0;
-  bool unsettled_ = false;  ///< the epoch has no batch yet
-  std::shared_ptr<void> statistics_ = nullptr;  ///< while it lives, batch norms take the mean of all that they see
+  bool unsettled_ = false;                      ///< no batch of this epoch has begun yet
+  std::shared_ptr<void> statistics_ = nullptr;  ///< while it exists, batch norms average over all batches that they see
+  bool of_ended_ = false;
   bool resumed_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -27,22 +28,27 @@ struct ThroughputMonitorOptions {
   std::optional<double> available_flops = std::nullopt;  ///< a second, of one device at this precision: for device/mfu
 };
 
-/// The sizes of a batch are those that ctx.batch_size() finds.
+/// Takes the number of samples in a batch from ctx.batch_size().
 struct InferredBatchSize {};
-/// Samples have no length.
+/// Says that samples have no length, so no items are counted.
 struct NoLength {};
 
-/// `ThroughputMonitor{}`, or with functions of a batch: its number of samples, and the number of items (tokens, frames) in a sample:
-///   ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); }, {.window_size = 50}}
-/// Keys: `train/time`, `train/batches`, `train/samples`, `train/lengths` so far; `train/device/batches_per_sec`, `samples_per_sec`,
-/// `items_per_sec` over the window; with a model's `flops_per_batch` also `flops_per_sec` and, where available_flops is given, `mfu`.
-/// Likewise validate, test, predict. Training is measured at optimizer steps, the time of validations taken out. A row where one of
-/// metrics is due (log_every_n_steps); only then it waits for the device.
+/// Sends speed to the loggers: `ThroughputMonitor{}`, or with functions of a batch that return its number of samples,
+/// and the number of items (tokens, frames) in a sample:
+///   ThroughputMonitor{[](Batch const& b) { return b.rows(); }, [](Batch const& b) { return b.columns(); },
+///                     {.window_size = 50}}
+/// Totals so far are `train/time`, `train/batches`, `train/samples` and `train/lengths`; rates over the window are
+/// `train/device/batches_per_sec`, `samples_per_sec` and `items_per_sec`, with a model's `flops_per_batch` also
+/// `flops_per_sec`, and with available_flops `mfu`. Likewise for validate, test and predict. Training is measured at
+/// optimizer steps, without the time of validations. Rows are written where those of metrics are (log_every_n_steps);
+/// only then it waits for the device.
 template <class Samples = InferredBatchSize, class Length = NoLength>
 class ThroughputMonitor {
  public:
-  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_validation_start, hook::on_validation_batch_end,
-                           hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end, hook::on_predict_start, hook::on_predict_batch_end>;
+  using Hooks =
+      Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_start,
+                 hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end,
+                 hook::on_predict_start, hook::on_predict_batch_end>;
   using Stateless = ByChoice;
   static constexpr bool needs_logger = true;  ///< without a logger it would do nothing: the trainer refuses that
   static constexpr std::string_view reads = "batch sizes";
@@ -50,23 +56,32 @@ class ThroughputMonitor {
   explicit ThroughputMonitor(Samples batch_size_fn, Length length_fn, ThroughputMonitorOptions options = {})
       : samples_(std::move(batch_size_fn)), length_(std::move(length_fn)), options_(std::move(options)) {
     if (options_.window_size < 2)
-      throw Error("fulgurite.callback.throughput_window", "ThroughputMonitor: window_size = " + std::to_string(options_.window_size) +
-                                                              ": a rate needs at least 2 batches");
+      throw Error("fulgurite.callback.throughput_window",
+                  "ThroughputMonitor: window_size = " + std::to_string(options_.window_size) +
+                      ": a rate needs at least 2 batches");
   }
   explicit ThroughputMonitor(Samples batch_size_fn, ThroughputMonitorOptions options = {})
       : ThroughputMonitor(std::move(batch_size_fn), Length{}, std::move(options)) {}
-  explicit ThroughputMonitor(ThroughputMonitorOptions options = {}) : ThroughputMonitor(Samples{}, Length{}, std::move(options)) {}
+  explicit ThroughputMonitor(ThroughputMonitorOptions options = {})
+      : ThroughputMonitor(Samples{}, Length{}, std::move(options)) {}
 
-  void on_train_start(auto& ctx) { start(train, ctx); }
-  void on_train_batch_end(auto& batch, auto& ctx) {
-    // The step of an accumulation window belongs to the time of its batches.
-    measure(train, !ctx.accumulating() && due(ctx, ctx.logged_steps()), batch, ctx);
+  void on_train_start(auto& ctx) {
+    start(train, ctx);
+    in_window_ = false;
   }
+  void on_train_batch_end(auto& batch, auto& ctx) {
+    // The step of an accumulation window counts among the time of its batches.
+    in_window_ = ctx.accumulating();
+    measure(train, !in_window_ && watch::logs_rows_of(ctx, ctx.logged_steps()), batch, ctx);
+  }
+  void on_train_epoch_end(auto& ctx) { flushed(ctx, ctx.logged_steps() - 1); }
   void on_validation_start(auto& ctx) {
-    if (!ctx.sanity_checking()) start(validate, ctx);
+    if (ctx.sanity_checking()) return;
+    if (ctx.stage() == decltype(ctx.stage())::fit) flushed(ctx, ctx.logged_steps());
+    start(validate, ctx);
   }
   void on_validation_batch_end(auto& batch, auto& ctx) {
-    if (!ctx.sanity_checking()) measure(validate, due(ctx, ctx.batch_idx()), batch, ctx);
+    if (!ctx.sanity_checking()) measure(validate, watch::logs_rows_of(ctx, ctx.batch_idx()), batch, ctx);
   }
   void on_validation_end(auto& ctx) {
     if (ctx.sanity_checking() || ctx.stage() != decltype(ctx.stage())::fit) return;
@@ -74,9 +89,13 @@ class ThroughputMonitor {
     training.began += ctx.seconds_now() - (training.began + training.latest.time);
   }
   void on_test_start(auto& ctx) { start(test, ctx); }
-  void on_test_batch_end(auto& batch, auto& ctx) { measure(test, due(ctx, ctx.batch_idx()), batch, ctx); }
+  void on_test_batch_end(auto& batch, auto& ctx) {
+    measure(test, watch::logs_rows_of(ctx, ctx.batch_idx()), batch, ctx);
+  }
   void on_predict_start(auto& ctx) { start(predict, ctx); }
-  void on_predict_batch_end(auto& batch, auto& ctx) { measure(predict, due(ctx, ctx.batch_idx()), batch, ctx); }
+  void on_predict_batch_end(auto& batch, auto& ctx) {
+    measure(predict, watch::logs_rows_of(ctx, ctx.batch_idx()), batch, ctx);
+  }
 
  private:
   enum Kind : std::uint8_t { train, validate, test, predict };
@@ -93,11 +112,6 @@ class ThroughputMonitor {
     Totals latest{};
     std::deque<Totals> window{};
   };
-
-  static bool due(auto& ctx, long step) {
-    long const every = ctx.options().log_every_n_steps;
-    return every != 0 && (step + 1) % every == 0;
-  }
 
   void start(Kind kind, auto& ctx) {
     meters_[kind] = {};
@@ -120,9 +134,21 @@ class ThroughputMonitor {
     if (reports) log(kind, ctx);
   }
 
+  /// A stop, or skip_epoch, makes the step of an open window only after its last batch has ended. The row of that step
+  /// is written when it is noticed.
+  void flushed(auto& ctx, long step) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    if (ctx.accumulating() || !std::exchange(in_window_, false) || !watch::logs_rows_of(ctx, step)) return;
+    auto& meter = meters_[train];
+    Backend::synchronize(ctx.device());
+    meter.window.back().time = meter.latest.time = ctx.seconds_now() - meter.began;
+    log(train, ctx);
+  }
+
   template <class Model>
   static double flops(Model const& model) {
-    if constexpr (std::is_invocable_v<decltype(model.flops_per_batch)>) return static_cast<double>(model.flops_per_batch());
+    if constexpr (std::is_invocable_v<decltype(model.flops_per_batch)>)
+      return static_cast<double>(model.flops_per_batch());
     else return static_cast<double>(model.flops_per_batch);
   }
 
@@ -160,6 +186,7 @@ class ThroughputMonitor {
   [[no_unique_address]] Length length_;
   ThroughputMonitorOptions options_;
   std::array<Meter, 4> meters_{};
+  bool in_window_ = false;  ///< the last batch did not end with a step
 };
 
 ThroughputMonitor() -> ThroughputMonitor<>;

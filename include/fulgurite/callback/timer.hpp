@@ -1,5 +1,5 @@
 #pragma once
-// Ends a fit after so much time, and tells how long each stage has taken.
+// Ends a fit after some time, and measures how long each stage takes.
 
 #include <algorithm>
 #include <array>
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -26,13 +27,16 @@ struct TimerOptions {
   bool verbose = true;                 ///< say on stderr that the time is up
 };
 
-/// `Timer{std::chrono::hours{8}}`, `Timer{"00:08:00:00"}` (DD:HH:MM:SS), or `Timer{}` that only measures. The time used counts
-/// over resumed runs: a spent one stops at once. min_epochs and min_steps win over it.
+/// Ends a fit after a time: `Timer{std::chrono::hours{8}}` or `Timer{"00:08:00:00"}` (DD:HH:MM:SS); `Timer{}` only
+/// measures. The time used so far is saved; when a fit goes on from a file, the timer counts on
+/// from there, and one whose time is used up stops the fit at once. min_epochs and min_steps come
+/// first.
 class Timer {
  public:
   using Seconds = std::chrono::duration<double>;
-  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
-                           hook::on_validation_start, hook::on_validation_end, hook::on_test_start, hook::on_test_end, hook::on_exception>;
+  using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end,
+                           hook::on_train_end, hook::on_validation_start, hook::on_validation_end, hook::on_test_start,
+                           hook::on_test_end, hook::on_exception>;
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
   /// What is measured apart; training includes the validations inside of it.
@@ -44,6 +48,15 @@ class Timer {
   }
   explicit Timer(std::string_view days_hours_minutes_seconds, TimerOptions options = {})
       : Timer(parsed(days_hours_minutes_seconds), options) {}
+  /// A number alone is refused, since it has no unit.
+  template <class Number, bool says_its_unit = false>
+    requires std::is_arithmetic_v<Number>
+  explicit Timer(Number, TimerOptions = {}) {
+    static_assert(
+        says_its_unit,
+        "[fulgurite.callback.timer_unit] a number alone has no unit: write Timer{std::chrono::seconds{60}}, or "
+        "Timer{\"00:00:01:00\"} (days, hours, minutes, seconds)");
+  }
 
   void on_fit_start(auto& ctx) { stop_when_spent(ctx); }
   void on_train_start(auto& ctx) { begin(Stage::train, ctx); }
@@ -57,30 +70,34 @@ class Timer {
   void on_validation_end(auto& ctx) { end(Stage::validate, ctx); }
   void on_test_start(auto& ctx) { begin(Stage::test, ctx); }
   void on_test_end(auto& ctx) { end(Stage::test, ctx); }
-  // What follows a failed run is not spent in it.
+  // Time after a run has failed does not count for it.
   void on_exception(auto& ctx) {
     for (auto const stage : {Stage::train, Stage::validate, Stage::test})
-      if (of(stage).began && !of(stage).ended) end(stage, ctx);
+      if (of(stage).runs()) end(stage, ctx);
   }
 
   bool limits_time() const { return limit_.has_value(); }
-  /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its validations.
+  /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its
+  /// validations.
   Seconds elapsed(Stage stage = Stage::train) const { return Seconds(of(stage).before + of(stage).running); }
-  /// When the latest run of a stage began and ended, on the trainer's clock; nullopt before that.
+  /// When the latest run of a stage began or ended, on the trainer's clock; nothing before that.
   std::optional<Seconds> start_time(Stage stage = Stage::train) const { return moment(of(stage).began); }
   std::optional<Seconds> end_time(Stage stage = Stage::train) const { return moment(of(stage).ended); }
-  /// Until the limit; nullopt without one, never negative.
+  /// The time that is left, never negative; nothing without a limit.
   std::optional<Seconds> remaining() const {
     if (!limit_) return std::nullopt;
     return std::max(Seconds(0), *limit_ - elapsed());
   }
 
+  /// Saves or loads the time used. Where a fit goes back, a running clock is not set back: the time has passed.
   void state(auto& archive) {
     std::array<double, 3> spent{};
     for (std::size_t i = 0; i != 3; ++i) spent[i] = clocks_[i].before + clocks_[i].running;
     archive("elapsed", spent);
     if (archive.loading)
-      for (std::size_t i = 0; i != 3; ++i) clocks_[i] = {.before = spent[i]};
+      for (std::size_t i = 0; i != 3; ++i)
+        if (auto& clock = clocks_[i]; !clock.runs() && spent[i] != clock.before + clock.running)
+          clock = {.before = spent[i]};
   }
 
  private:
@@ -89,8 +106,11 @@ class Timer {
     double running = 0;  ///< seconds of the run at hand, as of the last look
     std::optional<double> began = std::nullopt;
     std::optional<double> ended = std::nullopt;
+    bool runs() const { return began && !ended; }
   };
-  static std::optional<Seconds> moment(std::optional<double> seconds) { return seconds ? std::optional(Seconds(*seconds)) : std::nullopt; }
+  static std::optional<Seconds> moment(std::optional<double> seconds) {
+    return seconds ? std::optional(Seconds(*seconds)) : std::nullopt;
+  }
 
   StageClock& of(Stage stage) { return clocks_[static_cast<std::size_t>(stage)]; }
   StageClock const& of(Stage stage) const { return clocks_[static_cast<std::size_t>(stage)]; }
@@ -100,7 +120,7 @@ class Timer {
     clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
   }
   void look(Stage stage, auto& ctx) {
-    if (auto& clock = of(stage); clock.began && !clock.ended) clock.running = ctx.seconds_now() - *clock.began;
+    if (auto& clock = of(stage); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
   }
   void end(Stage stage, auto& ctx) {
     look(stage, ctx);
@@ -126,7 +146,8 @@ class Timer {
       auto const [next, error] = std::from_chars(at, end, value);
       bool const separated = i == 3 ? next == end : next != end && *next == ':';
       if (error != std::errc{} || value < 0 || value >= below[i] || !separated)
-        throw Error("fulgurite.callback.timer_duration", "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
+        throw Error("fulgurite.callback.timer_duration",
+                    "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
       seconds += value * unit[i];
       at = next + (i == 3 ? 0 : 1);
     }

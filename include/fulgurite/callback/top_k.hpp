@@ -1,16 +1,18 @@
 #pragma once
-// The k best files by a metric's value, in the order in which they were written.
+// The k best files by the value of a metric, in the order in which they were written.
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
 
 namespace fulgurite {
 
-/// k = -1 keeps all, 0 none. Ties go to the earlier file.
+/// Keeps the k best files; k = -1 keeps all, 0 none. Among equal values the earlier file wins.
 class TopK {
  public:
   TopK(Mode mode, int k) : mode_(mode), k_(k) {}
@@ -18,7 +20,7 @@ class TopK {
   std::size_t size() const { return scores_.size(); }
   bool full() const { return k_ >= 0 && scores_.size() >= static_cast<std::size_t>(k_); }
 
-  /// There is room, or the value is strictly better than the worst that is kept.
+  /// Whether a value is admitted: there is room, or it is strictly better than the worst that is kept.
   bool admits(double score) const {
     if (k_ == 0) return false;
     return !full() || watch::better(mode_, score, scores_[worst_at()]);
@@ -27,37 +29,44 @@ class TopK {
   std::optional<std::filesystem::path> displaced() const {
     return full() && size() != 0 ? std::optional(paths_[worst_at()]) : std::nullopt;
   }
-  void add(std::filesystem::path file, double score) {
-    if (full() && size() != 0) {
-      auto const at = static_cast<std::ptrdiff_t>(worst_at());
-      paths_.erase(paths_.begin() + at);
-      scores_.erase(scores_.begin() + at);
-    }
+  /// Adds a file, which has one place only: where it is written once more it loses the earlier one. Where there is no
+  /// room, the worst file is dropped.
+  void add(std::filesystem::path file, double score, int epoch) {
+    if (auto const same = std::find(paths_.begin(), paths_.end(), file); same != paths_.end())
+      drop(static_cast<std::size_t>(same - paths_.begin()));
+    if (full() && size() != 0) drop(worst_at());
     paths_.push_back(std::move(file));
     scores_.push_back(score);
+    epochs_.push_back(epoch);
   }
   bool contains(std::filesystem::path const& file) const {
-    for (auto const& path : paths_)
-      if (path == file) return true;
-    return false;
+    return std::find(paths_.begin(), paths_.end(), file) != paths_.end();
   }
   void clear() {
     paths_.clear();
     scores_.clear();
+    epochs_.clear();
   }
 
-  /// Undefined while nothing is kept.
+  /// The best file; only to be asked for while some file is kept.
   std::filesystem::path const& best_path() const { return paths_[best_at()]; }
   double best_score() const { return scores_[best_at()]; }
-  /// The worst that is kept: what the next one must beat once k are.
+  int best_epoch() const { return epochs_[best_at()]; }
+  /// The worst file that is kept; once there are k, a new one must be better.
   std::filesystem::path const& worst_path() const { return paths_[worst_at()]; }
   double worst_score() const { return scores_[worst_at()]; }
   std::vector<std::filesystem::path> const& paths() const { return paths_; }
   std::vector<double> const& scores() const { return scores_; }
 
-  void state(auto& archive) { archive("paths", paths_)("scores", scores_); }
+  void state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
 
  private:
+  void drop(std::size_t place) {
+    auto const at = static_cast<std::ptrdiff_t>(place);
+    paths_.erase(paths_.begin() + at);
+    scores_.erase(scores_.begin() + at);
+    epochs_.erase(epochs_.begin() + at);
+  }
   std::size_t first(Mode mode) const {
     std::size_t at = 0;
     for (std::size_t i = 1; i < scores_.size(); ++i)
@@ -71,6 +80,7 @@ class TopK {
   int k_;
   std::vector<std::filesystem::path> paths_;
   std::vector<double> scores_;
+  std::vector<int> epochs_;
 };
 
 }  // namespace fulgurite

@@ -1,5 +1,5 @@
 #pragma once
-// What callbacks that watch a metric share: which way is better, and when in an epoch to look.
+// What callbacks that watch a run have in common: which value is better, and when to look.
 
 #include <concepts>
 #include <limits>
@@ -20,21 +20,28 @@ concept Watchable = requires {
 
 namespace watch {
 
-/// Strictly better; nothing is better than itself, and a NaN is better than nothing.
+/// Whether `a` is strictly better than `b`. Where one of them is NaN it is not.
 constexpr bool better(Mode mode, double a, double b) { return mode == Mode::min ? a < b : a > b; }
 
+/// The value that every number is better than.
 constexpr double worst(Mode mode) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return mode == Mode::min ? infinity : -infinity;
 }
 
-/// Inside fit, and not in a rehearsal: the sanity check, or a fast_dev_run.
+/// Whether this is a fit proper: neither another stage, nor the sanity check, nor a fast_dev_run.
 constexpr bool in_fit(auto const& ctx) {
   return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking() && !ctx.dev_run();
 }
 
-/// The end of a training epoch is the place to look, unless the user says otherwise: where validation runs once at each
-/// epoch's end, or never. Else the end of each validation is.
+/// Whether that step (or batch of an evaluation), counted from 0, has a row of its own at the cadence of the logs.
+bool logs_rows_of(auto const& ctx, long step) {
+  long const every = ctx.options().log_every_n_steps;
+  return every != 0 && (step + 1) % every == 0;
+}
+
+/// Whether to look at the end of the training epoch. Unless `said` decides it, that is so where validation runs once at
+/// each epoch's end, or never; else the place to look is the end of each validation.
 bool at_train_epoch_end(std::optional<bool> said, auto const& ctx) {
   return said.value_or(!ctx.has_validation() || ctx.validating_each_epoch_end());
 }

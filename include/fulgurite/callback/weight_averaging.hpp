@@ -1,9 +1,11 @@
 #pragma once
-// Averages the weights while they are trained; validation and checkpoints see the average, and so does the model in the end.
+// Averages the weights while they are trained. Validations and checkpoints get the average, and so does the model when
+// training ends.
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/callback/averaged_weights.hpp>
@@ -14,32 +16,36 @@
 
 namespace fulgurite {
 
-/// The average lies beside the weights, on the device they are on: another one would be waited for at each update.
+/// Options of the average. It lies on the device of the weights, since each update would have to wait for another one.
 struct WeightAveragingOptions {
   bool use_buffers = true;  ///< buffers (running statistics) are averaged, too; false: they stay the model's own
 };
 
-/// After which steps and epochs weights are averaged: it is asked with the index of each of them, from 0. Of several steps in one
-/// batch (slices of a recurrent model's, steps by hand) each is asked about, and what the last one left enters the average once.
+/// Averages after every step. Such a function is asked with the index, from 0, of each step (the first argument) and of
+/// each epoch (the second), whether the weights are to be averaged now. A batch may hold several steps: slices of a
+/// recurrent model's batch, or steps by hand. Each of them is asked about, and the weights after the last one are
+/// averaged once.
 struct EachStep {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long> step, std::optional<int>) const { return step.has_value(); }
 };
-/// At the end of each epoch, whatever its steps.
+/// Averages at the end of every epoch, whatever its steps.
 struct EachEpoch {
   using Stateless = ByChoice;
   constexpr bool operator()(std::optional<long>, std::optional<int> epoch) const { return epoch.has_value(); }
 };
 
-/// `WeightAveraging{}`, `WeightAveraging{RunningMean{}, EachEpoch{}}`, or with a function of your own: the share of the new weights,
-/// `[](long averaged) { return 0.1; }`, or each tensor's new average, `[](auto const& average, auto const& weight, long averaged) {
-/// return torch::max(average, weight); }`. Validation inside fit, files and the trained model have the average; without any
-/// update they have the weights. Not two of them in one trainer.
+/// Keeps an average of the weights: `WeightAveraging{}`, `WeightAveraging{RunningMean{}, EachEpoch{}}`, or with a
+/// function of your own, which returns the share of the new weights, `[](long averaged) { return 0.1; }`, or each
+/// tensor's new average, `[](auto const& average, auto const& weight, long averaged) { return torch::max(average,
+/// weight); }`. Validations within a fit, files and the trained model have the average; until the first update they
+/// have the weights. A trainer may have one callback of this kind.
 template <class Average = RunningMean, class When = EachStep>
 class WeightAveraging {
  public:
-  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_start,
-                           hook::on_validation_end, hook::on_train_end, hook::on_exception>;
+  using Hooks =
+      Implements<hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_validation_start,
+                 hook::on_validation_end, hook::on_train_end, hook::on_exception, hook::teardown>;
   static constexpr bool replaces_weights = true;  ///< two that do would undo each other's work
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights";
@@ -66,13 +72,19 @@ class WeightAveraging {
     validating_ = true;
   }
   void on_validation_end(auto& ctx) { give_back(ctx); }
-  void on_exception(auto& ctx) { give_back(ctx); }
-  // The weights are kept, not overwritten: a file that is written from now on can still be trained on from where it was.
+  void on_exception(auto& ctx) {
+    give_back(ctx);
+    weights_.leave();
+  }
+  void teardown(auto&) { weights_.leave(); }
+  // The weights are exchanged and not overwritten, so that a file that is written from now on still contains those in
+  // training.
   void on_train_end(auto& ctx) {
     if (weights_.any()) weights_.exchange(ctx);
   }
 
-  /// A file's weights are the average, its state has those in training. Called by the trainer around each file that it writes.
+  /// Around each file that the trainer writes: the weights in the file are the average, and those in training are part
+  /// of this callback's state.
   void before_save(auto& ctx) {
     catch_up(ctx);
     saving_ = weights_.any() && !weights_.in_model();
@@ -84,10 +96,19 @@ class WeightAveraging {
 
   long n_averaged() const { return weights_.count(); }
 
-  void state(auto& archive) { archive.child("weights", weights_); }
+  /// A fit that goes back looks at the same steps again. A function with a state of its own is saved with it.
+  void state(auto& archive) {
+    archive("steps_looked_at", step_).child("weights", weights_);
+    if constexpr (Stateful<Average, std::remove_cvref_t<decltype(archive)>>) archive.child("average", average_);
+    if constexpr (Stateful<When, std::remove_cvref_t<decltype(archive)>>)
+      archive.child("should_update", should_update_);
+    // Of a file: the average was in the model. after_save, which follows where a fit goes on, takes it out again.
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) saving_ = weights_.in_model();
+  }
 
  private:
-  /// A stop steps the window at hand after its last batch has ended, so that end is not the only place to look.
+  /// A stop makes the step of an open window only after its last batch has ended, so this is called at other events,
+  /// too.
   void catch_up(auto& ctx) {
     if (!weights_.bound()) return;
     bool due = false;
@@ -110,10 +131,10 @@ class WeightAveraging {
 
 /// How slowly the average follows, and after which steps and epochs it does.
 struct EMAWeightAveragingOptions {
-  double decay = 0.999;          ///< share of the average that stays, in [0, 1]
-  long update_every_n_steps = 1;  ///< where an optimizer step 0, n, 2n, ... (from 0) was taken; 0: nowhere
-  std::optional<long> update_starting_at_step = std::nullopt;  ///< after no earlier step than this
-  std::optional<int> update_starting_at_epoch = std::nullopt;  ///< besides, at the end of each epoch from this one on
+  double decay = 0.999;           ///< the share of the old average in the new one, in [0, 1]
+  long update_every_n_steps = 1;  ///< after the steps 0, n, 2n, ..., counted from 0; 0: after none
+  std::optional<long> update_starting_at_step = std::nullopt;  ///< not before this step
+  std::optional<int> update_starting_at_epoch = std::nullopt;  ///< also at the end of each epoch from this one on
   bool use_buffers = true;
 };
 
@@ -123,7 +144,7 @@ struct Decay {
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
 };
-/// When EMAWeightAveragingOptions ask for an update.
+/// Decides when to update, by EMAWeightAveragingOptions.
 struct Moments {
   EMAWeightAveragingOptions options;
   constexpr bool operator()(std::optional<long> step, std::optional<int> epoch) const {
@@ -135,18 +156,21 @@ struct Moments {
 };
 }  // namespace averaging
 
-/// `EMAWeightAveraging{{.decay = 0.99}}`: average := decay * average + (1 - decay) * weights. All else is WeightAveraging's.
+/// An exponential moving average of the weights: `EMAWeightAveraging{{.decay = 0.99}}` makes average := decay * average
+/// + (1 - decay) * weights. All else is as in WeightAveraging.
 class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::Moments> {
  public:
   explicit EMAWeightAveraging(EMAWeightAveragingOptions options = {})
-      : WeightAveraging(averaging::Decay{checked(options).decay}, averaging::Moments{options}, {.use_buffers = options.use_buffers}) {}
+      : WeightAveraging(averaging::Decay{checked(options).decay}, averaging::Moments{options},
+                        {.use_buffers = options.use_buffers}) {}
 
  private:
   static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o) {
     if (!(o.decay >= 0 && o.decay <= 1) || o.update_every_n_steps < 0 || o.update_starting_at_step.value_or(0) < 0 ||
         o.update_starting_at_epoch.value_or(0) < 0)
-      throw Error("fulgurite.callback.ema_options", "EMAWeightAveraging: decay = " + std::to_string(o.decay) +
-                                                        " lies between 0 and 1, counts of steps and epochs are not negative");
+      throw Error("fulgurite.callback.ema_options",
+                  "EMAWeightAveraging: decay = " + std::to_string(o.decay) +
+                      " lies between 0 and 1, counts of steps and epochs are not negative");
     return o;
   }
 };

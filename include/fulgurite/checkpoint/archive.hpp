@@ -1,16 +1,52 @@
 #pragma once
-// The two archives behind `void state(auto& archive)`, and the state of one object as text.
+// Loading a state as a whole or not at all, and the state of one object as text. Includes both archives that `void
+// state(auto& archive)` is called with: the one that saves and the one that loads.
 
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/checkpoint/archive_reader.hpp>
+#include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/state_loader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
 
 namespace fulgurite {
 
-/// The state of one object as text, and back: what a checkpoint's metadata holds.
+/// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
+/// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
+/// entry that does not.
+///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
+template <class Fold>
+void load_state(ArchiveNode const& tree, Fold&& fold) {
+  ArchiveNode before;
+  StateSaver saver(before);
+  fold(saver);
+  auto const go_back = [&] {
+    StateLoader loader(before);
+    fold(loader);
+  };
+  StateLoader::Problems problems;
+  try {
+    StateLoader loader(tree, {}, &problems);
+    fold(loader);
+  } catch (...) {
+    go_back();
+    throw;
+  }
+  if (problems.empty()) return;
+  go_back();
+  if (problems.size() == 1) throw problems.front();
+  std::string all;
+  for (auto const& problem : problems) {
+    std::string_view const said = problem.what();
+    bool const of_entry = problem.identifier() == "fulgurite.checkpoint.state_entry";
+    (all += all.empty() ? "" : "; ") += of_entry ? said.substr(problem.identifier().size() + 3) : said;
+  }
+  throw Error("fulgurite.checkpoint.state_entry", all);
+}
+
+/// The state of one object as text, tensors included, and back.
 template <class T>
 std::string state_text(T& object) {
   ArchiveNode tree;
@@ -18,11 +54,12 @@ std::string state_text(T& object) {
   object.state(saver);
   return to_text(tree);
 }
+/// Loads the state of one object from the text that state_text made, all of it or nothing. `source` is what an Error
+/// calls the text.
 template <class T>
 void load_state_text(T& object, std::string_view text, std::string source = "saved state") {
   auto const tree = from_text(text, std::move(source));
-  StateLoader loader(tree);
-  object.state(loader);
+  load_state(tree, [&](auto& archive) { object.state(archive); });
 }
 
 }  // namespace fulgurite

@@ -1,5 +1,5 @@
 #pragma once
-// Which values an archive takes apart.
+// Which types of the standard library an archive can save: those that it takes apart into entries.
 
 #include <array>
 #include <chrono>
@@ -7,13 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include <fulgurite/core/is_optional.hpp>
+
 namespace fulgurite {
 
 namespace archive {
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
+using fulgurite::is_optional;
 template <class T>
 inline constexpr bool is_vector = false;
 template <class T, class A>

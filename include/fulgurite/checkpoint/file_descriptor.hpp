@@ -18,7 +18,7 @@
 
 namespace fulgurite {
 
-/// Owns a POSIX descriptor; -1 is none.
+/// Owns a POSIX file descriptor and closes it; -1 means none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -35,7 +35,7 @@ class FileDescriptor {
   int number() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
-  /// A file system may report a full disk only here; 0 or errno.
+  /// Closes the file. Returns 0 or errno, since some file systems report a full disk only here.
   int close() { return ::close(std::exchange(number_, -1)) == 0 || errno == EINTR ? 0 : errno; }
 
  private:
@@ -44,14 +44,15 @@ class FileDescriptor {
 
 namespace file {
 
-/// Throws "cannot <deed> <path>: <errno in words> (errno N)<cure>".
-[[noreturn]] inline void fail(std::string_view identifier, std::string_view deed, std::filesystem::path const& path, int error,
-                              std::string_view cure = {}) {
-  throw Error(identifier, "cannot " + std::string(deed) + " " + path.string() + ": " + std::strerror(error) + " (errno " +
-                              std::to_string(error) + ")" + std::string(cure));
+/// Throws an Error that reads "cannot <deed> <path>: <errno in words> (errno N)<cure>".
+[[noreturn]] inline void fail(std::string_view identifier, std::string_view deed, std::filesystem::path const& path,
+                              int error, std::string_view cure = {}) {
+  throw Error(identifier, "cannot " + std::string(deed) + " " + path.string() + ": " + std::strerror(error) +
+                              " (errno " + std::to_string(error) + ")" + std::string(cure));
 }
 
-/// All of the bytes, over short writes and interruptions; 0 or errno. A write that takes nothing counts as a full disk.
+/// Writes all of the bytes, over short writes and interruptions. Returns 0 or errno; a write that takes nothing counts
+/// as a full disk.
 template <class Write>
 int write_all(std::span<std::byte const> bytes, Write&& write) {
   while (!bytes.empty()) {
@@ -64,17 +65,19 @@ int write_all(std::span<std::byte const> bytes, Write&& write) {
   return 0;
 }
 
+/// Writes a text where the last write ended, or at the end of a file that is appended to. Returns 0 or errno.
 inline int write_all(int descriptor, std::string_view text) {
   return write_all(std::as_bytes(std::span(text)),
                    [&](void const* from, std::size_t n) { return ::write(descriptor, from, n); });
 }
 
-/// Fills `into` from an offset; returns how much there was, or -1 with errno set.
+/// Reads from an offset until `into` is full or the file ends. Returns how many bytes there were, or -1 with errno set.
 inline ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t offset) {
   std::size_t done = 0;
   while (done != into.size()) {
-    auto const count = ::pread(descriptor, into.data() + done, std::min<std::size_t>(into.size() - done, std::size_t{1} << 30),
-                               static_cast<off_t>(offset + done));
+    auto const count =
+        ::pread(descriptor, into.data() + done, std::min<std::size_t>(into.size() - done, std::size_t{1} << 30),
+                static_cast<off_t>(offset + done));
     if (count == 0) break;
     if (count > 0) done += static_cast<std::size_t>(count);
     else if (errno != EINTR) return -1;
@@ -82,7 +85,8 @@ inline ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t 
   return static_cast<ssize_t>(done);
 }
 
-/// 0 or errno. A folder on a file system without the notion answers EINVAL, which is no failure of ours.
+/// Makes the entries of a folder durable. Returns 0 or errno. EINVAL is no failure: the file system of the folder does
+/// not know how to synchronise folders.
 inline int sync_folder(std::filesystem::path const& folder) {
   FileDescriptor const opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;

@@ -1,5 +1,6 @@
 #pragma once
-// A strict reader of JSON that pulls one piece at a time and says where it failed; used for file headers and saved state.
+// A strict reader of JSON that pulls one piece at a time and says where it failed; used for file headers and saved
+// state.
 
 #include <charconv>
 #include <cstdint>
@@ -7,10 +8,11 @@
 #include <string_view>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite::json {
 
-/// Text in quotes; `text` is valid UTF-8.
+/// A text as JSON, in quotes. `text` has to be valid UTF-8.
 inline std::string quoted(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out = "\"";
@@ -23,27 +25,8 @@ inline std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-/// Well-formed UTF-8: no stray or missing continuation, no overlong form, no surrogate, nothing above U+10FFFF.
-inline bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    auto const lead = static_cast<unsigned char>(text[i]);
-    bool const starts = lead < 0x80 || (lead >= 0xC2 && lead < 0xF5);
-    std::size_t const more = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
-    if (!starts || text.size() - i <= more) return false;
-    std::uint32_t code = lead & (more == 0 ? 0x7FU : 0x3FU >> more);
-    for (std::size_t k = 1; k <= more; ++k) {
-      auto const next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xC0U) != 0x80U) return false;
-      code = code << 6 | (next & 0x3FU);
-    }
-    if (more == 2 && (code < 0x800 || (code >= 0xD800 && code < 0xE000))) return false;
-    if (more == 3 && (code < 0x10000 || code > 0x10FFFF)) return false;
-    i += more + 1;
-  }
-  return true;
-}
-
-/// Pulls values out of `text`. Every failure is an Error with `identifier` that names the source and the byte in it.
+/// Reads values from a text one after the other. Every failure is an Error with `identifier`, which names `source` and
+/// the byte in it.
 class Reader {
  public:
   Reader(std::string_view text, std::string identifier, std::string source, std::uint64_t first_byte = 0)
@@ -53,7 +36,7 @@ class Reader {
     throw Error(identifier_, source_ + ", byte " + std::to_string(first_byte_ + at_) + ": " + why);
   }
 
-  /// The next character that is not white space, not consumed; 0 at the end.
+  /// Skips white space and returns the next character without consuming it; 0 at the end.
   char peek() {
     while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -73,7 +56,7 @@ class Reader {
     if (at_ != text_.size()) fail("nothing more expected");
   }
 
-  /// element() for each element of an array.
+  /// Calls element() at each element of an array; it has to read that element.
   template <class F>
   void array(F&& element) {
     enter('[');
@@ -84,7 +67,8 @@ class Reader {
     }
     --depth_;
   }
-  /// member(key) for each member of an object; it reads the value. Keys may repeat: whether that is wrong is the caller's to say.
+  /// Calls member(key) at each member of an object; it has to read the value. Names may repeat: whether that is a
+  /// mistake is the caller's decision.
   template <class F>
   void object(F&& member) {
     enter('{');
@@ -110,11 +94,11 @@ class Reader {
       if (c == '\\') escape(out);
       else out += c;
     }
-    if (!is_utf8(out)) fail("a string that is not UTF-8");
+    if (!utf8::is_valid(out)) fail("a string that is not UTF-8");
     return out;
   }
 
-  /// The characters of a number as JSON's grammar has it: no leading zeros, no plus, digits on both sides of the point.
+  /// The characters of a number in JSON's grammar: no leading zeros, no plus sign, digits on both sides of the point.
   std::string_view number() {
     peek();
     auto const begin = at_;
@@ -134,13 +118,14 @@ class Reader {
     return text_.substr(begin, at_ - begin);
   }
 
-  /// A number without point or exponent that fits `I`.
+  /// Reads an integer, which has neither point nor exponent and fits into `I`.
   template <class I>
   I integer() {
     auto const text = number();
     I value{};
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size()) fail("'" + std::string(text) + "' is not an integer in range");
+    if (error != std::errc{} || end != text.data() + text.size())
+      fail("'" + std::string(text) + "' is not an integer in range");
     return value;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 // The layout of a safetensors file (https://github.com/huggingface/safetensors#format), which every framework reads:
-// 8 bytes little-endian length of the header, the header as JSON padded with spaces to 8 bytes, then the tensors without gaps.
+// 8 bytes little-endian length of the header, the header as JSON padded with spaces to 8 bytes, then the tensors
+// without gaps.
 
 #include <bit>
 #include <cstdint>
@@ -16,14 +17,14 @@ namespace fulgurite {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little endian");
 
-/// Texts beside the tensors: the position of the run, hyper-parameters, the state of callbacks.
+/// Texts beside the tensors, by name: the position of the run, hyper-parameters, the state of callbacks.
 using Metadata = std::map<std::string, std::string>;
 
 namespace safetensors {
 
 inline constexpr std::uint64_t longest_header = 100'000'000;  ///< the format's own limit
 
-/// Where one tensor lies; offsets count from the end of the header.
+/// The place of one tensor in a file. Offsets count from the end of the header.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -32,13 +33,14 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
-/// Header and padding, without the eight bytes of length in front.
+/// The header with its padding, without the eight bytes of its length.
 inline std::string header_of(std::vector<Entry> const& entries, Metadata const& metadata) {
   std::string text = "{";
   auto const key = [&](std::string_view name) { return (text.size() == 1 ? "" : ",") + json::quoted(name) + ":"; };
   if (!metadata.empty()) {
     std::string pairs;
-    for (auto const& [name, value] : metadata) pairs += (pairs.empty() ? "" : ",") + json::quoted(name) + ":" + json::quoted(value);
+    for (auto const& [name, value] : metadata)
+      pairs += (pairs.empty() ? "" : ",") + json::quoted(name) + ":" + json::quoted(value);
     text += key("__metadata__") + "{" + pairs + "}";
   }
   for (auto const& entry : entries) {

@@ -1,5 +1,6 @@
 #pragma once
-// Reads a safetensors file that nobody vouches for: every claim of its header is checked before a tensor is.
+// Reads safetensors files that may be damaged or malicious: every claim of the header is checked before a tensor is
+// read.
 
 #include <sys/stat.h>
 
@@ -18,22 +19,23 @@
 
 namespace fulgurite {
 
-/// A safetensors file, opened and checked: every claim of its header holds before a tensor is read, so `read` cannot leave it.
-/// Only the header is kept in memory. Errors are [fulgurite.checkpoint.safetensors] with file and byte.
+/// A safetensors file, opened and checked: every claim of its header holds before a tensor is read, so `read` cannot
+/// leave it. Only the header is kept in memory. Errors are [fulgurite.checkpoint.safetensors] with file and byte.
 class SafetensorsFile {
  public:
   using Entry = safetensors::Entry;
 
   explicit SafetensorsFile(std::filesystem::path path)
       : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
-    struct stat status {};
+    struct stat status{};
     if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier, "open", path_, errno);
     if (!S_ISREG(status.st_mode)) fail(0, "this is not a regular file");
     auto const size = static_cast<std::uint64_t>(status.st_size);
     if (size < 8) fail(size, "the file ends inside the eight bytes of the header's length");
     std::uint64_t length = 0;
     load(std::as_writable_bytes(std::span(&length, 1)), 0);
-    if (length > safetensors::longest_header) fail(0, "a header of " + std::to_string(length) + " bytes: this is not a safetensors file");
+    if (length > safetensors::longest_header)
+      fail(0, "a header of " + std::to_string(length) + " bytes: this is not a safetensors file");
     if (length > size - 8) fail(size, "the file ends inside its header of " + std::to_string(length) + " bytes");
     std::string header(length, '\0');
     load(std::as_writable_bytes(std::span(header)), 8);
@@ -44,20 +46,20 @@ class SafetensorsFile {
 
   std::filesystem::path const& path() const { return path_; }
   Metadata const& metadata() const& { return metadata_; }
-  /// In the order of the bytes.
+  /// The tensors, in the order of their bytes.
   std::vector<Entry> const& entries() const& { return entries_; }
   void metadata() && = delete;  // `for (auto& e : SafetensorsFile(path).entries())` would walk what is gone
   void entries() && = delete;
-  /// nullptr when there is none of that name.
+  /// The tensor of that name, or nullptr.
   Entry const* find(std::string_view name) const {
     auto const found = index_.find(name);
     return found == index_.end() ? nullptr : &entries_[found->second];
   }
-  /// Fills `into`, which has exactly the tensor's size.
+  /// Reads a tensor's bytes into `into`, which has exactly the tensor's size.
   void read(Entry const& entry, std::span<std::byte> into) const {
     if (into.size() != entry.end - entry.begin)
-      fail(data_ + entry.begin,
-           "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " + std::to_string(into.size()));
+      fail(data_ + entry.begin, "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " +
+                                    std::to_string(into.size()));
     load(into, data_ + entry.begin);
   }
 
@@ -83,11 +85,13 @@ class SafetensorsFile {
         if (std::exchange(described, true)) in.fail("'__metadata__' occurs twice");
         in.object([&](std::string key) {
           auto value = in.string();
-          if (!metadata_.emplace(std::move(key), std::move(value)).second) in.fail("a name in '__metadata__' occurs twice");
+          if (!metadata_.emplace(std::move(key), std::move(value)).second)
+            in.fail("a name in '__metadata__' occurs twice");
         });
       } else {
         entries_.push_back(entry(in, std::move(name)));
-        if (!index_.emplace(entries_.back().name, 0).second) in.fail("the tensor '" + entries_.back().name + "' occurs twice");
+        if (!index_.emplace(entries_.back().name, 0).second)
+          in.fail("the tensor '" + entries_.back().name + "' occurs twice");
       }
     });
     in.expect_end();
@@ -104,7 +108,8 @@ class SafetensorsFile {
       if (member == "dtype") {
         once(1);
         entry.dtype = in.string();
-        if (!safetensors::element_size(entry.dtype)) in.fail("'" + entry.name + "' has an unknown element type '" + entry.dtype + "'");
+        if (!safetensors::element_size(entry.dtype))
+          in.fail("'" + entry.name + "' has an unknown element type '" + entry.dtype + "'");
       } else if (member == "shape") {
         once(2);
         in.array([&] {
@@ -137,8 +142,8 @@ class SafetensorsFile {
     std::uint64_t at = 0;
     for (std::size_t i = 0; i != entries_.size(); ++i) {
       if (entries_[i].begin != at)
-        fail(data_ + at, "'" + entries_[i].name + "' starts at byte " + std::to_string(entries_[i].begin) + " of the data, not at " +
-                             std::to_string(at) + ": tensors overlap, or leave a gap");
+        fail(data_ + at, "'" + entries_[i].name + "' starts at byte " + std::to_string(entries_[i].begin) +
+                             " of the data, not at " + std::to_string(at) + ": tensors overlap, or leave a gap");
       if (entries_[i].end > data_size) fail(data_ + data_size, "the file ends inside '" + entries_[i].name + "'");
       at = entries_[i].end;
       index_.find(entries_[i].name)->second = i;

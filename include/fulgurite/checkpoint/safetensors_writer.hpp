@@ -12,35 +12,39 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
 
 /// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is as it was.
-/// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called twice, so
-/// that only one tensor at a time need be in host memory:
+/// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
+/// twice, so that only one tensor at a time need be in host memory:
 ///   write_safetensors("best.safetensors", {{"epoch", "3"}}, [&](auto&& f) { LibTorch::each_weight(model, f); });
 template <class Each>
 void write_safetensors(std::filesystem::path const& path, Metadata const& metadata, Each&& each) {
   using safetensors::Entry;
   auto const refuse = [&](std::string_view name, std::string const& why) {
-    throw Error("fulgurite.checkpoint.weights", "cannot write " + path.string() + ": the tensor '" + std::string(name) + "' " + why);
+    throw Error("fulgurite.checkpoint.weights",
+                "cannot write " + path.string() + ": the tensor '" + std::string(name) + "' " + why);
   };
   for (auto const& [name, value] : metadata)
-    if (!json::is_utf8(name) || !json::is_utf8(value))
-      throw Error("fulgurite.checkpoint.weights", "cannot write " + path.string() + ": the metadata '" + name + "' is not UTF-8");
+    if (!utf8::is_valid(name) || !utf8::is_valid(value))
+      throw Error("fulgurite.checkpoint.weights",
+                  "cannot write " + path.string() + ": the metadata '" + name + "' is not UTF-8");
 
   std::vector<Entry> entries;
   std::map<std::string, std::size_t, std::less<>> order;  // name -> place: first as handed over, then in the file
   each([&](std::string_view name, WeightView const& view) {
     auto const bytes = safetensors::bytes_of(view.dtype, view.shape);
-    if (!bytes) refuse(name, "has an element type or a shape that safetensors does not have: " + std::string(view.dtype));
+    if (!bytes)
+      refuse(name, "has an element type or a shape that safetensors does not have: " + std::string(view.dtype));
     if (view.bytes.size() != *bytes)
       refuse(name, "comes as " + std::to_string(view.bytes.size()) + " bytes, not " + std::to_string(*bytes));
-    if (name == "__metadata__" || !json::is_utf8(name)) refuse(name, "has a name the format does not allow");
+    if (name == "__metadata__" || !utf8::is_valid(name)) refuse(name, "has a name the format does not allow");
     if (!order.emplace(name, entries.size()).second) refuse(name, "occurs twice");
     entries.push_back({std::string(name), std::string(view.dtype), view.shape, 0, *bytes});
   });
-  // Wide elements first: then each tensor is aligned to its elements in a mapped file.
+  // Tensors with wide elements come first, so that each tensor is aligned to its elements in a mapped file.
   std::sort(entries.begin(), entries.end(), [&](Entry const& a, Entry const& b) {
     auto const wide = safetensors::element_size(a.dtype), other = safetensors::element_size(b.dtype);
     return wide != other ? wide > other : order.find(a.name)->second < order.find(b.name)->second;
@@ -54,7 +58,8 @@ void write_safetensors(std::filesystem::path const& path, Metadata const& metada
 
   auto const header = safetensors::header_of(entries, metadata);
   if (header.size() > safetensors::longest_header)
-    throw Error("fulgurite.checkpoint.weights", "cannot write " + path.string() + ": the header is longer than the format allows");
+    throw Error("fulgurite.checkpoint.weights",
+                "cannot write " + path.string() + ": the header is longer than the format allows");
   DurableFile file(path);
   auto const length = std::bit_cast<std::array<std::byte, 8>>(static_cast<std::uint64_t>(header.size()));
   file.write(length);

@@ -1,5 +1,6 @@
 #pragma once
-// The archive that loads: `void state(auto& archive)` gets its values back from a tree, or an Error with their full name.
+// The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
+// name of the entry at fault.
 
 #include <concepts>
 #include <cstdint>
@@ -8,52 +9,87 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite {
 
-/// Gives the state back. A missing, mistyped or out-of-range entry is an Error [fulgurite.checkpoint.state_entry] with its full
-/// name ("callbacks.EarlyStopping.best"); the object keeps what it had in that entry.
+/// Loads a state. An entry that is missing, of another type or out of range is an Error
+/// [fulgurite.checkpoint.state_entry] with its full name, such as "callbacks.EarlyStopping.best". Entries before it
+/// have their new values by then; `load_state` restores these, too, and lets the loader go on after an entry that does
+/// not fit, so that its Error tells of all of them.
 class StateLoader {
  public:
   static constexpr bool loading = true;
+  using Problems = std::vector<Error>;
 
-  explicit StateLoader(ArchiveNode const& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {}
-  explicit StateLoader(ArchiveNode&&, std::string = {}) = delete;  // the tree must outlive the loader
+  /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them.
+  explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr)
+      : tree_(&tree), path_(std::move(path)), problems_(problems) {}
+  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr) = delete;  // the tree must outlive it
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
+  /// The names of all entries here, in the order in which they were saved.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+      for (auto const& [name, node] : *entries) all.push_back(name);
+    return all;
+  }
 
   template <class T>
   StateLoader& operator()(std::string_view name, T&& value) {
-    get(entry(name), value, full(name));
+    note([&] { get(entry(name), value, full(name)); });
+    return *this;
+  }
+  /// A value that is a tensor.
+  template <class T>
+  StateLoader& tensor(std::string_view name, T&& value) {
+    constexpr bool known = ArchivedTensor<std::remove_cvref_t<T>>;
+    static_assert(known, "[fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises "
+                         "fulgurite::TensorState: give other values to archive(name, value)");
+    if constexpr (known) (*this)(name, value);
     return *this;
   }
   template <class T>
   StateLoader& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateLoader&>) {
-      StateLoader inner(entry(key), full(key));
-      object(inner);
+      note([&] {
+        StateLoader inner(entry(key), full(key), problems_);
+        object(inner);
+      });
     } else if constexpr (Stateful<Plain, StateLoader>) {
-      get(entry(key), object, full(key));
+      note([&] { get(entry(key), object, full(key)); });
     } else {
       constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
-      static_assert(remembers,
-                    "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, or `using Stateless = ByChoice;`");
+      static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
+                               "or `using Stateless = ByChoice;`");
     }
     return *this;
   }
 
  private:
+  /// Does `load`, and keeps what an Error says where that is wanted.
+  template <class Load>
+  void note(Load&& load) {
+    if (problems_ == nullptr) return load();
+    try {
+      load();
+    } catch (Error const& error) { problems_->push_back(error); }
+  }
+
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
 
   ArchiveNode const& entry(std::string_view name) const {
     auto const* found = tree_->find(name);
-    if (found == nullptr) wrong(full(name), "is not in the saved state: it was saved by another version or another set of callbacks");
+    if (found == nullptr)
+      wrong(full(name), "is not in the saved state: it was saved by another version or another set of callbacks");
     return *found;
   }
   [[noreturn]] static void wrong(std::string const& path, std::string const& how) {
@@ -62,20 +98,28 @@ class StateLoader {
   template <class T>
   static T const& as(ArchiveNode const& node, std::string const& path, char const* kind) {
     auto const* value = std::get_if<T>(&node.value);
-    if (value == nullptr) wrong(path, std::string("should be ") + kind + ", but is " + to_text(node).substr(0, 40));
+    if (value == nullptr) wrong(path, std::string("should be ") + kind + ", but is " + brief(node));
     return *value;
+  }
+  /// The beginning of a value, for messages.
+  static std::string brief(ArchiveNode const& node) {
+    return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); }).substr(0, 40);
   }
 
   template <class V>
-  static void get(ArchiveNode const& node, V& value, std::string const& path) {
-    if constexpr (std::is_same_v<V, bool>) value = as<bool>(node, path, "true or false");
+  void get(ArchiveNode const& node, V& value, std::string const& path) {
+    if constexpr (ArchivedTensor<V>) {
+      // A tensor that is none at all was saved as null.
+      if (std::holds_alternative<std::monostate>(node.value)) TensorState<V>::load(value, {}, path);
+      else TensorState<V>::load(value, as<ArchiveTensor>(node, path, "a tensor").tensor, path);
+    } else if constexpr (std::is_same_v<V, bool>) value = as<bool>(node, path, "true or false");
     else if constexpr (std::is_enum_v<V>) {
       auto number = static_cast<std::underlying_type_t<V>>(value);
       get(node, number, path);
       value = static_cast<V>(number);
     } else if constexpr (std::integral<V>) {
       auto const narrow = [&](auto wide) {
-        if (!std::in_range<V>(wide)) wrong(path, "does not fit: " + to_text(node));
+        if (!std::in_range<V>(wide)) wrong(path, "does not fit: " + brief(node));
         value = static_cast<V>(wide);
       };
       if (auto const* large = std::get_if<std::uint64_t>(&node.value)) narrow(*large);
@@ -90,12 +134,18 @@ class StateLoader {
       value = V(count);
     } else if constexpr (archive::is_optional<V>) {
       if (std::holds_alternative<std::monostate>(node.value)) value.reset();
-      else get(node, value.emplace(), path);
+      else if (value) get(node, *value, path);
+      else {
+        typename V::value_type fresh{};
+        get(node, fresh, path);
+        value = std::move(fresh);
+      }
     } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
       auto const& list = as<ArchiveNode::List>(node, path, "a list");
       if constexpr (archive::is_vector<V>) value.resize(list.size());
       else if (list.size() != value.size())
-        wrong(path, "should have " + std::to_string(value.size()) + " elements, but has " + std::to_string(list.size()));
+        wrong(path,
+              "should have " + std::to_string(value.size()) + " elements, but has " + std::to_string(list.size()));
       for (std::size_t i = 0; i != list.size(); ++i) {
         auto const at = path + "[" + std::to_string(i) + "]";
         if constexpr (std::is_same_v<V, std::vector<bool>>) value[i] = as<bool>(list[i], at, "true or false");
@@ -103,16 +153,18 @@ class StateLoader {
       }
     } else if constexpr (Stateful<V, StateLoader>) {
       as<ArchiveNode::Object>(node, path, "an object");
-      StateLoader inner(node, path);
+      StateLoader inner(node, path, problems_);
       value.state(inner);
     } else {
       static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals and vectors: give other types `void state(auto& archive)`");
+                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, "
+                    "optionals and vectors: give other types `void state(auto& archive)`");
     }
   }
 
   ArchiveNode const* tree_;
   std::string path_;
+  Problems* problems_;
 };
 
 }  // namespace fulgurite

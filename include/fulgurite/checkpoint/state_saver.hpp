@@ -16,14 +16,23 @@
 
 namespace fulgurite {
 
-/// Takes the state of objects into a tree:  ArchiveNode tree;  StateSaver saver(tree);  saver.child("early", early_stopping);
-/// Values: bool, integers, enumerations, float, double, std::string, path, durations (their count), whatever has `state`, and
-/// std::optional, std::vector and std::array of those. A name used twice, or starting with '$', is an Error.
+/// Saves the state of objects into a tree:
+///   ArchiveNode tree;
+///   StateSaver saver(tree);
+///   saver.child("early", early_stopping);
+/// Values may be bool, integers, enumerations, float, double, std::string, paths, durations (their count), objects that
+/// have `state`, and std::optional, std::vector and std::array of those; also tensors of a library that specialises
+/// TensorState, by `archive(name, tensor)` or `archive.tensor(name, tensor)`. A name that is used twice or begins with
+/// '$' is an Error.
 class StateSaver {
  public:
   static constexpr bool loading = false;
+  /// Whether the tree gets copies of the tensors' bytes, or handles that fetch the bytes when they are read. Handles
+  /// are for whoever writes the tree to a file before anything changes a tensor.
+  enum class Tensors { copied, borrowed };
 
-  explicit StateSaver(ArchiveNode& tree, std::string path = {}) : tree_(&tree), path_(std::move(path)) {
+  explicit StateSaver(ArchiveNode& tree, std::string path = {}, Tensors tensors = Tensors::copied)
+      : tree_(&tree), path_(std::move(path)), tensors_(tensors) {
     if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
   }
 
@@ -32,19 +41,28 @@ class StateSaver {
     put(entry(name), value, full(name));
     return *this;
   }
+  /// A value that is a tensor.
+  template <class T>
+  StateSaver& tensor(std::string_view name, T&& value) {
+    constexpr bool known = ArchivedTensor<std::remove_cvref_t<T>>;
+    static_assert(known, "[fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises "
+                         "fulgurite::TensorState: give other values to archive(name, value)");
+    if constexpr (known) (*this)(name, value);
+    return *this;
+  }
   /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
   template <class T>
   StateSaver& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateSaver&>) {
-      StateSaver inner(entry(key), full(key));
+      StateSaver inner(entry(key), full(key), tensors_);
       object(inner);
     } else if constexpr (Stateful<Plain, StateSaver>) {
       put(entry(key), object, full(key));
     } else {
       constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
-      static_assert(remembers,
-                    "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, or `using Stateless = ByChoice;`");
+      static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
+                               "or `using Stateless = ByChoice;`");
     }
     return *this;
   }
@@ -53,16 +71,22 @@ class StateSaver {
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
 
   ArchiveNode& entry(std::string_view name) {
-    auto const refuse = [&](char const* why) { throw Error("fulgurite.checkpoint.state_name", "'" + full(name) + "'" + why); };
-    if (tree_->find(name) != nullptr) refuse(" is saved twice: give each value its own name");
+    auto const refuse = [&](char const* why) {
+      throw Error("fulgurite.checkpoint.state_name", "'" + full(name) + "'" + why);
+    };
     if (name.starts_with('$')) refuse(": a name must not start with '$'");
-    return std::get<ArchiveNode::Object>(tree_->value).emplace_back(ArchiveEntry{std::string(name), {}}).node;
+    auto* const made = std::get<ArchiveNode::Object>(tree_->value).add(name);
+    if (made == nullptr) refuse(" is saved twice: give each value its own name");
+    return *made;
   }
 
   template <class T>
-  static void put(ArchiveNode& node, T& value, std::string const& path) {
+  void put(ArchiveNode& node, T& value, std::string const& path) {
     using V = std::remove_const_t<T>;
-    if constexpr (std::is_same_v<V, bool>) node.value = value;
+    if constexpr (ArchivedTensor<V>) {
+      SavedTensor const handle = TensorState<V>::save(value);
+      if (handle) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? handle.owned() : handle};
+    } else if constexpr (std::is_same_v<V, bool>) node.value = value;
     else if constexpr (std::is_enum_v<V>) put(node, static_cast<std::underlying_type_t<V>>(value), path);
     else if constexpr (std::signed_integral<V>) node.value = static_cast<std::int64_t>(value);
     else if constexpr (std::unsigned_integral<V>) {
@@ -71,7 +95,8 @@ class StateSaver {
       else node.value = wide;
     } else if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) node.value = static_cast<double>(value);
     else if constexpr (std::is_same_v<V, std::filesystem::path>) node.value = value.native();
-    else if constexpr (std::is_convertible_v<V const&, std::string_view>) node.value = std::string(std::string_view(value));
+    else if constexpr (std::is_convertible_v<V const&, std::string_view>)
+      node.value = std::string(std::string_view(value));
     else if constexpr (archive::is_duration<V>) put(node, value.count(), path);
     else if constexpr (archive::is_optional<V>) {
       node.value = std::monostate{};
@@ -85,20 +110,22 @@ class StateSaver {
       }
       node.value = std::move(list);
     } else if constexpr (Stateful<V, StateSaver>) {
-      StateSaver inner(node, path);
+      StateSaver inner(node, path, tensors_);
       const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
     } else {
       static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, optionals and vectors: give other types `void state(auto& archive)`");
+                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, "
+                    "optionals and vectors: give other types `void state(auto& archive)`");
     }
   }
   template <class T>
-  static void put(ArchiveNode& node, T&& value, std::string const& path) {
+  void put(ArchiveNode& node, T&& value, std::string const& path) {
     put(node, std::as_const(value), path);
   }
 
   ArchiveNode* tree_;
   std::string path_;
+  Tensors tensors_;
 };
 
 }  // namespace fulgurite

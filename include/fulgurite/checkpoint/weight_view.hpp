@@ -12,7 +12,8 @@
 
 namespace fulgurite {
 
-/// A tensor in row-major order, little endian, on the host. `dtype` is safetensors' name of the element type ("F32").
+/// A named tensor's bytes on the host, in row-major order and little endian. `dtype` is safetensors' name of the
+/// element type, such as "F32".
 struct WeightView {
   std::string_view dtype;
   std::vector<std::int64_t> shape;
@@ -21,21 +22,31 @@ struct WeightView {
 
 namespace safetensors {
 
+/// An element type of the format, and the size of one element in bytes.
 struct ElementType {
   std::string_view name;
   std::size_t size;
 };
-inline constexpr std::array<ElementType, 10> element_types{{{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                                                            {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}}};
+inline constexpr std::array<ElementType, 10> element_types{{{"F64", 8},
+                                                            {"F32", 4},
+                                                            {"F16", 2},
+                                                            {"BF16", 2},
+                                                            {"I64", 8},
+                                                            {"I32", 4},
+                                                            {"I16", 2},
+                                                            {"I8", 1},
+                                                            {"U8", 1},
+                                                            {"BOOL", 1}}};
 
-/// Bytes of one element; nullopt for a name this library does not know.
+/// The size of one element in bytes; nullopt for a name that this library does not know.
 constexpr std::optional<std::size_t> element_size(std::string_view dtype) {
   for (auto const& type : element_types)
     if (type.name == dtype) return type.size;
   return std::nullopt;
 }
 
-/// Bytes of a tensor; nullopt for an unknown element type, a negative extent, or a product that does not fit 64 bits.
+/// The size of a tensor in bytes; nullopt for an unknown element type, a negative extent, or a product that does not
+/// fit into 64 bits.
 constexpr std::optional<std::uint64_t> bytes_of(std::string_view dtype, std::span<std::int64_t const> shape) {
   auto const size = element_size(dtype);
   if (!size) return std::nullopt;

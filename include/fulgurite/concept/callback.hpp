@@ -1,34 +1,35 @@
 #pragma once
-// What makes a callback, and the ladder of what can be wrong with one.
+// What makes a callback, and what rules ask of one.
 
-#include <cstddef>
 #include <type_traits>
 
-#include <fulgurite/concept/fault.hpp>
 #include <fulgurite/concept/logger.hpp>
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/faults.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
 
 namespace judge {
 
-/// Any event, override or logger hook at all: otherwise a callback can never be called.
+/// Any function that is asked of a callback: otherwise it can never be called.
 template <class T>
 consteval bool has_any_hook() {
 #define FULGURITE_ROW(NAME, ...) || hook::NAME::named<T>
-  return false FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW);
+  return false FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+      FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW);
 #undef FULGURITE_ROW
 }
 
 template <class Hook>
 consteval HookId id_of() {
-#define FULGURITE_ROW(NAME, ...) \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
   if (std::is_same_v<Hook, hook::NAME>) return HookId::NAME;
   FULGURITE_EVENTS(FULGURITE_ROW)
   FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+  FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
   return HookId::none;
 }
@@ -42,7 +43,11 @@ consteval HookVerdict broken(Implements<Hooks...>) {
 /// The first of the promised hooks that is not there.
 template <class T>
 consteval HookVerdict broken_promise() {
-  if constexpr (requires { typename T::Hooks; requires !std::is_same_v<typename T::Hooks, T>; }) return broken<T>(typename T::Hooks{});
+  if constexpr (requires {
+                  typename T::Hooks;
+                  requires !std::is_same_v<typename T::Hooks, T>;
+                })
+    return broken<T>(typename T::Hooks{});
   else return {};
 }
 
@@ -59,26 +64,48 @@ inline constexpr bool is_metric_types<MetricTypes<Ms...>> = true;
 
 template <class T>
 consteval bool hooks_well_listed() {
-  if constexpr (requires { typename T::Hooks; requires !std::is_same_v<typename T::Hooks, T>; }) return is_hook_list<typename T::Hooks>;
+  if constexpr (requires {
+                  typename T::Hooks;
+                  requires !std::is_same_v<typename T::Hooks, T>;
+                })
+    return is_hook_list<typename T::Hooks>;
   else return true;
 }
 template <class T>
 consteval bool watches_well_listed() {
-  if constexpr (requires { typename T::Watches; requires !std::is_same_v<typename T::Watches, T>; }) return is_metric_types<typename T::Watches>;
+  if constexpr (requires {
+                  typename T::Watches;
+                  requires !std::is_same_v<typename T::Watches, T>;
+                })
+    return is_metric_types<typename T::Watches>;
   else return true;
+}
+
+template <class T>
+consteval bool watches_a_text() {
+  if constexpr (requires {
+                  typename T::Watches;
+                  requires !std::is_same_v<typename T::Watches, T>;
+                })
+    return watches_text<typename T::Watches>;
+  else return false;
 }
 
 template <class Metrics, class T>
 consteval bool watches_declared() {
-  if constexpr (requires { typename T::Watches; requires !std::is_same_v<typename T::Watches, T>; })
-    return []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
+  if constexpr (requires {
+                  typename T::Watches;
+                  requires !std::is_same_v<typename T::Watches, T>;
+                })
+    return
+        []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
   else return true;
 }
 
 template <class T>
 consteval HookVerdict model_only() {
   if constexpr (!hook::NoneOfModel<hook::Probe<T>>) {  // name by name only where there is one
-#define FULGURITE_ROW(NAME, ...) \
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
   if (hook::NAME::named<T>) return {HookFault::model_only, HookId::NAME};
     FULGURITE_OVERRIDES(FULGURITE_ROW)
     FULGURITE_STEPS(FULGURITE_ROW)
@@ -87,38 +114,10 @@ consteval HookVerdict model_only() {
   return {};
 }
 
-/// What is wrong with one callback apart from the parameters of its hooks.
-template <class Metrics, bool HasLogger, class T, class... All>
-consteval Verdict callback() {
-  if constexpr (!std::is_class_v<T> || points<T>) return {Fault::callback_class};
-  else if constexpr (std::is_final_v<T>) return {Fault::callback_final};
-  else if constexpr (times<T, All...> > 1) return {Fault::callback_twice};
-  else if constexpr (!hooks_well_listed<T>()) return {Fault::callback_hooks};
-  else if constexpr (constexpr auto broken = broken_promise<T>(); bool(broken)) return {Fault::hook, broken};
-  else if constexpr (constexpr auto near = misspelt<T>(); bool(near)) return {Fault::hook, near};
-  else if constexpr (constexpr auto foreign = model_only<T>(); bool(foreign)) return {Fault::hook, foreign};
-  else if constexpr (!has_any_hook<T>()) return {Fault::callback_inert};
-  else if constexpr (says_too_late<T>()) return {Fault::trait};
-  else if constexpr (!Remembers<T>) return {Fault::callback_state};
-  else if constexpr (needs_logger<T>() && !HasLogger) return {Fault::callback_needs_logger};
-  else if constexpr (!watches_well_listed<T>()) return {Fault::callback_watches};
-  else if constexpr (!watches_declared<Metrics, T>()) return {Fault::metric_undeclared};
-  else return {};
-}
-
-/// The first callback that something is wrong with.
-template <class Metrics, class... Cs>
-consteval Verdict callbacks() {
-  Verdict found;
-  int who = 0;
-  ((++who, found = found.ok() ? callback<Metrics, (is_logger<Cs>() || ...), Cs, Cs...>().by(who) : found), ...);
-  return found;
-}
-
 }  // namespace judge
 
-/// Any struct with at least one hook, whose members a checkpoint would not forget. Whether its hooks can be called, and whether the
-/// model declares what it watches, is asked where the trainer is known.
+/// Any struct with at least one hook, whose members a checkpoint would not forget. Whether its hooks can be called, and
+/// whether the model declares what it watches, is asked where the trainer is known.
 template <class T>
 concept CallbackLike = std::is_class_v<T> && !std::is_final_v<T> && judge::has_any_hook<T>() && Remembers<T>;
 

@@ -1,15 +1,21 @@
 #pragma once
-// What makes a loader, and a data module.
+// What makes a loader, and a data module; which loaders may be read ahead.
 
 #include <concepts>
 #include <iterator>
+#include <ranges>
+#include <type_traits>
 
 #include <fulgurite/hook/hooks.hpp>
 
 namespace fulgurite {
 
-/// Batches, epoch after epoch: each `begin()` starts an epoch. A batch stays valid until the second `++` after it was reached, since an
-/// unsized loader is read one batch ahead. Optional: `set_epoch(long)`, called before each epoch, and `state(archive)`.
+/// Batches, epoch after epoch: each `begin()` starts an epoch. Optional: `set_epoch(long)`, called before each epoch,
+/// and `state(archive)`.
+///
+/// A loader need not keep a batch beyond the next `++`, and may make it from what the model has just learned: the loops
+/// ask for the next batch only when the step and its `on_train_batch_end` are over. See `BatchesStayValid` for loaders
+/// that promise more.
 template <class L>
 concept LoaderLike = requires(L& loader) {
   { std::begin(loader) != std::end(loader) } -> std::convertible_to<bool>;
@@ -22,9 +28,72 @@ concept SizedLoader = LoaderLike<L> && requires(L& loader) {
   { loader.size() } -> std::integral;
 };
 
-/// Hands out loaders: `train_dataloader()`, `val_dataloader()`, `test_dataloader()`, `predict_dataloader()`; a model may be its own.
+namespace loop {
+
+/// The iterator says itself that it can go over its range again. What the standard library infers for an iterator that
+/// says nothing is no statement of its author.
+template <class I>
+inline constexpr bool says_forward = std::is_pointer_v<I>;
+template <class I>
+  requires requires { typename I::iterator_category; }
+inline constexpr bool says_forward<I> = std::derived_from<typename I::iterator_category, std::forward_iterator_tag>;
+
+template <class L>
+concept Container = requires(L& loader) {
+  requires std::forward_iterator<std::remove_cvref_t<decltype(std::begin(loader))>>;
+  requires says_forward<std::remove_cvref_t<decltype(std::begin(loader))>>;
+  requires std::is_lvalue_reference_v<decltype(*std::begin(loader))>;
+} && !std::ranges::view<std::remove_cv_t<L>>;
+
+template <class L>
+consteval bool batches_stay_valid() {
+  using Loader = std::remove_cvref_t<L>;
+  if constexpr (requires { Loader::batches_stay_valid; }) return Loader::batches_stay_valid;
+  else return Container<Loader>;
+}
+
+}  // namespace loop
+
+/// The loader holds its batches: a std::vector, a list, an array; each pass gives the same ones in the same order. A
+/// view does not count, since what it yields may be made on the way.
+template <class L>
+concept StoredBatches = LoaderLike<L> && loop::Container<L>;
+
+/// A batch may be asked for before the step on the one before it, and both stay as they were made until the second `++`
+/// after each: no memory is used again for the next batch, and no batch depends on what a step does to the model.
+///
+/// Containers of batches keep that promise, and so do this library's loaders of data sets. A loader of yours gives it
+/// by `static constexpr bool batches_stay_valid = true;`. What it buys an unsized loader is one batch of lookahead, so
+/// that `ctx.is_last_batch()` is known inside the last step. Without it the end is found out after the last batch's
+/// `on_train_batch_end`; what the epoch's end asks for is then done there (a short window is stepped, schedules move,
+/// validation runs) with the same results. A loader with `size()` is never read ahead.
+template <class L>
+concept BatchesStayValid = LoaderLike<L> && loop::batches_stay_valid<L>();
+
+/// Can be told to yield the same batches in every epoch, and to shuffle again: what overfit_batches asks for.
+/// `in_order(bool)` may return a bool: false where some part of it could not be told.
+template <class L>
+concept KeepsOrder = requires(L& loader, bool on) { loader.in_order(on); };
+
+namespace loop {
+
+/// Whether each epoch of the loader has the same batches from now on, as far as it can be told or known.
+template <class L>
+bool keep_order(L& loader, bool on) {
+  if constexpr (!KeepsOrder<L>) return StoredBatches<L>;
+  else if constexpr (requires {
+                       { loader.in_order(on) } -> std::same_as<bool>;
+                     })
+    return loader.in_order(on);
+  else return loader.in_order(on), true;
+}
+
+}  // namespace loop
+
+/// Hands out loaders: `train_dataloader()`, `val_dataloader()`, `test_dataloader()`, `predict_dataloader()`; a model
+/// may be its own.
 template <class D>
-concept DataModuleLike = hook::train_dataloader::accepts<D> || hook::val_dataloader::accepts<D> || hook::test_dataloader::accepts<D> ||
-                         hook::predict_dataloader::accepts<D>;
+concept DataModuleLike = hook::train_dataloader::accepts<D> || hook::val_dataloader::accepts<D> ||
+                         hook::test_dataloader::accepts<D> || hook::predict_dataloader::accepts<D>;
 
 }  // namespace fulgurite

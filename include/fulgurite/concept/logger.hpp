@@ -17,8 +17,9 @@ consteval bool is_logger() {
 
 }  // namespace judge
 
-/// A callback that takes rows: `void log_metrics(std::span<Scalar const> row, long step)`. It may also have `log_hyperparams` and
-/// `finalize(Status)`; in `setup(ctx)` it makes its folder and says so by `ctx.set_log_dir(folder)`. Only rank 0 is given rows.
+/// A callback that takes rows: `void log_metrics(std::span<Scalar const> row, long step)`. It may also have
+/// `log_hyperparams` and `finalize(Status)`; in `setup(ctx)` it makes its folder and says so by
+/// `ctx.set_log_dir(folder)`. Only rank 0 is given rows.
 template <class T>
 concept LoggerLike = judge::is_logger<T>();
 

@@ -12,21 +12,49 @@ namespace fulgurite {
 
 namespace judge {
 
-/// The first member function that is almost a hook. A public data member of such a name, such as a metric, is not meant
-/// as one, and a class that has the meant loader as well keeps its loaders under such names.
+template <class T, class... Ts>
+inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ... + 0);
+
+/// A class that another can derive from, so that its members can be asked for.
 template <class T>
+concept Probeable = std::is_class_v<T> && requires { sizeof(T); } && !std::is_final_v<T> && !std::is_const_v<T>;
+
+/// None of these classes has a name that is almost a hook's: the whole table, asked of all of them at once.
+template <class... Ts>
+consteval bool none_misspelt() {
+  if constexpr ((Probeable<Ts> && ...) && ((times<Ts, Ts...> == 1) && ...))
+    return near_miss::Clean<near_miss::Probe<Ts...>>;
+  else return false;
+}
+
+/// The first member function that is almost a hook. A public data member of such a name, such as a metric, is not meant
+/// as one, and a class that has the meant loader as well keeps its loaders under such names. `None`: there is known to
+/// be no such name.
+template <class T, bool None = none_misspelt<T>()>
 consteval HookVerdict misspelt() {
-  using Probe = near_miss::Probe<T>;
-  if constexpr (!near_miss::Clean<Probe>) {  // name by name only where there is one
-#define FULGURITE_NAMES_FUNCTION(NAME) \
+  if constexpr (!None) {  // name by name only where there is one
+    using Probe = near_miss::Probe<T>;
+#define FULGURITE_NAMES_FUNCTION(NAME)                                                                                 \
   (!requires { &Probe::NAME; } && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; })
-#define FULGURITE_ROW(NAME) \
+#define FULGURITE_ROW(NAME)                                                                                            \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
     FULGURITE_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
-#define FULGURITE_ROW(NAME, MEANT) \
+#define FULGURITE_ROW(NAME, MEANT)                                                                                     \
   if (FULGURITE_NAMES_FUNCTION(NAME) && !hook::MEANT::named<T>) return {HookFault::near_miss, HookId::NAME};
     FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  }
+  return {};
+}
+/// The same of a loader.
+template <class T>
+consteval HookVerdict misspelt_of_loader() {
+  using Probe = near_miss::LoaderProbe<T>;
+  if constexpr (!near_miss::CleanLoader<Probe>) {
+#define FULGURITE_ROW(NAME)                                                                                            \
+  if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
+    FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 #undef FULGURITE_NAMES_FUNCTION
   }
@@ -35,12 +63,12 @@ consteval HookVerdict misspelt() {
 
 /// A pointer, or what behaves like one: a smart pointer, a holder of a module, a reference_wrapper.
 template <class T>
-inline constexpr bool points = std::is_pointer_v<T> || requires(T& object) { object.operator->(); *object; };
+inline constexpr bool points = std::is_pointer_v<T> || requires(T& object) {
+  object.operator->();
+  *object;
+};
 template <class T>
 inline constexpr bool points<std::reference_wrapper<T>> = true;
-
-template <class T, class... Ts>
-inline constexpr std::size_t times = (std::size_t{std::is_same_v<T, Ts>} + ...);
 
 }  // namespace judge
 

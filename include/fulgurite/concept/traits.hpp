@@ -3,6 +3,9 @@
 
 #include <type_traits>
 
+#include <fulgurite/core/constant.hpp>
+#include <fulgurite/hook/pack.hpp>
+
 namespace fulgurite::judge {
 
 // clang-format off
@@ -25,26 +28,66 @@ namespace fulgurite::judge {
   ROW(needs_configure_model)  /* the model is made, or split, in that hook */
 // clang-format on
 
-#define FULGURITE_ROW(NAME)                                                                                         \
-  template <class T>                                                                                                \
-  consteval bool NAME() {                                                                                           \
-    if constexpr (requires { typename std::bool_constant<T::NAME>; }) return T::NAME;                               \
-    else return false;                                                                                              \
+#define FULGURITE_ROW(NAME)                                                                                            \
+  template <class T>                                                                                                   \
+  consteval bool NAME() {                                                                                              \
+    if constexpr (FULGURITE_SAYS(T, bool, NAME)) return T::NAME;                                                       \
+    else return false;                                                                                                 \
   }
 FULGURITE_TRAITS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
-/// A trait that is a variable, which would be taken for one that is not said. Functions and types of such names mean something else.
+/// A trait that is a variable, which would be taken for one that is not said. Functions and types of such names mean
+/// something else.
 template <class T>
 consteval bool says_too_late() {
-#define FULGURITE_ROW(NAME)                                                                                         \
-  if constexpr (requires { requires std::is_arithmetic_v<std::remove_reference_t<decltype(T::NAME)>>; })            \
-    if constexpr (!requires { typename std::bool_constant<T::NAME>; }) return true;
+#define FULGURITE_ROW(NAME)                                                                                            \
+  if constexpr (requires { requires std::is_arithmetic_v<std::remove_reference_t<decltype(T::NAME)>>; })               \
+    if constexpr (!FULGURITE_SAYS(T, bool, NAME)) return true;
   FULGURITE_TRAITS(FULGURITE_ROW)
   FULGURITE_ROW(inert_in_dev_run)
 #undef FULGURITE_ROW
+  if constexpr (requires { requires std::is_same_v<std::remove_cv_t<decltype(T::order)>, Order>; })
+    if constexpr (!FULGURITE_SAYS(T, Order, order)) return true;
   return false;
 }
+/// The same of a strategy, which may also say what it cannot clip by.
+template <class S>
+consteval bool strategy_says_too_late() {
+#define FULGURITE_ROW(NAME)                                                                                            \
+  if constexpr (requires { requires std::is_arithmetic_v<std::remove_reference_t<decltype(S::NAME)>>; })               \
+    if constexpr (!FULGURITE_SAYS(S, bool, NAME)) return true;
+  FULGURITE_ROW(clips_by_norm)
+  FULGURITE_ROW(clips_by_value)
+#undef FULGURITE_ROW
+  return says_too_late<S>();
+}
 #undef FULGURITE_TRAITS
+
+// What a strategy says of one type: `template <class Batch> static constexpr bool moves = ...`. Not said is true. A
+// data member of such a name is asked for first, and means something else: looking for a template in its place is an
+// error.
+#define FULGURITE_ROW(NAME)                                                                                            \
+  template <class S, class X>                                                                                          \
+  concept Says_##NAME = requires(S& s) {                                                                               \
+    requires !requires { s.NAME; };                                                                                    \
+    typename std::bool_constant<S::template NAME<X>>;                                                                  \
+  };                                                                                                                   \
+  template <class S, class X>                                                                                          \
+  consteval bool NAME() {                                                                                              \
+    if constexpr (Says_##NAME<S, X>) return S::template NAME<X>;                                                       \
+    else return true;                                                                                                  \
+  }                                                                                                                    \
+  /* A template of variables or functions, whose value is not known while compiling. */                                \
+  template <class S, class X>                                                                                          \
+  consteval bool NAME##_too_late() {                                                                                   \
+    return !Says_##NAME<S, X> && requires(S& s) {                                                                      \
+      requires !requires { s.NAME; };                                                                                  \
+      &S::template NAME<X>;                                                                                            \
+    };                                                                                                                 \
+  }
+FULGURITE_ROW(moves)     // can it bring a batch of this type to its device?
+FULGURITE_ROW(supports)  // can it compute in this precision?
+#undef FULGURITE_ROW
 
 }  // namespace fulgurite::judge

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/exact_math.hpp>
+
 namespace fulgurite {
 
-/// Thrown for bad input at run time (an option, a file, a missing device), before training starts wherever that can be known.
-/// `what()` reads "[identifier] sentence"; the identifier is stable and listed in the tests.
+/// Thrown for bad input at run time (an option, a file, a missing device), before training starts wherever that can be
+/// known. `what()` reads "[identifier] sentence"; the identifier is stable and listed in the tests.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view identifier, std::string const& sentence)

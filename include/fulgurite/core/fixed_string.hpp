@@ -7,7 +7,8 @@
 
 namespace fulgurite {
 
-/// Structural, so that `Metric<"val/loss">` is a type of its own. Prose never travels in one: clang prints it as numbers.
+/// Structural, so that `Metric<"val/loss">` is a type of its own. Prose never travels in one: clang prints it as
+/// numbers.
 template <std::size_t N>
 struct FixedString {
   char text[N]{};

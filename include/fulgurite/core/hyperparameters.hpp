@@ -18,15 +18,17 @@ namespace fulgurite {
 using Hyperparameter = std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
 /// Collects settings in the order in which they are named. A model, a data module, or its member `hparams`, says which:
-///   struct Settings { double lr = 1e-3; int layers = 4; void hyperparameters(auto& list) const { list("lr", lr)("layers", layers); } };
-///   struct Net { Settings hparams; ... };
+///   struct Settings { double lr = 1e-3; int layers = 4; void hyperparameters(auto& list) const { list("lr",
+///   lr)("layers", layers); } }; struct Net { Settings hparams; ... };
 class HyperparameterList {
  public:
   /// A name again with another value is an Error: two places would tell two stories of one run.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
     constexpr bool number = std::is_arithmetic_v<V>, text = std::convertible_to<V const&, std::string_view>;
-    static_assert(number || text || std::is_enum_v<V>, "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text: convert it to one of these");
+    static_assert(number || text || std::is_enum_v<V>,
+                  "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text: "
+                  "convert it to one of these");
     if constexpr (std::same_as<V, bool>) add(name, value);
     else if constexpr (std::is_floating_point_v<V>) add(name, static_cast<double>(value));
     else if constexpr (number || std::is_enum_v<V>) add(name, static_cast<std::int64_t>(value));
@@ -49,8 +51,10 @@ class HyperparameterList {
     for (auto const& [known, before] : all_) {
       if (known != name) continue;
       if (before == value) return;
-      throw Error("fulgurite.logger.hyperparameter_twice", "the hyper-parameter '" + std::string(name) +
-                                                               "' has one value in one place and another in another (model, data module): name them differently");
+      throw Error(
+          "fulgurite.logger.hyperparameter_twice",
+          "the hyper-parameter '" + std::string(name) +
+              "' has one value in one place and another in another (model, data module): name them differently");
     }
     all_.emplace_back(name, std::move(value));
   }

@@ -24,7 +24,8 @@ using TypeAt = __type_pack_element<I, Ts...>;
 template <std::size_t I, class T>
 std::type_identity<T> slot_type(Slot<I, T> const*);
 template <std::size_t I, class... Ts>
-using TypeAt = typename decltype(slot_type<I>(std::declval<IndexedSlots<std::index_sequence_for<Ts...>, Ts...> const*>()))::type;
+using TypeAt =
+    typename decltype(slot_type<I>(std::declval<IndexedSlots<std::index_sequence_for<Ts...>, Ts...> const*>()))::type;
 #endif
 
 template <std::size_t... I, class... Ts>

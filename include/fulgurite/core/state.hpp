@@ -25,13 +25,25 @@ struct ArchiveProbe {
     return *this;
   }
   template <class V>
+  ArchiveProbe& tensor(std::string_view, V&) {
+    return *this;
+  }
+  template <class V>
   ArchiveProbe& child(std::string_view, V&) {
     return *this;
   }
 };
 
+/// Loading, the saved state has no entry of that name: an older one, or one of a program with fewer parts.
+template <class Archive>
+bool lacks(Archive const& archive, std::string_view name) {
+  if constexpr (requires { archive.has(name); }) return !archive.has(name);
+  else return false;
+}
+
 /// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.
 template <class T>
-concept Remembers = std::is_empty_v<T> || (std::is_polymorphic_v<T> && sizeof(T) == sizeof(void*)) || DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
+concept Remembers = std::is_empty_v<T> || (std::is_polymorphic_v<T> && sizeof(T) == sizeof(void*)) ||
+                    DeclaredStateless<T> || Stateful<T, ArchiveProbe>;
 
 }  // namespace fulgurite

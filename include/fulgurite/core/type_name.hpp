@@ -5,7 +5,8 @@
 
 namespace fulgurite {
 
-/// `type_name<Net>()` is "Net"; of a template the name alone: `type_name<EarlyStopping<...>>()` is "EarlyStopping". Namespaces are left out.
+/// `type_name<Net>()` is "Net"; of a template the name alone: `type_name<EarlyStopping<...>>()` is "EarlyStopping".
+/// Namespaces are left out.
 template <class T>
 consteval std::string_view type_name() {
   std::string_view name = __PRETTY_FUNCTION__;

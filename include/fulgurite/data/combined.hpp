@@ -2,11 +2,9 @@
 // Several loaders as one: each batch is a tuple of theirs.
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -17,93 +15,25 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/combined_part.hpp>
 
 namespace fulgurite::data {
 
-/// When an epoch of combined loaders ends: with the shortest; with the longest, the others having no batch any more; with the longest,
-/// the others beginning again. Sequential is what a std::tuple of evaluation loaders is.
+/// When an epoch of combined loaders ends: `min_size` with the shortest loader; `max_size` with the longest, where the
+/// others have no batch any more; `max_size_cycle` with the longest, where the others begin again. `sequential` is
+/// refused here: pass a std::tuple of evaluation loaders instead.
 enum class CombineMode : std::uint8_t { min_size, max_size, max_size_cycle, sequential };
 
-/// What a loader yields, as a value.
-template <class L>
-using BatchOf = std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>;
-
-/// What stands for a loader in a combined batch.
+/// The type that a loader contributes to a combined batch.
 template <CombineMode Mode, class L>
 using BatchIn = std::conditional_t<Mode == CombineMode::max_size, std::optional<BatchOf<L>>, BatchOf<L>>;
 
-/// Can be told not to shuffle.
-template <class L>
-concept PutInOrder = requires(L& loader, bool on) { loader.in_order(on); };
-
-/// One of the combined loaders, and how far it is. `L` is a reference where it was given by std::ref.
-template <class L>
-class CombinedPart {
- public:
-  using Loader = std::remove_reference_t<L>;
-
-  explicit CombinedPart(L loader) : loader_(std::forward<L>(loader)) {}
-
-  Loader& loader() { return loader_; }
-  bool ended() const { return ended_; }  ///< at least once in this epoch
-
-  /// Batches of a pass, after the limit; negative: nobody knows.
-  long size() const {
-    if constexpr (SizedLoader<Loader>) {
-      auto const all = static_cast<long>(const_cast<Loader&>(loader_).size());
-      return part_ < 1 ? static_cast<long>(static_cast<double>(all) * part_) : all;
-    } else {
-      return -1;
-    }
-  }
-  void limit(double part) { part_ = part; }
-
-  /// Begins pass `number` at its batch `first`; `ended`: passes of this epoch came before.
-  void open(long number, long first, bool ended) {
-    at_.reset();
-    if constexpr (requires { loader_.set_epoch(number); }) loader_.set_epoch(number);
-    if constexpr (requires { loader_.resume_at(first); }) loader_.resume_at(first);
-    at_.emplace(std::begin(loader_));
-    number_ = number;
-    taken_ = first;
-    ended_ = ended;
-    if constexpr (!requires { loader_.resume_at(first); })
-      for (; first > 0 && *at_ != std::end(loader_); --first) ++*at_;
-    fresh_ = true;
-  }
-  void close() {
-    at_.reset();
-    ended_ = true;
-  }
-  void again() { open(number_ + 1, 0, true); }
-
-  /// The next batch of this pass, if there is one.
-  bool take(std::optional<BatchOf<L>>& into) {
-    if (!at_) return false;
-    bool const limited = part_ < 1 && taken_ == size();  // what lies behind a limit is not read
-    if (!limited && !std::exchange(fresh_, false)) ++*at_;
-    if (limited || !(*at_ != std::end(loader_))) return close(), false;
-    ++taken_;
-    decltype(auto) batch = **at_;
-    // The slots of our loaders hold a batch for us alone; elsewhere it may be the user's own.
-    if constexpr (std::derived_from<Loader, Batches<Loader, BatchOf<L>>> || !std::is_reference_v<decltype(batch)>)
-      into.emplace(std::move(batch));
-    else into.emplace(batch);
-    return true;
-  }
-
- private:
-  L loader_;
-  std::optional<decltype(std::begin(std::declval<Loader&>()))> at_{};
-  double part_ = 1;
-  long number_ = 0, taken_ = 0;
-  bool fresh_ = false, ended_ = false;
-};
-
-/// A loader, made by `combined`; sized where all of its loaders are. In the mode max_size the batch is a tuple of std::optional.
+/// The loader that `combined` makes. It has a size where all of its loaders have one. With `max_size` the batch is a
+/// tuple of std::optional.
 ///
-/// Each loader's epoch is that of this one; a pass that max_size_cycle begins again in it has a number of its own, so that a seeded order
-/// never comes twice. A resumed epoch goes on at the same batches: loaders without `resume_at` are read from the start and dropped.
+/// All loaders are told the epoch of this one. A pass that `max_size_cycle` begins again within an epoch has a number
+/// of its own, so that a seeded order does not come twice. A resumed epoch goes on at the same batches; loaders without
+/// `resume_at` are read from the start, and what was consumed is dropped.
 template <CombineMode Mode, class... Ls>
   requires(sizeof...(Ls) > 0)
 class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, Ls>...>> {
@@ -113,6 +43,9 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
  public:
   using typename Base::Batch;
   static constexpr CombineMode combine_mode = Mode;
+  static constexpr bool wraps_loaders = true;  ///< what is missing in one of the loaders is missing here
+  /// A combined batch holds the batches that the loaders made, so it stays valid as long as theirs do.
+  static constexpr bool batches_stay_valid = (BatchesStayValid<std::remove_reference_t<Ls>> && ...);
 
   explicit Combined(Ls... loaders) : parts_(CombinedPart<Ls>(std::forward<Ls>(loaders))...) {}
 
@@ -122,8 +55,9 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     return static_cast<std::size_t>(Mode == CombineMode::min_size ? shortest() : longest());
   }
 
-  /// A part of each loader, from 0 to 1 (1: all of it), rounded down: what a limit that is a Fraction means here. (A limit that is a
-  /// count needs no more than that many batches of this loader.) Throws fulgurite.options.fraction_too_small.
+  /// Limits each loader to a part of it, from 0 to 1 and rounded down; 1 means all of it. This is what a limit that is
+  /// a Fraction means for combined loaders; a limit that is a count limits this loader as a whole. Error
+  /// [fulgurite.options.fraction_too_small].
   void limit_each(double part)
     requires sized
   {
@@ -132,25 +66,26 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
       long const all = one.size();
       one.limit(part);
       if (part > 0 && all > 0 && one.size() == 0)
-        throw Error("fulgurite.options.fraction_too_small", "a limit of " + std::to_string(part) + " of each combined loader: one has " +
-                                                                std::to_string(all) + " batches, of which that is less than one");
+        throw Error("fulgurite.options.fraction_too_small",
+                    "a limit of " + std::to_string(part) + " of each combined loader: one has " + std::to_string(all) +
+                        " batches, of which that is less than one");
     });
   }
 
-  /// On: from the next epoch without shuffling, where they can.
-  void in_order(bool on)
-    requires(PutInOrder<std::remove_reference_t<Ls>> || ...)
-  {
-    each([on](auto& one) {
-      if constexpr (PutInOrder<typename std::remove_reference_t<decltype(one)>::Loader>) one.loader().in_order(on);
-    });
+  /// While on, epochs are not shuffled, from the next one on. Returns false where a loader cannot be told, which may
+  /// then shuffle all the same.
+  bool in_order(bool on) {
+    bool all = true;
+    each([&](auto& one) { all &= loop::keep_order(one.loader(), on); });
+    return all;
   }
 
   void state(auto& archive) {
     Base::state(archive);
     each([&, i = 0](auto& one) mutable {
       std::string const key = "loader." + std::to_string(i++);
-      if constexpr (Stateful<typename std::remove_reference_t<decltype(one)>::Loader, std::remove_reference_t<decltype(archive)>>)
+      if constexpr (Stateful<typename std::remove_reference_t<decltype(one)>::Loader,
+                             std::remove_reference_t<decltype(archive)>>)
         archive.child(key, one.loader());
     });
   }
@@ -160,7 +95,8 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
 
   void start(long epoch, long first) {
     long const most = longest();
-    bool const replay = Mode != CombineMode::min_size && !sized && first > 0;  // where each is after so many nobody knows
+    bool const replay = Mode != CombineMode::min_size && !sized &&
+                        first > 0;  // the position of each loader after so many batches is not known
     each([&](auto& one) {
       long const size = one.size();
       if constexpr (Mode == CombineMode::max_size_cycle) {
@@ -211,7 +147,8 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     if (!take(pair)) empty();
   }
   [[noreturn]] static void empty() {
-    throw Error("fulgurite.data.empty", "one of the combined loaders has no batch, so it cannot begin again: leave it out, or fill it");
+    throw Error("fulgurite.data.empty",
+                "one of the combined loaders has no batch, so it cannot begin again: leave it out, or fill it");
   }
 
   void each(auto&& f) {
@@ -227,8 +164,9 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   std::tuple<CombinedPart<Ls>...> parts_;
 };
 
-/// `auto both = data::combined<data::CombineMode::min_size>(std::move(labelled), std::ref(unlabelled));`: the step receives
-/// `std::tuple<A, B>` (`auto& [a, b] = batch;`). Loaders are moved in, or borrowed by std::ref.
+/// Several loaders as one: `auto both = data::combined<data::CombineMode::min_size>(std::move(labelled),
+/// std::ref(unlabelled));`. The step receives `std::tuple<A, B>`, as `auto& [a, b] = batch;`. Loaders are moved in, or
+/// borrowed by std::ref.
 template <CombineMode Mode = CombineMode::max_size_cycle, class... Ls>
 auto combined(Ls... loaders) {
   constexpr bool side_by_side = Mode != CombineMode::sequential;

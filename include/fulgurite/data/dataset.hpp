@@ -17,27 +17,30 @@
 
 namespace fulgurite::data {
 
-/// Sample `i` by `get(i)`, else by `[i]`; const, since workers read several at once.
+/// Reads sample `i` by `get(i)`, else by `[i]`. Both are called on a const dataset, since workers read several samples
+/// at once.
 template <class D>
 decltype(auto) sample_at(D const& dataset, std::size_t i) {
   if constexpr (requires { dataset.get(i); }) return dataset.get(i);
   else return dataset[i];
 }
 
-/// A `std::vector` of samples is one; so is any struct with `size()` and a const `get(i)` or `operator[](i)`.
+/// A dataset has `size()` and a const `get(i)` or `operator[](i)`: a `std::vector` of samples, or a struct of yours.
 template <class D>
 concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_t i) {
   { dataset.size() } -> std::convertible_to<std::size_t>;
 } && (requires(std::remove_reference_t<D> const& dataset, std::size_t i) { dataset.get(i); } ||
       requires(std::remove_reference_t<D> const& dataset, std::size_t i) { dataset[i]; });
 
+/// The type of a dataset's samples.
 template <Dataset D>
 using Sample = std::remove_cvref_t<decltype(sample_at(std::declval<std::remove_reference_t<D> const&>(), 0))>;
 
+/// The type of the batch that a function makes of a dataset's samples.
 template <class Collate, Dataset D>
 using Collated = std::remove_cvref_t<std::invoke_result_t<Collate const&, std::vector<Sample<D>>>>;
 
-/// `std::cref(dataset)` borrows it, anything else is kept.
+/// How a loader holds its dataset: `std::cref(dataset)` is borrowed, anything else is kept.
 template <class D>
 struct Held {
   using type = D;
@@ -47,7 +50,7 @@ struct Held<std::reference_wrapper<D>> {
   using type = D const&;
 };
 
-/// The batch is a vector of the samples.
+/// Makes a batch by putting its samples into a vector.
 struct AsVector {
   template <class Sample>
   std::vector<Sample> operator()(std::vector<Sample> samples) const {
@@ -64,7 +67,7 @@ struct Epoch {
   long number = 0;
   std::size_t batch_size = 1;
 
-  /// Batch k, or nothing where `stop` was requested before it was whole.
+  /// Makes batch k; nothing where `stop` was requested before it was complete.
   std::optional<Collated<Collate, D>> make(std::size_t k, std::stop_token const& stop) const {
     std::size_t const begin = k * batch_size, end = std::min(order.size(), begin + batch_size);
     std::vector<Sample<D>> samples;
@@ -75,30 +78,33 @@ struct Epoch {
               [&](std::string const& why) { return sample_error(k, order[i], why); });
     }
     std::optional<Collated<Collate, D>> batch;
-    guarded([&] { batch.emplace(collate(std::move(samples))); }, [&](std::string const& why) { return collate_error(k, why); });
+    guarded([&] { batch.emplace(collate(std::move(samples))); },
+            [&](std::string const& why) { return collate_error(k, why); });
     return batch;
   }
 
  private:
-  /// Whatever is thrown becomes our exception, with the original nested in it.
+  /// Runs an action; what it throws is nested in the Error that is thrown instead.
   static void guarded(auto&& action, auto&& error) {
     try {
       action();
-    } catch (std::exception const& original) {
-      std::throw_with_nested(error(original.what()));
-    } catch (...) {
+    } catch (std::exception const& original) { std::throw_with_nested(error(original.what())); } catch (...) {
       std::throw_with_nested(error("something that is not a std::exception was thrown"));
     }
   }
 
   Error sample_error(std::size_t k, std::size_t index, std::string const& why) const {
-    return Error("fulgurite.data.sample", "sample " + std::to_string(index) + " (in " + place(k) + ") could not be read: " + why +
+    return Error("fulgurite.data.sample", "sample " + std::to_string(index) + " (in " + place(k) +
+                                              ") could not be read: " + why +
                                               ": mend the dataset, or leave the sample out with a Subset");
   }
   Error collate_error(std::size_t k, std::string const& why) const {
-    return Error("fulgurite.data.collate", place(k) + " could not be made of its samples: " + why + ": they may differ in shape or type");
+    return Error("fulgurite.data.collate",
+                 place(k) + " could not be made of its samples: " + why + ": they may differ in shape or type");
   }
-  std::string place(std::size_t k) const { return "batch " + std::to_string(k) + " of epoch " + std::to_string(number); }
+  std::string place(std::size_t k) const {
+    return "batch " + std::to_string(k) + " of epoch " + std::to_string(number);
+  }
 };
 
 }  // namespace fulgurite::data

@@ -1,5 +1,5 @@
 #pragma once
-// A whole file in memory. Its length is asked first, so nothing is allocated that is not there.
+// Reads a whole file into memory. Its length is asked first, so that memory is allocated only for bytes that exist.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,8 @@
 
 namespace fulgurite::data {
 
-/// Throws fulgurite.data.file for what is not a readable regular file, or is shorter than it said.
+/// The bytes of a file. Error [fulgurite.data.file] for what is not a readable regular file, or ends before the length
+/// that was told.
 inline std::vector<std::uint8_t> read_file(std::filesystem::path const& path) {
   auto const refuse = [&](std::string const& why) { throw Error("fulgurite.data.file", path.string() + ": " + why); };
   std::error_code error;
@@ -27,7 +28,8 @@ inline std::vector<std::uint8_t> read_file(std::filesystem::path const& path) {
   std::vector<std::uint8_t> bytes(length);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(length));
   if (static_cast<std::uintmax_t>(file.gcount()) != length)
-    refuse("reading stopped at byte " + std::to_string(file.gcount()) + " of " + std::to_string(length) + "; it changed meanwhile, or its disk fails");
+    refuse("reading stopped at byte " + std::to_string(file.gcount()) + " of " + std::to_string(length) +
+           "; it changed meanwhile, or its disk fails");
   return bytes;
 }
 

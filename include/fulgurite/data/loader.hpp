@@ -1,5 +1,6 @@
 #pragma once
-// The general loader: any dataset with a size and an index, a sampler, a function that makes a batch of samples, worker threads.
+// The general loader: it takes any dataset with a size and an index, a sampler, a function that makes a batch of
+// samples, and worker threads.
 
 #include <algorithm>
 #include <concepts>
@@ -19,16 +20,17 @@
 
 namespace fulgurite::data {
 
-/// For a loader that was given a sampler: the order is the sampler's.
+/// How batches are made, for a loader that is given a sampler, which decides the order.
 struct BatchOptions {
   long batch_size = 1;
   bool drop_last = false;  ///< leave out a last batch with fewer samples
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
   int prefetch = 2;        ///< batches that each worker may be ahead
-  std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
+  std::function<void()> on_worker_start =
+      {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
 };
 
-/// For a loader that makes its own sampler.
+/// How batches are made and in which order, for a loader that makes its own sampler.
 struct LoaderOptions {
   long batch_size = 1;
   bool shuffle = false;
@@ -39,22 +41,24 @@ struct LoaderOptions {
   std::function<void()> on_worker_start = {};
 };
 
-/// A sized range of batches: `Loader loader{dataset, {.batch_size = 32, .shuffle = true, .workers = 2}};`, or with a sampler
-/// `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
+/// A sized range of batches: `Loader loader{dataset, {.batch_size = 32, .shuffle = true, .workers = 2}};`, or with a
+/// sampler `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
 ///
-/// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free of data races.
-/// `collate(std::vector<Sample>)` makes the batch. A dataset given by value is kept, one given by `std::cref` is borrowed.
-/// With workers, batches arrive in the same order as without. An exception of the dataset arrives in the loop as
-/// fulgurite.data.sample with the index of the sample (the original nested in it), one of `collate` as fulgurite.data.collate;
-/// the epoch is then over, and `begin()` starts another.
+/// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free
+/// of data races. `collate(std::vector<Sample>)` makes the batch. A dataset given by value is kept, one given by
+/// `std::cref` is borrowed. With workers, batches arrive in the same order as without. An exception of the dataset
+/// arrives in the loop as fulgurite.data.sample with the index of the sample (the original nested in it), one of
+/// `collate` as fulgurite.data.collate; the epoch is then over, and `begin()` starts another.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
 class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>, S> {
   using Base = SampledBatches<Loader, Collated<Collate, D>, S>;
 
  public:
   using typename Base::Batch;
+  static constexpr bool batches_stay_valid = true;  ///< workers read ahead anyway, so no sample can depend on a step
 
-  /// Throws fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch for a number that makes no sense.
+  /// Errors: fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch, for a number that makes no
+  /// sense.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
       : Base(std::move(sampler), options.batch_size, options.drop_last),
         options_(std::move(options)),
@@ -74,10 +78,11 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   using Base::sampler_;
   using Plan = Epoch<D, Collate>;
 
-  /// `dataset` is moved from only after its size was asked.
+  /// `dataset` is moved from only after `count`, its size, was asked for.
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
-               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start)}, std::move(collate)) {}
+               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start)},
+               std::move(collate)) {}
 
   void start(long epoch, long first) {
     team_.reset();  // the workers of an epoch that was left early still read the plan
@@ -119,5 +124,9 @@ template <class D, Sampler S>
 Loader(D, S, BatchOptions) -> Loader<typename Held<D>::type, S>;
 template <class D, Sampler S, class Collate>
 Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
+
+/// Another name for Loader, PyTorch's.
+template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
+using DataLoader = Loader<D, S, Collate>;
 
 }  // namespace fulgurite::data

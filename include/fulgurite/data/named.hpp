@@ -13,10 +13,13 @@
 
 namespace fulgurite::data {
 
-/// A loader that belongs to somebody else, as a value.
+/// Refers to a loader that belongs to somebody else, and is a loader itself.
 template <class L>
 class Borrowed {
  public:
+  static constexpr bool batches_stay_valid = BatchesStayValid<L>;
+  static constexpr bool wraps_loaders = true;  ///< what is missing in the loader is missing here
+
   explicit Borrowed(L& loader) : loader_(&loader) {}
 
   L& get() const { return *loader_; }
@@ -37,10 +40,10 @@ class Borrowed {
   {
     get().resume_at(batch);
   }
-  void in_order(bool on) const
-    requires requires(L& loader) { loader.in_order(on); }
+  auto in_order(bool on) const
+    requires KeepsOrder<L>
   {
-    get().in_order(on);
+    return get().in_order(on);
   }
   void limit_each(double part) const
     requires requires(L& loader) { loader.limit_each(part); }
@@ -57,7 +60,7 @@ class Borrowed {
   L* loader_;
 };
 
-/// What `named` makes: the loader itself, with a name.
+/// The loader that `named` makes: the one it was given, with a name.
 template <FixedString Name, class L>
 class Named : public L {
  public:
@@ -65,9 +68,9 @@ class Named : public L {
   explicit Named(L loader) : L(std::move(loader)) {}
 };
 
-/// `std::tuple{data::named<"clean">(std::move(clean)), data::named<"noisy">(std::ref(noisy))}` as evaluation loaders: their metrics are
-/// called `val_loss/clean` and `val_loss/noisy` instead of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by
-/// std::ref.
+/// Names evaluation loaders: `std::tuple{data::named<"clean">(std::move(clean)),
+/// data::named<"noisy">(std::ref(noisy))}`. Their metrics are then called `val_loss/clean` and `val_loss/noisy` instead
+/// of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by std::ref.
 template <FixedString Name, class L>
 auto named(L loader) {
   using Given = std::unwrap_reference_t<L>;  // a reference where std::ref was given

@@ -1,5 +1,5 @@
 #pragma once
-// Where a loader is: the epoch and how many of its batches were consumed. What a checkpoint keeps of a loader.
+// The position of a loader: its epoch, and how many of the epoch's batches were consumed. A checkpoint keeps it.
 
 #include <string>
 #include <type_traits>
@@ -8,33 +8,36 @@
 
 namespace fulgurite::data {
 
-/// Which samples batch k holds. Negative: nobody knows (a stream).
+/// Decides which samples batch k holds. A negative number means that it is not known, as of a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
   bool operator==(Layout const&) const = default;
 };
 
-/// Counts for a loader; see `Batches`, which has one. "Consumed" means moved past with `++`: never what workers prefetched.
+/// Keeps the position of a loader; each `Batches` has one. A batch is consumed when it is moved past with `++`; what
+/// workers have prefetched does not count.
 class Position {
  public:
   long epoch() const { return epoch_; }
   long consumed() const { return consumed_; }
 
-  /// The epoch that the next `begin()` starts. Without it, each `begin()` starts the epoch after the last one.
+  /// Sets the epoch that the next `begin()` starts. Without it, each `begin()` starts the epoch after the last one.
   void set_epoch(long epoch) {
     if (epoch != epoch_) first_ = consumed_ = 0;
     epoch_ = epoch;
     chosen_ = true;
   }
 
-  /// The next `begin()` starts at this batch of its epoch.
+  /// Makes the next `begin()` start at this batch of its epoch.
   void resume_at(long batch) {
-    if (batch < 0) throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
+    if (batch < 0)
+      throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
     first_ = consumed_ = batch;
     if (begun_) chosen_ = true;  // the batch of the epoch that was going on
   }
 
-  /// Returns the first batch to yield. `batches`: how many the epoch has, negative where nobody knows.
+  /// Begins an epoch and returns the first batch to yield. `batches` is the number of the epoch's batches, negative
+  /// where it is not known.
   long begin(long batches) {
     bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
     if (!chosen_ && (begun_ || finished)) {
@@ -50,10 +53,12 @@ class Position {
 
   void advance() { ++consumed_; }
 
-  /// Throws fulgurite.data.resume where a checkpoint from the middle of an epoch meets another layout. Between epochs it may change.
+  /// Saves or loads the position. Error [fulgurite.data.resume] where a position within an epoch meets another layout;
+  /// between epochs the layout may change.
   void state(auto& archive, Layout const now) {
     Layout saved = now;
-    archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)("samples", saved.samples);
+    archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
+        "samples", saved.samples);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) loaded(saved, now);
   }
 
@@ -63,9 +68,10 @@ class Position {
     begun_ = chosen_ = false;
     bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
     if (!between && saved != now)
-      throw Error("fulgurite.data.resume", "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " + said(saved) +
-                                               "; this loader has " + said(now) +
-                                               ": resume with the same data and options, or from a checkpoint written between epochs");
+      throw Error("fulgurite.data.resume",
+                  "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " +
+                      said(saved) + "; this loader has " + said(now) +
+                      ": resume with the same data and options, or from a checkpoint written between epochs");
   }
 
   static std::string said(Layout const& layout) {

@@ -10,9 +10,9 @@ namespace fulgurite::data {
 
 /// xoshiro256** (Blackman and Vigna, 2018), a value: copy it to repeat it, give it a stream to get an independent one.
 ///
-/// `Random{seed, epoch, batch}` is a pure function of its arguments, so what is drawn for one batch does not depend on how
-/// many were drawn before: that is how a resumed run sees the same data. The four words of state come from splitmix64
-/// (Steele, Lea and Flood, 2014), started at a mix of the three arguments.
+/// `Random{seed, epoch, batch}` is a pure function of its arguments, so what is drawn for one batch does not depend on
+/// how many were drawn before: an epoch that is begun in its middle sees the same data. The four words of state come
+/// from splitmix64 (Steele, Lea and Flood, 2014), started at a mix of the three arguments.
 class Random {
  public:
   using result_type = std::uint64_t;
@@ -22,7 +22,7 @@ class Random {
     for (auto& word : state_) word = mixed(key += golden);
   }
 
-  /// From the raw state, as published test vectors give it.
+  /// Begins with the four words of the state, which published test vectors give.
   explicit constexpr Random(std::array<std::uint64_t, 4> const& state) : state_(state) {}
 
   constexpr std::uint64_t operator()() {
@@ -37,7 +37,7 @@ class Random {
     return result;
   }
 
-  /// A whole number in [0, n), n > 0, each exactly as likely: draws below 2^64 mod n are thrown away.
+  /// A whole number in [0, n), n > 0, all equally likely: draws below 2^64 mod n are thrown away.
   constexpr std::uint64_t below(std::uint64_t n) {
     std::uint64_t const unfair = (0 - n) % n;
     std::uint64_t drawn = (*this)();

@@ -1,7 +1,6 @@
 #pragma once
 // What loaders of datasets share: batches of equal size, cut from the order that a sampler gives.
 
-#include <concepts>
 #include <cstddef>
 #include <utility>
 
@@ -10,22 +9,24 @@
 
 namespace fulgurite::data {
 
-/// Batches<Derived, B> with `size`, `layout` and the sampler's state. `start` and `next` remain to be written.
+/// A base like Batches<Derived, B>, with `size`, `layout` and the sampler's state. `start` and `next` remain to be
+/// written.
 template <class Derived, class B, Sampler S>
 class SampledBatches : public Batches<Derived, B> {
  public:
-  /// Batches of an epoch.
+  /// The number of batches in an epoch.
   std::size_t size() const { return batch_count(sampler_.size(), batch_size_, drop_last_); }
 
   Layout layout() const {
-    return {.batches = static_cast<long>(size()), .batch_size = batch_size_, .samples = static_cast<long>(sampler_.size())};
+    return {
+        .batches = static_cast<long>(size()), .batch_size = batch_size_, .samples = static_cast<long>(sampler_.size())};
   }
 
-  /// On: from the next epoch samples come as they lie in the dataset: what overfit_batches asks for.
-  void in_order(bool on)
-    requires std::same_as<S, OptionalShuffle>
-  {
-    sampler_.in_order = on;
+  /// While on, every epoch has the same order: the samples as they lie in the dataset where the sampler is one of
+  /// `.shuffle`, else the order of epoch 0.
+  void in_order(bool on) {
+    if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
+    this->repeat_epoch(on);
   }
 
   void state(auto& archive) {
@@ -34,8 +35,9 @@ class SampledBatches : public Batches<Derived, B> {
   }
 
  protected:
-  /// Throws fulgurite.data.batch_size for one below 1.
-  SampledBatches(S sampler, long batch_size, bool drop_last) : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+  /// Error [fulgurite.data.batch_size] for a batch size below 1.
+  SampledBatches(S sampler, long batch_size, bool drop_last)
+      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
     at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
   }
 

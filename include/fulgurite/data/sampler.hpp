@@ -16,36 +16,40 @@
 
 namespace fulgurite::data {
 
-/// `indices(epoch)` visits `size()` positions of a dataset; called twice with the same epoch it gives the same order, whatever happened between.
+/// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Called twice with the same epoch it gives
+/// the same order, whatever happened in between.
 template <class S>
 concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.size() } -> std::convertible_to<std::size_t>;
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
 
-/// Calls `f(index)` along an epoch. Throws fulgurite.data.index for one that a dataset of `samples` samples does not have.
+/// Calls `f(index)` for each position of an epoch. Error [fulgurite.data.index] for one that a dataset of `samples`
+/// samples does not have.
 template <Sampler S>
 void each_index(S const& sampler, long epoch, std::size_t samples, auto&& f) {
   for (std::size_t const index : sampler.indices(epoch)) {
     if (index >= samples)
-      throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) + " of a dataset that has " + std::to_string(samples) +
+      throw Error("fulgurite.data.index", "the sampler asks for sample " + std::to_string(index) +
+                                              " of a dataset that has " + std::to_string(samples) +
                                               ": make the sampler with the size of this dataset");
     f(index);
   }
 }
 
-/// Batches of an epoch; the last one may be smaller, unless it is dropped.
+/// The number of batches in an epoch. The last one may be smaller, unless it is dropped.
 inline std::size_t batch_count(std::size_t samples, long batch_size, bool drop_last) {
   auto const each = static_cast<std::size_t>(batch_size);
   return drop_last ? samples / each : (samples + each - 1) / each;
 }
 
-/// For options that are counts: throws `identifier` where `value` is less than `least`.
+/// Checks an option that is a count: throws an Error with `identifier` where `value` is less than `least`.
 inline void at_least(long least, std::string_view identifier, std::string const& option, long value) {
-  if (value < least) throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
+  if (value < least)
+    throw Error(identifier, option + " is " + std::to_string(value) + ": it must be at least " + std::to_string(least));
 }
 
-/// 0, 1, 2, ...: validation, and whatever has an order of its own.
+/// Visits 0, 1, 2, ...: for validation, and for data that have an order of their own.
 struct Sequential {
   std::size_t count = 0;
 
@@ -53,8 +57,9 @@ struct Sequential {
   auto indices(long /*epoch*/) const { return std::views::iota(std::size_t{0}, count); }
 };
 
-/// Each epoch another permutation of 0 .. count-1: the shuffle of Fisher and Yates (from the end, i swaps with one of 0 .. i)
-/// on `Random{seed, epoch}`. All orders are equally likely, and epoch 7 can be had without the six before it.
+/// Visits 0 to count-1 in an order that is another one in each epoch: the shuffle of Fisher and Yates, from the end,
+/// where i swaps with one of 0 .. i, on `Random{seed, epoch}`. All orders are equally likely, and epoch 7 can be had
+/// without the six before it.
 struct Shuffle {
   std::size_t count = 0;
   std::uint64_t seed = 0;
@@ -70,23 +75,23 @@ struct Shuffle {
   }
 
   void state(auto& archive) {
-    long saved = static_cast<long>(seed);  // archives know signed numbers
+    long saved = static_cast<long>(seed);  // archives save it as a signed number
     archive("seed", saved);
     seed = static_cast<std::uint64_t>(saved);
   }
 };
 
-/// What the options `.shuffle` and `.seed` of a loader mean: `Shuffle` or `Sequential`, chosen at run time.
+/// The sampler of a loader's options `.shuffle` and `.seed`: `Shuffle` or `Sequential`, chosen at run time.
 struct OptionalShuffle {
   std::size_t count = 0;
   bool shuffle = false;
   std::uint64_t seed = 0;
-  bool in_order = false;  ///< no shuffle for now
+  bool ordered = false;  ///< while true, nothing is shuffled
 
   std::size_t size() const { return count; }
 
   std::vector<std::size_t> indices(long epoch) const {
-    if (shuffle && !in_order) return Shuffle{count, seed}.indices(epoch);
+    if (shuffle && !ordered) return Shuffle{count, seed}.indices(epoch);
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), std::size_t{0});
     return order;
@@ -97,10 +102,11 @@ struct OptionalShuffle {
     inner.state(archive);
     seed = inner.seed;
   }
+  void in_order(bool on) { ordered = on; }
 };
 
-/// Some samples of a dataset, in the order that `inner` gives to *their positions*: `Subset{split.train, Shuffle{split.train.size(), seed}}`.
-/// `Subset{chosen}` keeps the order they are listed in.
+/// Visits some samples of a dataset, in the order in which `inner` visits their positions in the list:
+/// `Subset{split.train, Shuffle{split.train.size(), seed}}`. `Subset{chosen}` keeps the order of the list.
 template <Sampler Inner = Sequential>
 class Subset {
  public:
@@ -110,11 +116,12 @@ class Subset {
     inner_.count = chosen_.size();
   }
 
-  /// Throws fulgurite.data.subset where `inner` could visit a position that is not there.
+  /// Error [fulgurite.data.subset] where `inner` could visit a position beyond the list.
   Subset(std::vector<std::size_t> chosen, Inner inner) : chosen_(std::move(chosen)), inner_(std::move(inner)) {
     if (inner_.size() > chosen_.size())
-      throw Error("fulgurite.data.subset", "the inner sampler visits " + std::to_string(inner_.size()) + " positions of a subset that has " +
-                                               std::to_string(chosen_.size()) + ": make it with the size of the subset, not of the whole");
+      throw Error("fulgurite.data.subset", "the inner sampler visits " + std::to_string(inner_.size()) +
+                                               " positions of a subset that has " + std::to_string(chosen_.size()) +
+                                               ": make it with the size of the subset, not of the whole");
   }
 
   std::size_t size() const { return inner_.size(); }
@@ -128,6 +135,9 @@ class Subset {
 
   void state(auto& archive) {
     if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
+  }
+  void in_order(bool on) {
+    if constexpr (requires { inner_.in_order(on); }) inner_.in_order(on);
   }
 
  private:

@@ -14,18 +14,24 @@
 
 namespace fulgurite::data {
 
-/// A part of something: `0.2` is a fifth of it, `2000` is that many. A fraction must be in [0, 1), a count less than the whole.
+/// A part of something, as a fraction in [0, 1) or as a count: `0.2` is a fifth, `2000` is that many.
 class Share {
  public:
-  constexpr Share(std::floating_point auto fraction) : value_(fraction), fraction_(true) {}                  // implicit: .validation = 0.2
-  constexpr Share(std::integral auto count) : value_(static_cast<double>(count)), fraction_(false) {}  // implicit: .validation = 2000
+  constexpr Share(std::floating_point auto fraction)
+      : value_(fraction), fraction_(true) {}  // implicit: .validation = 0.2
+  constexpr Share(std::integral auto count)
+      : value_(static_cast<double>(count)), fraction_(false) {}  // implicit: .validation = 2000
 
-  /// How many of `total`, rounded to the nearest. Throws fulgurite.data.share where that is negative, or leaves nothing over.
+  /// The number that this part of `total` is, rounded to the nearest. Error [fulgurite.data.share] where it is
+  /// negative, or is all of `total`.
   std::size_t of(std::size_t total) const {
-    bool const valid = value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
+    bool const valid =
+        value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
     if (!valid)
-      throw Error("fulgurite.data.share", (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
-                                              " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " + std::to_string(total));
+      throw Error(
+          "fulgurite.data.share",
+          (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
+              " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " + std::to_string(total));
     return static_cast<std::size_t>(std::lround(fraction_ ? value_ * static_cast<double>(total) : value_));
   }
 
@@ -34,13 +40,13 @@ class Share {
   bool fraction_;
 };
 
-/// Positions of samples, each part in ascending order.
+/// The positions of the samples of each part, ascending.
 struct Split {
   std::vector<std::size_t> train, validation;
 };
 
-/// Puts aside a random part of `total` samples. The same seed gives the same parts; the seed of a shuffle may be the same number
-/// (the split draws from a stream of its own).
+/// Divides `total` samples at random. The same seed gives the same parts. The seed of a shuffle may be the same number,
+/// since the split draws from a stream of its own.
 inline Split split(std::size_t total, Share validation, std::uint64_t seed) {
   constexpr long stream = -1;  // epochs count from 0: no epoch's order is related to the split
   std::size_t const aside = validation.of(total);

@@ -1,5 +1,5 @@
 #pragma once
-// Loaders whose length nobody knows: a function that gives batch after batch, or any input range.
+// Loaders of unknown length: from a function that gives batch after batch, or from any input range.
 
 #include <concepts>
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace fulgurite::data {
 
-/// `open(epoch)`, or `open()` where the epochs do not differ.
+/// Calls `open(epoch)`, or `open()` where it takes no epoch.
 template <class Open>
 decltype(auto) opened(Open& open, long epoch) {
   if constexpr (std::invocable<Open&, long>) return open(epoch);
@@ -29,14 +29,18 @@ decltype(auto) opened(Open& open, long epoch) {
 template <class Open>
 using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 
-/// An unsized loader: `open` is called by each `begin()` and gives a function that returns the next batch, or nothing at the end:
+/// An unsized loader: `open` is called by each `begin()` and gives a function that returns the next batch, or nothing
+/// at the end:
 ///
 ///     Stream lines{[] {
 ///       return [file = std::ifstream("log.txt"), line = std::string()]() mutable {
 ///         return std::getline(file, line) ? std::optional(parsed(line)) : std::nullopt; };
 ///     }};
 ///
-/// To resume, it reads the consumed batches again and drops them.
+/// The function is called for a batch when the step on the one before is over: it may act with the model that is being
+/// trained, and may hand out the same memory each time. Therefore a stream does not promise that batches stay valid,
+/// and its end is found out after the last step; `ctx.is_last_batch()` does not tell before. To resume, it reads the
+/// consumed batches again and drops them.
 template <class Open>
 class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened<Open>&>::value_type> {
  public:
@@ -52,8 +56,9 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
     source_.emplace(opened(open_, epoch));
     for (long k = 0; k < first; ++k)
       if (!(*source_)())
-        throw Error("fulgurite.data.stream_short", "a stream ended after " + std::to_string(k) + " batches, but " + std::to_string(first) +
-                                                       " were consumed when the checkpoint was written: give it the same source");
+        throw Error("fulgurite.data.stream_short",
+                    "a stream ended after " + std::to_string(k) + " batches, but " + std::to_string(first) +
+                        " were consumed when the checkpoint was written: give it the same source");
   }
 
   bool next(std::optional<Batch>& batch) {
@@ -72,8 +77,9 @@ template <class Open>
 auto stream_of(Open open) {
   return Stream{[open = std::move(open)](long epoch) mutable {
     using Range = Opened<Open>;
-    // On the heap: an iterator may point into its range, which must not move any more.
-    return [range = std::make_unique<Range>(opened(open, epoch)), at = std::optional<std::ranges::iterator_t<Range>>()]() mutable {
+    // The range lies on the heap, since an iterator may point into it and it must not move any more.
+    return [range = std::make_unique<Range>(opened(open, epoch)),
+            at = std::optional<std::ranges::iterator_t<Range>>()]() mutable {
       using Yielded = std::ranges::range_value_t<Range>;
       if (at) ++*at;
       else at.emplace(std::ranges::begin(*range));
@@ -82,12 +88,14 @@ auto stream_of(Open open) {
   }};
 }
 
+/// How samples become batches.
 struct StreamOptions {
   long batch_size = 1;
   bool drop_last = false;
 };
 
-/// The same over a range of *samples*, `batch_size` of which become a batch by `collate(std::vector<Sample>)`.
+/// A loader of unknown length over a range of samples: `batch_size` of them become a batch by
+/// `collate(std::vector<Sample>)`.
 template <class Open, class Collate = AsVector>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
@@ -95,7 +103,8 @@ auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
   auto const size = static_cast<std::size_t>(options.batch_size);
   using Samples = std::vector<typename decltype(stream_of(std::move(open)))::Batch>;
   using Collated = std::invoke_result_t<Collate&, Samples>;
-  return Stream{[samples = stream_of(std::move(open)), size, drop_last = options.drop_last, collate = std::move(collate)](long epoch) mutable {
+  return Stream{[samples = stream_of(std::move(open)), size, drop_last = options.drop_last,
+                 collate = std::move(collate)](long epoch) mutable {
     samples.set_epoch(epoch);
     return [size, drop_last, &collate, at = samples.begin()]() mutable {
       Samples group;

@@ -1,5 +1,5 @@
 #pragma once
-// The sampler of one rank among several: every world-th sample of an order that all ranks share.
+// The sampler of one process among several: it takes every world-th sample of an order that all of them share.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,13 +17,15 @@
 
 namespace fulgurite::data {
 
-/// What happens to the samples left over when the ranks do not divide them evenly. Ranks that reduce gradients together must
-/// have equally many batches, or the longer ones wait for ever: `repeat` (the first samples once more) and `drop` see to that,
-/// `keep` gives the first ranks one more (for evaluation without collectives: each sample exactly once).
+/// What becomes of the samples that are left over when the ranks do not divide them evenly. Ranks that reduce gradients
+/// together must have equally many batches, or the one with more waits for ever: `repeat` takes the first samples once
+/// more, `drop` leaves the rest out. `keep` gives the first ranks one sample more, for evaluation in which ranks do not
+/// wait for each other: each sample is then seen exactly once.
 enum class Leftover : std::uint8_t { repeat, drop, keep };
 
-/// `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`: positions 1, 5, 9, ... of the shuffled order. All ranks need the same
-/// inner sampler (the same seed) and the same epoch.
+/// Visits every `world`-th position of `inner`, from `rank` on: `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`
+/// visits 1, 5, 9, ... of the shuffled order. All ranks need the same inner sampler, with the same seed, and the same
+/// epoch.
 template <Sampler Inner>
 class Stride {
  public:
@@ -33,11 +35,11 @@ class Stride {
     Leftover leftover = Leftover::repeat;
   };
 
-  /// Throws fulgurite.data.rank unless 0 <= rank < world.
+  /// Error [fulgurite.data.rank] unless 0 <= rank < world.
   Stride(Inner inner, Options options) : inner_(std::move(inner)), options_(options) {
     if (options.rank < 0 || options.rank >= options.world)
-      throw Error("fulgurite.data.rank", "rank " + std::to_string(options.rank) + " of a world of " + std::to_string(options.world) +
-                                             ": ranks count from 0 to world - 1");
+      throw Error("fulgurite.data.rank", "rank " + std::to_string(options.rank) + " of a world of " +
+                                             std::to_string(options.world) + ": ranks count from 0 to world - 1");
   }
 
   std::size_t size() const {
@@ -51,11 +53,15 @@ class Stride {
     namespace views = ranges::views;
     if (size() == 0) return {};
     auto const order = inner_.indices(epoch) | ranges::to<std::vector<std::size_t>>();
-    return order | views::cycle | views::drop(rank()) | views::stride(world()) | views::take(size()) | ranges::to<std::vector<std::size_t>>();
+    return order | views::cycle | views::drop(rank()) | views::stride(world()) | views::take(size()) |
+           ranges::to<std::vector<std::size_t>>();
   }
 
   void state(auto& archive) {
     if constexpr (requires { inner_.state(archive); }) inner_.state(archive);
+  }
+  void in_order(bool on) {
+    if constexpr (requires { inner_.in_order(on); }) inner_.in_order(on);
   }
 
  private:

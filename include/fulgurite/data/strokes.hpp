@@ -1,5 +1,6 @@
 #pragma once
-// Digits drawn with a pen, for when there are no files: 28 x 28, anti-aliased, every one different, the same from the same seed.
+// Draws digits as with a pen, for programs that have no files of real ones: 28 x 28 pixels, anti-aliased, each of them
+// different, and the same for the same seed.
 
 #include <algorithm>
 #include <array>
@@ -15,9 +16,13 @@
 
 namespace fulgurite::data {
 
-using DigitImage = std::array<std::uint8_t, 28 * 28>;
+/// Pixels on a side of a drawn digit.
+inline constexpr std::size_t digit_side = 28;
+/// Grey values row by row, 0 (black) to 255, of a picture of 28 x 28.
+using DigitImage = std::array<std::uint8_t, digit_side * digit_side>;
 
-/// A hand: turns and slants the digit, makes it wide or narrow, small or large, moves it, lets the line waver, presses more or less.
+/// One handwriting, drawn at random: it turns and slants a digit, makes it wide or narrow, small or large, moves it,
+/// lets lines waver, and presses more or less.
 class Handwriting {
  public:
   explicit Handwriting(Random& random) {
@@ -38,7 +43,8 @@ class Handwriting {
   double ink() const { return ink_; }
 
   Point operator()(Point p) const {
-    double const x = p.x - 0.5 + waver_ * std::sin(7 * p.y + phase_.x), y = p.y - 0.5 + waver_ * std::sin(7 * p.x + phase_.y);
+    double const x = p.x - 0.5 + waver_ * std::sin(7 * p.y + phase_.x),
+                 y = p.y - 0.5 + waver_ * std::sin(7 * p.x + phase_.y);
     return {middle_.x + xx_ * x + xy_ * y, middle_.y + yx_ * x + yy_ * y};
   }
 
@@ -47,19 +53,19 @@ class Handwriting {
   Point middle_, phase_;
 };
 
-/// Distance from `p` to the segment from `a` to `b`.
+/// The distance from `p` to the segment from `a` to `b`.
 inline double distance(Point p, Point a, Point b) {
   double const dx = b.x - a.x, dy = b.y - a.y, square = dx * dx + dy * dy;
   double const along = square > 0 ? std::clamp(((p.x - a.x) * dx + (p.y - a.y) * dy) / square, 0.0, 1.0) : 0.0;
   return std::hypot(p.x - a.x - along * dx, p.y - a.y - along * dy);
 }
 
-/// A digit from 0 to 9, white on black, in a hand drawn from `random`.
+/// Draws a digit from 0 to 9, white on black, in a handwriting that is drawn from `random`.
 inline DigitImage draw_digit(std::size_t digit, Random& random) {
   auto const& ways = glyphs().at(digit);
   auto const& glyph = ways[random.below(ways.size())];
   Handwriting const hand{random};
-  std::array<double, 28 * 28> nearest{};
+  std::array<double, digit_side * digit_side> nearest{};
   nearest.fill(1e9);
   auto const pixel = [](double at) { return std::clamp(static_cast<int>(at), 0, 27); };
   for (Stroke const& stroke : glyph)
@@ -68,19 +74,20 @@ inline DigitImage draw_digit(std::size_t digit, Random& random) {
       double const reach = hand.radius() + 1;  // farther pixels stay black
       for (int y = pixel(std::min(a.y, b.y) - reach); y <= pixel(std::max(a.y, b.y) + reach); ++y)
         for (int x = pixel(std::min(a.x, b.x) - reach); x <= pixel(std::max(a.x, b.x) + reach); ++x) {
-          double& known = nearest[static_cast<std::size_t>(28 * y + x)];
+          double& known = nearest[digit_side * static_cast<std::size_t>(y) + static_cast<std::size_t>(x)];
           known = std::min(known, distance({x + 0.5, y + 0.5}, a, b));
         }
     }
   DigitImage image{};
   for (std::size_t i = 0; i < image.size(); ++i) {
-    double const cover = std::clamp(hand.radius() + 0.5 - nearest[i], 0.0, 1.0);  // the edge runs through a pixel: partly covered
+    double const cover =
+        std::clamp(hand.radius() + 0.5 - nearest[i], 0.0, 1.0);  // the edge runs through a pixel: partly covered
     image[i] = static_cast<std::uint8_t>(std::lround(255 * hand.ink() * cover));
   }
   return image;
 }
 
-/// `count` digits, as many of each; image i depends on `seed` and i alone.
+/// Draws `count` digits, equally many of each. Image i depends on `seed` and i alone.
 inline LabelledImages draw_digits(std::size_t count, std::uint64_t seed) {
   LabelledImages set;
   set.pixels.reserve(count * 28 * 28);

@@ -1,5 +1,5 @@
 #pragma once
-// Threads that make the batches of one epoch ahead of their consumer, and hand them over in order.
+// Worker threads that make the batches of one epoch ahead of the loop and hand them over in order.
 
 #include <condition_variable>
 #include <cstddef>
@@ -18,27 +18,32 @@
 
 namespace fulgurite::data {
 
-/// Calls `make(k, stop)` for k = first .. last-1 in `workers` threads, at most `capacity` batches ahead of `take`.
-/// The destructor stops and joins: it waits for the sample each worker is at, never longer. Used by `Loader`.
+/// Calls `make(k, stop)` for k = first .. last-1 in `workers` threads, at most `capacity` batches ahead of `take`. The
+/// destructor stops and joins the threads; it waits for the sample that each is reading, and no longer. `Loader` uses
+/// it.
 template <class Batch>
 class Team {
  public:
   using Make = std::function<std::optional<Batch>(std::size_t, std::stop_token const&)>;
 
-  Team(std::size_t first, std::size_t last, int workers, std::size_t capacity, std::function<void()> const& on_start, Make make)
+  Team(std::size_t first, std::size_t last, int workers, std::size_t capacity, std::function<void()> const& on_start,
+       Make make)
       : make_(std::move(make)), slots_(capacity), claimed_(first), taken_(first), last_(last), starting_(workers) {
     try {
-      for (int i = 0; i < workers; ++i) threads_.emplace_back([this, on_start](std::stop_token const& stop) { work(stop, on_start); });
+      for (int i = 0; i < workers; ++i)
+        threads_.emplace_back([this, on_start](std::stop_token const& stop) { work(stop, on_start); });
     } catch (std::system_error const& failed) {
       stop();
-      throw Error("fulgurite.data.worker_start", "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
+      throw Error("fulgurite.data.worker_start",
+                  "a worker thread could not be started (" + std::string(failed.what()) + "): use fewer .workers");
     }
   }
   ~Team() { stop(); }
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
 
-  /// The next batch in order, or nothing after the last. Rethrows what `make` threw for it, or what `on_start` threw.
+  /// The next batch in order, or nothing after the last. Rethrows what `make` threw for that batch, or what `on_start`
+  /// threw.
   std::optional<Batch> take() {
     std::unique_lock lock(mutex_);
     if (taken_ == last_) return std::nullopt;
@@ -71,9 +76,7 @@ class Team {
       Slot made;
       try {
         made.batch = make_(*k, stop);
-      } catch (...) {
-        made.error = std::current_exception();
-      }
+      } catch (...) { made.error = std::current_exception(); }
       std::lock_guard const lock(mutex_);
       slots_[*k % slots_.size()] = std::move(made);
       filled_.notify_all();
@@ -84,12 +87,14 @@ class Team {
     if (on_start) on_start();
     return nullptr;
   } catch (std::exception const& failed) {
-    return std::make_exception_ptr(Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
   } catch (...) {
-    return std::make_exception_ptr(Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
   }
 
-  /// Batches are claimed in order, so the one that the consumer waits for always is in somebody's hands.
+  /// Batches are claimed in order, so that some worker always has the one that the consumer waits for.
   std::optional<std::size_t> claim(std::stop_token const& stop) {
     std::unique_lock lock(mutex_);
     bool const roomy = room_.wait(lock, stop, [&] { return claimed_ == last_ || claimed_ < taken_ + slots_.size(); });

@@ -1,5 +1,5 @@
 #pragma once
-// The characters of a text as numbers, and back. Characters are Unicode's, text is UTF-8.
+// Turns the characters of a text into numbers and back. Characters are Unicode's, the text is UTF-8.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,26 +10,27 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite::data {
 
-/// Calls `f(character, offset)` for each character, `character` being its one to four bytes. Throws fulgurite.data.utf8 with the offset
-/// where `text` (said to come from `source`) is not UTF-8. Overlong forms and surrogates are let through: they only make odd characters.
+/// Calls `f(character, offset)` for each character of `text`: `character` is its one to four bytes, `offset` the byte
+/// at which it begins. Error [fulgurite.data.utf8] where the text is not UTF-8; it names the byte and `source`, which
+/// is what the text is called.
 inline void each_character(std::string_view text, std::string_view source, auto&& f) {
-  for (std::size_t at = 0, length = 1; at < text.size(); at += length) {
-    auto const first = static_cast<unsigned char>(text[at]);
-    length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-    bool sound = length > 0 && at + length <= text.size();
-    for (std::size_t i = 1; sound && i < length; ++i) sound = (static_cast<unsigned char>(text[at + i]) & 0xc0) == 0x80;
-    if (!sound)
-      throw Error("fulgurite.data.utf8", std::string(source) + ": at byte " + std::to_string(at) + " of " + std::to_string(text.size()) +
-                                             " the text is not UTF-8: convert it (iconv -t UTF-8), or leave that file out");
-    f(text.substr(at, length), at);
+  for (std::size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
+    bytes = utf8::length(text, at);
+    if (bytes == 0)
+      throw Error("fulgurite.data.utf8",
+                  std::string(source) + ": at byte " + std::to_string(at) + " of " + std::to_string(text.size()) +
+                      " the text is not UTF-8: convert it (iconv -t UTF-8), or leave that file out");
+    f(text.substr(at, bytes), at);
   }
 }
 
-/// Maps characters to 0 .. size()-1, in the order of their bytes: the same text, or any text with the same characters, gives the same
-/// numbers. `Vocabulary{vocabulary.characters()}` makes it again, for instance from a checkpoint.
+/// Maps each character of a text to a number from 0 to size()-1, in the order of the characters' bytes. Any text with
+/// the same characters gives the same numbers. `Vocabulary{vocabulary.characters()}` makes an equal one, for instance
+/// from a checkpoint.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -49,28 +50,31 @@ class Vocabulary {
     return all;
   }
 
-  /// Throws fulgurite.data.unknown_character for one that the vocabulary was not made with.
+  /// The numbers of a text's characters. Error [fulgurite.data.unknown_character] for one that the vocabulary does not
+  /// have.
   std::vector<std::int64_t> encode(std::string_view text) const {
     std::vector<std::int64_t> numbers;
     numbers.reserve(text.size());
     each_character(text, "the text to encode", [&](std::string_view character, std::size_t offset) {
       auto const at = std::ranges::lower_bound(characters_, character);
       if (at == characters_.end() || *at != character)
-        throw Error("fulgurite.data.unknown_character", "\"" + std::string(character) + "\" at byte " + std::to_string(offset) +
-                                                            " is not among the " + std::to_string(size()) +
-                                                            " characters of the vocabulary: leave it out, or make the vocabulary of a text that has it");
+        throw Error("fulgurite.data.unknown_character",
+                    "\"" + std::string(character) + "\" at byte " + std::to_string(offset) + " is not among the " +
+                        std::to_string(size()) +
+                        " characters of the vocabulary: leave it out, or make the vocabulary of a text that has it");
       numbers.push_back(at - characters_.begin());
     });
     return numbers;
   }
 
-  /// Throws fulgurite.data.unknown_number for one outside 0 .. size()-1.
+  /// The text of these numbers. Error [fulgurite.data.unknown_number] for one outside 0 to size()-1.
   std::string decode(std::span<std::int64_t const> numbers) const {
     std::string text;
     for (std::int64_t const number : numbers) {
       if (number < 0 || static_cast<std::size_t>(number) >= size())
-        throw Error("fulgurite.data.unknown_number", std::to_string(number) + " stands for no character: the vocabulary has 0 to " +
-                                                         std::to_string(size()) + " - 1; the numbers come from another vocabulary");
+        throw Error("fulgurite.data.unknown_number",
+                    std::to_string(number) + " stands for no character: the vocabulary has 0 to " +
+                        std::to_string(size()) + " - 1; the numbers come from another vocabulary");
       text += characters_[static_cast<std::size_t>(number)];
     }
     return text;

@@ -9,7 +9,8 @@
 
 namespace fulgurite {
 
-/// Number of trailing arguments an event takes: the longest suffix of `(First..., ctx)` that it accepts, -1 when it takes none.
+/// Number of trailing arguments an event takes: the longest suffix of `(First..., ctx)` that it accepts, -1 when it
+/// takes none.
 template <class Hook, class T, class C>
 consteval int arity() {
   if constexpr (!Hook::template named<T>) return -1;
@@ -30,7 +31,8 @@ consteval int arity() {
   else return arity<Hook, T, B, C>();
 }
 
-/// The object hears this event. Its name is asked first: nearly always the answer is no, and then nothing else is instantiated.
+/// The object hears this event. Its name is asked first: nearly always the answer is no, and then nothing else is
+/// instantiated.
 template <class Hook, class T, class... Args>
 concept Listens = Hook::template named<T> && arity<Hook, T, Args...>() >= 0;
 

@@ -19,8 +19,10 @@ enum class HookId : std::uint16_t {
   none,
 #define FULGURITE_ROW(NAME, ...) NAME,
   FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
-          FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+          FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
+              FULGURITE_NEAR_MISSES(FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+                  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 
@@ -36,6 +38,10 @@ enum class HookFault : std::uint8_t {
   promise,       ///< listed in `Hooks`, but missing
   not_of_data,   ///< a data module has what only models and callbacks are asked for
   two_sources,   ///< the model and its data module both have what only one can give
+  captured,      ///< a replayed step would not call it
+  step_batch,    ///< a step cannot be called with the loader's batch
+  missing_step,  ///< a call runs a step that the model does not have
+  no_loader,     ///< a step has nothing to run on
 };
 
 struct HookVerdict {
@@ -48,10 +54,11 @@ namespace hook {
 
 template <class Hook, class Result>
 consteval HookFault result_fault() {
+  using Plain = std::remove_cvref_t<Result>;
   if constexpr (std::is_void_v<Result> || Hook::answer == Answer::value) return HookFault::none;
-  else if constexpr (std::is_same_v<Result, Stop>)
+  else if constexpr (std::is_same_v<Plain, Stop>)
     return Hook::answer == Answer::none ? HookFault::no_effect : HookFault::none;
-  else if constexpr (std::is_same_v<Result, Flow>)
+  else if constexpr (std::is_same_v<Plain, Flow>)
     return Hook::answer == Answer::may_skip_epoch ? HookFault::none : HookFault::skip_epoch;
   else return HookFault::result;
 }
@@ -62,15 +69,19 @@ consteval HookFault event_fault() {
   if constexpr (!Hook::template named<T>) return HookFault::none;
   else if constexpr (!Automatic && !Hook::in_manual) return HookFault::never_called;
   else if constexpr (!Listens<Hook, T, Args...>) return HookFault::parameters;
-  else  // not through `invoke`: each call between a hook's body and here is a line of every error in that body
-    return []<std::size_t... Left>(std::index_sequence<Left...>) {
-      constexpr std::size_t left_out = sizeof...(Args) - sizeof...(Left);
-      return result_fault<
-          Hook,
-          std::remove_cvref_t<decltype(Hook::call(
-              std::declval<T&>(), std::declval<std::tuple_element_t<left_out + Left, std::tuple<Args...>>&>()...))>>();
-    }
-  (std::make_index_sequence<static_cast<std::size_t>(arity<Hook, T, Args...>())>{});
+  else {  // not through `invoke`: each call between a hook's body and here is a line of every error in that body
+    using Given = std::tuple<Args&...>;
+    constexpr std::size_t all = sizeof...(Args), taken = static_cast<std::size_t>(arity<Hook, T, Args...>());
+    if constexpr (taken == 0) return result_fault<Hook, decltype(Hook::call(std::declval<T&>()))>();
+    else if constexpr (taken == 1)
+      return result_fault<Hook, decltype(Hook::call(std::declval<T&>(),
+                                                    std::declval<std::tuple_element_t<all - 1, Given>>()))>();
+    else if constexpr (taken == 2)
+      return result_fault<Hook,
+                          decltype(Hook::call(std::declval<T&>(), std::declval<std::tuple_element_t<all - 2, Given>>(),
+                                              std::declval<std::tuple_element_t<all - 1, Given>>()))>();
+    else return result_fault<Hook, decltype(Hook::call(std::declval<T&>(), std::declval<Args&>()...))>();
+  }
 }
 
 /// What is called with all its arguments, with or without ctx.

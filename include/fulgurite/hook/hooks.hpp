@@ -1,5 +1,6 @@
 #pragma once
-// The one table of hooks: every name, what it receives, what its answer may do, who calls it.
+// The one table of hooks: every name that the library may call on what a user wrote, what it receives, what its answer
+// may do, of whom it is asked.
 
 #include <cstdint>
 #include <string_view>
@@ -7,7 +8,8 @@
 
 namespace fulgurite {
 
-/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing: `(outputs, batch, ctx)`, `(batch, ctx)`,
+/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing: `(outputs, batch, ctx)`, `(batch,
+/// ctx)`,
 /// `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
 enum class Takes : std::uint8_t { nothing, one, two };
 
@@ -28,22 +30,23 @@ struct Row {
   static constexpr bool in_manual = InManual;  ///< false: only automatic optimization calls it
 };
 
-// `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes the
-// look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they disagree, the program is refused.
-#define FULGURITE_HOOK(NAME, ...)                                                             \
-  struct NAME : Row<__VA_ARGS__> {                                                            \
-    static constexpr std::string_view name() { return #NAME; }                                \
-    template <class T>                                                                        \
-    static constexpr bool named = requires {                                                  \
-      requires !requires { &Probe<T>::NAME; };                                                \
-      requires !requires { requires std::is_same_v<class T::NAME, T>; };                      \
-    };                                                                                        \
-    template <class T, class... A>                                                            \
-    static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };      \
-    template <class T, class... A>                                                            \
-    [[gnu::always_inline]] static constexpr decltype(auto) call(T& object, A&... a) {         \
-      return object.NAME(a...);                                                               \
-    }                                                                                         \
+// `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes
+// the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
+// disagree, the program is refused.
+#define FULGURITE_HOOK(NAME, ...)                                                                                      \
+  struct NAME : Row<__VA_ARGS__> {                                                                                     \
+    static constexpr std::string_view name() { return #NAME; }                                                         \
+    template <class T>                                                                                                 \
+    static constexpr bool named = requires {                                                                           \
+      requires !requires { &Probe<T>::NAME; };                                                                         \
+      requires !requires { requires std::is_same_v<class T::NAME, T>; };                                               \
+    };                                                                                                                 \
+    template <class T, class... A>                                                                                     \
+    static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };                               \
+    template <class T, class... A>                                                                                     \
+    [[gnu::always_inline]] static constexpr decltype(auto) call(T& object, A&... a) {                                  \
+      return object.NAME(a...);                                                                                        \
+    }                                                                                                                  \
   }
 
 // clang-format off
@@ -117,6 +120,25 @@ struct Row {
   ROW(log_metrics,                   Takes::two,     Answer::none,  Where::every_stage)                \
   ROW(log_hyperparams,               Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(finalize,                      Takes::one,     Answer::none,  Where::every_stage)
+// What a callback may have beside events: asked of callbacks alone, with all its arguments.
+#define FULGURITE_CALLBACK_HOOKS(ROW)                                                                  \
+  ROW(before_save,                   Takes::nothing, Answer::none,  Where::fit)                        \
+  ROW(after_save,                    Takes::nothing, Answer::none,  Where::fit)                        \
+  ROW(before_statistics_pass,        Takes::nothing, Answer::none,  Where::train)                      \
+  ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)
+// What a strategy may have beside what every strategy has.
+#define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \
+  ROW(pre_backward,                  Takes::one,     Answer::none,  Where::train)                      \
+  ROW(post_backward,                 Takes::one,     Answer::none,  Where::train)                      \
+  ROW(process_dataloader,            Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(no_sync,                       Takes::one,     Answer::value, Where::train)                      \
+  ROW(account,                       Takes::nothing, Answer::value, Where::every_stage)
+// What a loader may have beside begin, end and size.
+#define FULGURITE_LOADER_HOOKS(ROW)                                                                    \
+  ROW(set_epoch,                     Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)
 // What the loops run: they take a batch, with or without ctx.
 #define FULGURITE_STEPS(ROW)                                                                           \
   ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
@@ -133,6 +155,9 @@ struct Decoy {
   FULGURITE_OVERRIDES(FULGURITE_ROW)
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
   FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+  FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+  FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+  FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
   FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
@@ -153,6 +178,9 @@ FULGURITE_EVENTS(FULGURITE_ROW)
 FULGURITE_OVERRIDES(FULGURITE_ROW)
 FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
 FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 

@@ -13,8 +13,12 @@ struct Decoy {
   FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
+/// One class may derive from another, and both be asked: the names are looked for in a class that derives from each
+/// through a part of its own.
 template <class T>
-struct Probe : T, Decoy {};
+struct Part : T {};
+template <class... Ts>
+struct Probe : Part<Ts>..., Decoy {};
 
 /// No name of the table at all: one question for nearly every class.
 template <class P>
@@ -22,6 +26,21 @@ concept Clean = requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
   FULGURITE_NEAR_MISSES(FULGURITE_ROW)
   FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+
+/// The same of a loader, which is asked for other names.
+struct LoaderDecoy {
+#define FULGURITE_ROW(NAME) void NAME();
+  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+template <class L>
+struct LoaderProbe : L, LoaderDecoy {};
+template <class P>
+concept CleanLoader = requires {
+#define FULGURITE_ROW(NAME) &P::NAME;
+  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 

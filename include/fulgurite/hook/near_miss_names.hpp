@@ -1,6 +1,6 @@
 #pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
-// loop/near_miss_refusals.hpp and loop/misspelt_*.hpp.
+// diagnose/near_miss_refusals.hpp and diagnose/misspelt_*.hpp.
 
 // clang-format off
 #define FULGURITE_NEAR_MISSES(ROW) \
@@ -60,7 +60,7 @@
   ROW(configure_gradients_clipping) ROW(configure_gradiant_clipping) ROW(on_configure_gradient_clipping) \
   ROW(configureGradientClipping) ROW(configuregradient_clipping) ROW(configure_gradientclipping) \
   ROW(on_keyboard_interrupt) ROW(on_excpetion) ROW(on_exceptions) ROW(onException) ROW(OnException) ROW(onexception) \
-  ROW(on_save_checkpoint) ROW(on_load_checkpoint) ROW(on_hpc_save) ROW(on_hpc_load) ROW(configure_callbacks) \
+  ROW(on_save_checkpoint) ROW(on_hpc_save) ROW(on_load_checkpoint) ROW(on_hpc_load) ROW(configure_callbacks) \
   ROW(configure_apex) ROW(configure_ddp) ROW(init_ddp_connection) ROW(configure_sync_batchnorm) \
   ROW(get_progress_bar_dict) ROW(get_tqdm_dict) ROW(on_tng_metrics) ROW(log_grad_norm) ROW(log_hyperparameters) \
   ROW(log_hparams) ROW(on_log_hyperparams) ROW(logHyperparams) ROW(loghyperparams) ROW(train_step) ROW(trainig_step) \
@@ -169,11 +169,18 @@
   ROW(on_after_bacth_transfer) ROW(on_after_batch_tranfer) ROW(on_after_batch_transfers) ROW(after_batch_transfer) \
   ROW(onAfterBatchTransfer) ROW(OnAfterBatchTransfer) ROW(onafter_batch_transfer) ROW(on_afterbatch_transfer) \
   ROW(on_after_batchtransfer) ROW(on_log_metrics) ROW(logMetrics) ROW(logmetrics) ROW(finalise) ROW(on_finalize) \
+  ROW(befor_save) ROW(before_saving) ROW(on_before_save) ROW(beforeSave) ROW(beforesave) ROW(after_saving) \
+  ROW(on_after_save) ROW(afterSave) ROW(aftersave) ROW(befor_statistics_pass) ROW(on_before_statistics_pass) \
+  ROW(beforeStatisticsPass) ROW(beforestatistics_pass) ROW(before_statisticspass) ROW(on_limits_time) \
+  ROW(limitsTime) ROW(limitstime) ROW(pre_bakward) ROW(on_pre_backward) ROW(preBackward) ROW(prebackward) \
+  ROW(post_bakward) ROW(on_post_backward) ROW(postBackward) ROW(postbackward) ROW(on_process_dataloader) \
+  ROW(processDataloader) ROW(processdataloader) ROW(on_no_sync) ROW(noSync) ROW(nosync) ROW(on_account) \
   ROW(testing_step) ROW(tets_step) ROW(on_test_step) ROW(testStep) ROW(teststep) ROW(configre_optimizers) \
   ROW(confgure_optimizers) ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) \
   ROW(configure_optimzers) ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
 
-// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under such names.
+// The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
+// such names.
 #define FULGURITE_LOADER_NEAR_MISSES(ROW) \
   ROW(training_dataloader, train_dataloader) ROW(tng_dataloader, train_dataloader) \
   ROW(train_loader, train_dataloader) ROW(train_dataloaders, train_dataloader) \
@@ -187,4 +194,10 @@
   ROW(predict_loader, predict_dataloader) ROW(predict_dataloaders, predict_dataloader) \
   ROW(prediction_dataloader, predict_dataloader) ROW(perdict_dataloader, predict_dataloader) \
   ROW(predictDataloader, predict_dataloader) ROW(predictdataloader, predict_dataloader)
+
+// Names that look like functions of a loader, of which nothing else is asked for them.
+#define FULGURITE_NEAR_MISSES_OF_LOADERS(ROW) \
+  ROW(set_epochs) ROW(set_epcoh) ROW(set_epoc) ROW(on_set_epoch) ROW(setEpoch) ROW(setepoch) ROW(on_in_order) \
+  ROW(inOrder) ROW(inorder) ROW(on_limit_each) ROW(limitEach) ROW(limiteach) ROW(on_resume_at) ROW(resumeAt) \
+  ROW(resumeat)
 // clang-format on

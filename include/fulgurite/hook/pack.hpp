@@ -8,18 +8,20 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/flow.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/hook/call.hpp>
 
 namespace fulgurite {
 
-/// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order = ...`.
+/// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order =
+/// ...`.
 enum class Order : std::uint8_t { tuner, normal, timer, progress, summary, monitor, checkpoint };
 
 template <class T>
 consteval Order order_of() {
-  if constexpr (requires { T::order; }) return T::order;
+  if constexpr (FULGURITE_SAYS(T, Order, order)) return T::order;
   else return Order::normal;
 }
 
@@ -52,8 +54,8 @@ struct Pack {
   /// Those that hear `Hook` with these arguments, in firing order: `From` <= order < `To`.
   template <class Hook, Order From, bool Upwards, class... Args>
   static consteval auto subscribers() {
-    constexpr std::array<bool, size + 1> wanted{
-        (Listens<Hook, Cs, Args...> && (order_of<Cs>() >= From) == Upwards)..., false};
+    constexpr std::array<bool, size + 1> wanted{(Listens<Hook, Cs, Args...> && (order_of<Cs>() >= From) == Upwards)...,
+                                                false};
     constexpr auto count = static_cast<std::size_t>(std::count(wanted.begin(), wanted.end(), true));
     std::array<std::size_t, count> list{};
     std::size_t n = 0;
@@ -72,7 +74,8 @@ struct Pack {
     return gravest;
   }
 
-  /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between compilers.
+  /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between
+  /// compilers.
   template <class Hook, class Model, class... Args>
   [[gnu::always_inline]] constexpr Flow fire(Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
@@ -94,7 +97,8 @@ struct Pack {
   /// Somebody takes the outputs of a step, so they are built.
   template <class Hook, class Model, class Strategy, class Outputs, class Batch, class Ctx>
   static consteval bool wants_outputs() {
-    constexpr bool others = WantsOutputs<Hook, Model, Outputs, Batch, Ctx> || WantsOutputs<Hook, Strategy, Outputs, Batch, Ctx>;
+    constexpr bool others =
+        WantsOutputs<Hook, Model, Outputs, Batch, Ctx> || WantsOutputs<Hook, Strategy, Outputs, Batch, Ctx>;
     return (WantsOutputs<Hook, Cs, Outputs, Batch, Ctx> || ... || others);
   }
 

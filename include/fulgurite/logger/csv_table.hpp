@@ -4,15 +4,20 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/file_lock.hpp>
+#include <fulgurite/logger/csv_text.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::logger {
@@ -24,25 +29,27 @@ struct Cell {
   bool whole = false;  ///< written as an integer
 };
 
-/// Each row is handed to the kernel by one write(2) before `add` returns: a killed process loses none; a power cut may lose those
-/// the kernel has not put on the disk yet. A new column rewrites the file (durably: old or new, never half). Columns are sorted.
+/// A table that grows by rows and by columns, which are sorted. Each row is handed to the kernel by one write(2) before
+/// `add` returns: a process that is killed loses none, a power cut may lose those that are not on the disk yet. A new
+/// column rewrites the file, durably: the old one or the new one is there, never half of one. A file that was deleted
+/// or moved away meanwhile is written anew with all rows. One that somebody else has written to or replaced is left
+/// alone, and `add` throws [fulgurite.logger.table_changed].
 class CsvTable {
  public:
-  /// Goes on with a table that is there.
+  /// Opens a table. One that exists is continued.
   explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
-    std::ifstream in(path_);
-    check_readable(in);
-    if (std::string header; in && std::getline(in, header)) columns_ = split(header);
-    if (columns_.empty()) return;
-    open();
+    if (!open()) return;
+    std::vector<std::string> header;
+    if (CsvReader(descriptor_.number(), path_).next(header) && (header.size() > 1 || !header.front().empty()))
+      columns_ = std::move(header);
     // A row that a power cut left unfinished is ended, so that the next one stands for itself.
     char last = '\n';
-    in.clear();
-    in.seekg(-1, std::ios::end).get(last);
+    if (size_ > 0) file::read_at(descriptor_.number(), std::as_writable_bytes(std::span(&last, 1)), size_ - 1);
     if (last != '\n') append("\n");
   }
 
   void add(std::vector<Cell> const& cells) {
+    require_ours();
     std::vector<std::string> columns = columns_;
     for (auto const& cell : cells)
       if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
@@ -58,76 +65,94 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
-  /// A table that is there and cannot be read must not be taken for a new one.
-  void check_readable(std::ifstream const& in) const {
-    if (std::filesystem::exists(path_) && (!in || !std::filesystem::is_regular_file(path_)))
-      throw Error("fulgurite.file.read", "cannot read " + path_.string() + ", to which rows are to be added: move it away, or log into another folder");
-  }
-
-  static std::string quoted(std::string const& text) {
-    if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-    std::string out = "\"";
-    for (char c : text) (out += c) += c == '"' ? "\"" : "";
-    return out + '"';
-  }
-  static std::vector<std::string> split(std::string_view line) {
-    std::vector<std::string> cells(1);
-    bool inside = false;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      char const c = line[i];
-      if (c == '"' && inside && i + 1 < line.size() && line[i + 1] == '"') cells.back() += line[i++];
-      else if (c == '"') inside = !inside;
-      else if (c == ',' && !inside) cells.emplace_back();
-      else if (c != '\r') cells.back() += c;
-    }
-    return cells;
-  }
-  static std::string joined(std::vector<std::string> const& cells) {
-    std::string line;
-    for (std::size_t i = 0; i != cells.size(); ++i) (line += i == 0 ? "" : ",") += quoted(cells[i]);
-    return line + '\n';
-  }
   static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
     std::vector<std::string> texts(columns.size());
     for (auto const& cell : cells) {
-      auto const at = static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
+      auto const at =
+          static_cast<std::size_t>(std::find(columns.begin(), columns.end(), cell.column) - columns.begin());
       texts[at] = cell.whole ? std::to_string(static_cast<long long>(cell.value)) : report::exact(cell.value);
     }
-    return joined(texts);
+    return csv_row(texts);
   }
 
-  void open() {
-    descriptor_ = FileDescriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
-    if (!descriptor_) file::fail("fulgurite.file.write", "open", path_, errno);
+  /// Opens the file; false where there is none. A file that exists and cannot be read must not be mistaken for a new
+  /// one.
+  bool open() {
+    FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_APPEND | O_NONBLOCK | O_CLOEXEC));
+    if (!opened && errno == ENOENT) return false;
+    constexpr std::string_view cure = "; rows are to be added to it: move it away, or log into another folder";
+    struct stat status{};
+    if (!opened || ::fstat(opened.number(), &status) != 0)
+      file::fail("fulgurite.file.read", "read", path_, errno, cure);
+    if (!S_ISREG(status.st_mode))
+      throw Error("fulgurite.file.read",
+                  "cannot read " + path_.string() + ": this is not a regular file" + std::string(cure));
+    descriptor_ = std::move(opened);
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    return true;
+  }
+
+  /// Makes sure that the file at `path` is the one with the rows so far, and that nobody else has written to it. Where
+  /// it is gone, it is made again.
+  void require_ours() {
+    struct stat here{};
+    struct stat there{};
+    bool const is_there = ::stat(path_.c_str(), &there) == 0;
+    if (!is_there && errno != ENOENT && errno != ENOTDIR)
+      file::fail("fulgurite.file.write", "append a row to", path_, errno);
+    if (!descriptor_ && !is_there) return;
+    bool const ours = descriptor_ && ::fstat(descriptor_.number(), &here) == 0 &&
+                      static_cast<std::uint64_t>(here.st_size) == size_ &&
+                      (!is_there || (here.st_dev == there.st_dev && here.st_ino == there.st_ino));
+    if (!ours)
+      throw Error(
+          "fulgurite.logger.table_changed",
+          path_.string() +
+              " was written to or replaced by somebody else while rows were added to it, and is left alone: give "
+              "each run a version of its own, and edit copies");
+    if (is_there) return;
+    DurableFile out(path_);
+    std::array<std::byte, 65536> block;
+    for (std::uint64_t at = 0; at < size_; at += block.size()) {
+      auto const part =
+          std::span(block).first(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), size_ - at)));
+      if (file::read_at(descriptor_.number(), part, at) != static_cast<ssize_t>(part.size()))
+        file::fail("fulgurite.file.read", "read the rows of", path_, errno);
+      out.write(part);
+    }
+    out.commit();
+    open();
   }
 
   void append(std::string const& line) {
-    struct stat before {};
-    ::fstat(descriptor_.number(), &before);
     int const error = file::write_all(descriptor_.number(), line);
-    if (error == 0) return;
+    if (error == 0) {
+      size_ += line.size();
+      return;
+    }
     // Half a row would be glued to the next one; if even this fails there is nothing left to do.
-    if (::ftruncate(descriptor_.number(), before.st_size) != 0) errno = 0;
+    if (::ftruncate(descriptor_.number(), static_cast<off_t>(size_)) != 0) errno = 0;
     file::fail("fulgurite.file.write", "append a row to", path_, error);
   }
 
-  // Line by line, so that a long table need not fit in memory.
+  // The table is copied row by row, so that a long one need not fit into memory.
   void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
     DurableFile out(path_);
-    std::string block = joined(columns);
+    std::string block = csv_row(columns);
     std::vector<std::size_t> place;
+    place.reserve(columns_.size());
     for (auto const& name : columns_)
       place.push_back(static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin()));
-    std::ifstream in(path_);
-    check_readable(in);
-    std::string line;
-    if (!columns_.empty()) std::getline(in, line);
-    while (!columns_.empty() && std::getline(in, line)) {
-      auto const old = split(line);
-      std::vector<std::string> texts(columns.size());
-      for (std::size_t i = 0; i < old.size() && i < place.size(); ++i) texts[place[i]] = old[i];
-      block += joined(texts);
-      if (block.size() > 65536) out.write(std::exchange(block, {}));
+    if (!columns_.empty()) {
+      CsvReader in(descriptor_.number(), path_);
+      std::vector<std::string> old;
+      in.next(old);
+      while (in.next(old)) {
+        std::vector<std::string> texts(columns.size());
+        for (std::size_t i = 0; i < old.size() && i < place.size(); ++i) texts[place[i]] = old[i];
+        block += csv_row(texts);
+        if (block.size() > 65536) out.write(std::exchange(block, {}));
+      }
     }
     out.write(block + row(columns, cells));
     out.commit();
@@ -138,6 +163,7 @@ class CsvTable {
   std::filesystem::path path_;
   std::vector<std::string> columns_;
   FileDescriptor descriptor_;
+  std::uint64_t size_ = 0;  ///< of the file, when this table last wrote to it
 };
 
 }  // namespace fulgurite::logger

@@ -12,7 +12,7 @@
 
 namespace fulgurite::logger {
 
-/// One "name: value" a line; texts are quoted in JSON's way, which YAML reads.
+/// A mapping with one "name: value" in each line. Texts are quoted as in JSON, which YAML readers understand.
 inline std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
   if (parameters.empty()) return "{}\n";
   std::string text;

@@ -6,15 +6,26 @@
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
+#include <fulgurite/checkpoint/folders.hpp>
 
 namespace fulgurite::logger {
 
-/// One above the highest version_N in `root`, 0 where there is none; gaps are not filled.
+/// The next number; an Error where there is none.
+inline long version_after(long number, std::filesystem::path const& root) {
+  if (number == std::numeric_limits<long>::max())
+    throw Error("fulgurite.logger.version",
+                (root / ("version_" + std::to_string(number))).string() +
+                    " is there, and no number is above it: rename that folder, or give the logger a version");
+  return number + 1;
+}
+
+/// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
 inline long next_version(std::filesystem::path const& root) {
   long next = 0;
   std::error_code error;
@@ -24,20 +35,15 @@ inline long next_version(std::filesystem::path const& root) {
     long number = -1;
     auto const* const last = name.data() + name.size();
     if (!name.starts_with(prefix) || std::from_chars(name.data() + prefix.size(), last, number).ptr != last) continue;
-    if (number >= next) next = number + 1;
+    if (number >= next) next = version_after(number, root);
   }
   return next;
 }
 
-inline void make_folders(std::filesystem::path const& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) file::fail("fulgurite.file.write", "make the folder", folder, error.value());
-}
-
-/// Makes the first folder that is free, from a number on. mkdir decides a race: who comes second takes the next number.
+/// Makes the first version folder that is free, from a number on. mkdir decides a race: who comes second takes the next
+/// number.
 inline std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
-  for (;; ++number) {
+  for (;; number = version_after(number, root)) {
     auto folder = root / ("version_" + std::to_string(number));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;
     if (errno != EEXIST) file::fail("fulgurite.file.write", "make the folder", folder, errno);
@@ -46,7 +52,7 @@ inline std::filesystem::path claim_version(std::filesystem::path const& root, lo
 
 /// Makes the next version's folder in `root`.
 inline std::filesystem::path new_version(std::filesystem::path const& root) {
-  make_folders(root);
+  file::make_folders(root);
   return claim_version(root, next_version(root));
 }
 

@@ -7,8 +7,8 @@
 
 namespace fulgurite {
 
-/// `auto& [g, d] = ctx.optimizers(); g.zero_grad(); ctx.backward(loss); ctx.step(g);` A step past the context would leave out the precision's
-/// unscaling, the hooks and the count of steps, so `g.step()` does not compile.
+/// `auto& [g, d] = ctx.optimizers(); g.zero_grad(); ctx.backward(loss); ctx.step(g);` A step past the context would
+/// leave out the precision's unscaling, the hooks and the count of steps, so `g.step()` does not compile.
 template <class O>
 class BorrowedOptimizer {
  public:
@@ -25,9 +25,9 @@ class BorrowedOptimizer {
 
   template <bool Fine = false, class... Args>
   void step(Args const&...) {
-    static_assert(Fine,
-                  "[fulgurite.optimizer.raw_step] optimizer.step() would go past the precision, the hooks and the count of steps: call "
-                  "ctx.step(optimizer), or ctx.minimize(optimizer, loss)");
+    static_assert(Fine, "[fulgurite.optimizer.raw_step] optimizer.step() would go past the precision, the hooks and "
+                        "the count of steps: call "
+                        "ctx.step(optimizer), or ctx.minimize(optimizer, loss)");
   }
 
   /// The optimizer itself, for what the trainer does not know; stepping it is yours to answer for.
@@ -54,7 +54,11 @@ template <class... Os>
 struct HandlesOf<std::tuple<Os...>> {
   using type = std::tuple<BorrowedOptimizer<Os>...>;
   static type of(std::tuple<Os...>& optimizers) {
-    return std::apply([](auto&... optimizer) { return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer)...); }, optimizers);
+    return std::apply(
+        [](auto&... optimizer) {
+          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer)...);
+        },
+        optimizers);
   }
 };
 }  // namespace loop

@@ -1,5 +1,6 @@
 #pragma once
-// Where a run takes its batches from: loaders given to fit, a data module, or the model itself. Loaders are asked for once, when needed.
+// Where a run takes its batches from: loaders given to fit, a data module, or the model itself. Loaders are asked for
+// once, when needed.
 
 #include <concepts>
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace fulgurite {
 
-/// Says on purpose that a validation_step has no loader, or a validation loader no step: `trainer.fit(model, data, NoValidation{})`.
+/// Says on purpose that a validation_step has no loader, or a validation loader no step: `trainer.fit(model, data,
+/// NoValidation{})`.
 struct NoValidation {};
 
 /// In the place of a data module where loaders were given directly.
@@ -41,7 +43,8 @@ class Kept {
 
  private:
   bool fresh_ = true;
-  std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*, std::optional<std::remove_reference_t<Returned>>>
+  std::conditional_t<std::is_reference_v<Returned>, std::remove_reference_t<Returned>*,
+                     std::optional<std::remove_reference_t<Returned>>>
       kept_{};
 };
 
@@ -53,20 +56,18 @@ inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
 /// One evaluation loader, or a tuple of them, as a tuple of references.
 template <class L>
 auto as_tuple(L& loaders) {
-  if constexpr (is_tuple<std::remove_const_t<L>>) return std::apply([](auto&... l) { return std::tuple<decltype(l)...>(l...); }, loaders);
+  if constexpr (is_tuple<std::remove_const_t<L>>)
+    return std::apply([](auto&... l) { return std::tuple<decltype(l)...>(l...); }, loaders);
   else return std::tuple<L&>(loaders);
 }
-
-/// overfit_batches wants the same first batches in every epoch: a loader that shuffles has `in_order(bool)` to be told.
-template <class L>
-concept Orderable = requires(L& loader, bool on) { loader.in_order(on); };
 
 /// Loaders handed to the trainer.
 template <class Train, class Eval>
 struct GivenLoaders {
   static constexpr bool trains = !std::is_same_v<std::remove_const_t<Train>, NoModule>;
   template <class Hook>
-  static constexpr bool evaluates = !std::is_same_v<std::remove_const_t<Eval>, NoModule> && !std::is_same_v<std::remove_const_t<Eval>, NoValidation>;
+  static constexpr bool evaluates =
+      !std::is_same_v<std::remove_const_t<Eval>, NoModule> && !std::is_same_v<std::remove_const_t<Eval>, NoValidation>;
   Train& given_train;
   Eval& given_eval;
   NoModule none{};

@@ -25,13 +25,14 @@ inline std::optional<long> limited(std::optional<long> size, Limit const& limit,
   if (limit.none()) return 0;
   if (!size) {
     if (limit.all()) return std::nullopt;
-    throw Error("fulgurite.options.fraction_of_unsized", name + " is a Fraction, but the loader has no size(): use a count of batches");
+    throw Error("fulgurite.options.fraction_of_unsized",
+                name + " is a Fraction, but the loader has no size(): use a count of batches");
   }
   auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
   if (part == 0 && *size > 0)
-    throw Error("fulgurite.options.fraction_too_small", name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
-                                                            " batches is less than one: use at least " +
-                                                            std::to_string(1.0 / static_cast<double>(*size)));
+    throw Error("fulgurite.options.fraction_too_small",
+                name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
+                    " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
   return part;
 }
 
@@ -50,13 +51,14 @@ std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string c
 /// configure_optimizers, it loads the training data early.
 template <class State>
 std::optional<long> estimated_steps(State const& state) {
-  auto const& o = state.options;
+  auto const& o = state.asked.options;
   std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
-  if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>) return most;  // slices are known batch by batch
+  if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>)
+    return most;  // slices are known batch by batch
   auto batches = state.facts.train_batches;
-  if (!batches && state.count_training) batches = state.count_training();
+  if (!batches && state.loading.count_training) batches = state.loading.count_training();
   if (!batches) return most;
-  long const window = std::max(1, state.window);
+  long const window = std::max(1, state.asked.window_length);
   long const steps = (*batches + window - 1) / window * std::max(*o.max_epochs, 1);
   return most ? std::min(*most, steps) : steps;
 }

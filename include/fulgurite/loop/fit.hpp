@@ -1,281 +1,298 @@
 #pragma once
-// Training: the frame of fit, the sanity check, one epoch after another.
+// A fit that is open: begun, gone on with by as little as one batch, and ended.
 
+#include <cstddef>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
+#include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
-#include <fulgurite/loop/special_run.hpp>
+#include <fulgurite/loop/resume.hpp>
+#include <fulgurite/loop/sanity_check.hpp>
+#include <fulgurite/loop/statistics_pass.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
+#include <fulgurite/loop/training_plan.hpp>
+#include <fulgurite/loop/training_rows.hpp>
 
 namespace fulgurite::loop {
 
-/// A few validation batches before training, so that a mistake there shows at once. Nothing of it is kept, random numbers included.
-template <class R, class Pack, class Source>
-void sanity_check(State<R>& run, Pack& pack, Source& source) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    int const batches = run.options.num_sanity_val_steps;
-    if (batches == 0 || !run.facts.has_validation || run.progress.batch != 0) return;
-    [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
-    Context<R, phase::Fit> ctx(run);
-    run.facts.sanity_checking = true;
-    run.val_loaded_in = validates_in(run.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
-    bool const asked = run.stop_requested;
-    tell<hook::on_sanity_check_start>(run, pack, ctx);
-    evaluate<Validation>(run, pack, source, source.template evaluation<hook::val_dataloader>(), run.options.limit_val_batches,
-                         batches < 0 ? std::nullopt : std::optional<long>(batches));
-    tell<hook::on_sanity_check_end>(run, pack, ctx);
-    run.facts.sanity_checking = false;
-    run.stop_requested = asked;  // nothing of a sanity check is kept
-    run.requests.clear();
-    run.posted.clear();
-  }
-}
-
-/// The epoch's values become results, then rows; x is the last step's.
-template <class R, class Pack>
-void report_epoch(State<R>& run, Pack& pack) {
-  run.train_board.collect();
-  for (std::size_t i = 0; i != State<R>::metrics; ++i)
-    if (run.train_board[i].epoch.count != 0) run.results[i] = run.train_board[i].epoch;
-  if constexpr (has_logger<Pack>) {
-    std::vector<MetricValue> row;
-    each_epoch_value<typename R::Metrics>(run.train_board, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
-    log_row(run, pack, row, last_step(run));
-  }
-}
-
-/// The training loader, as the options want it, and the shape that it gives an epoch.
-template <class R, class Source>
-EpochPlan plan_training(State<R>& run, Source& source) {
-  auto& loader = source.train();
-  if (source.is_train_fresh()) prepare_loader(run, loader);
-  auto const taken = batches_of(loader, run.options.limit_train_batches, "limit_train_batches");
-  auto const size = size_of(loader);
-  auto const plan = plan_epoch(run.options, size, taken, run.facts.has_validation);
-  run.facts.train_batches = plan.most();
-  if (size == 0)
-    throw Error("fulgurite.data.empty", "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
-                                        "limit_train_batches = 0 is how to say that nothing is trained");
-  return plan;
-}
-
-/// reload_dataloaders_every_n_epochs: the training loader is asked for anew when so many epochs have gone by.
-template <class R, class Source>
-void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
-  int const every = run.options.reload_dataloaders_every_n_epochs;
-  if (every == 0 || run.progress.epoch - run.train_loaded_in < every) return;
-  if constexpr (requires { source.reload_training(); }) source.reload_training();
-  run.train_loaded_in = run.progress.epoch;
-  plan = plan_training(run, source);
-}
-
-/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
-template <class R, class Pack>
-void prepare_statistics(State<R>& run, Pack& pack) {
-  Context<R, phase::Train> ctx(run);
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
-  });
-}
-
-/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the transfer, nothing logged. BatchNorm takes its
-/// statistics from it.
-template <class R, class Source>
-void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
+/// Making one opens the fit: its frame, setup, optimizers, the sanity check, the hooks up to on_train_start. `advance`
+/// does one batch with all that follows from it, `advance_to_end` all that are left, in a loop that the compiler sees
+/// as a whole; they may be mixed. `close` is what follows the last batch, from on_train_end to teardown. An exception
+/// from any of them has passed through on_exception, and the fit is over: it can only be destroyed.
+template <class R, class Pack, class Source, class From = Anew>
+class OpenFit {
   using Backend = typename R::Backend;
-  Context<R, phase::Train> ctx(run);
-  auto const outside = run.facts;
-  auto& model = *run.model;
-  if constexpr (R::automatic) {
-    [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
-    [[maybe_unused]] auto const generators = Backend::isolated_rng();
-    each_batch(source.train(), plan.most(), [&](auto&& raw, long b, bool last) {
-      run.facts.batch_idx = b;
-      run.facts.is_last_batch = last;
-      if (is_none(raw)) return !last;
-      return with_batch(run, source, ctx, present(raw), [&](auto& batch) {
-        run.facts.in_batch = true;  // training_step logs as it does in a step
-        run.facts.batch_size = Backend::batch_size(batch);
-        [[maybe_unused]] auto const scope = Backend::autocast(run.precision, run.strategy.device());
-        if constexpr (Recurrent<typename R::Model>) {
-          run.hidden.reset();
-          for (auto& slice : time_slices<R>(model, batch, run.optimization.tbptt, ctx)) {
-            auto const output = call_training_step(model, slice, run.hidden, ctx);
-            if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>) run.hidden.emplace(Backend::detached_state(output.hidden));
-            else if (output) run.hidden.emplace(Backend::detached_state(output->hidden));
-          }
-        } else {
-          call_training_step(model, batch, run.hidden, ctx);
-        }
-        run.train_board.restart();
-        return !last;
-      });
+  using Algorithms = decltype(Backend::algorithms(false, std::optional<bool>()));
+  using Anomaly = decltype(Backend::anomaly(false));
+  /// Whether there is anything to go on from.
+  static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
+
+ public:
+  /// `from`: the file that the fit goes on from.
+  OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
+      : run_(run), pack_(pack), source_(source), from_(path_of(from)) {
+    check_fit(run, pack, source);
+    begin_anew();
+    auto const& options = run.asked.options;
+    algorithms_.emplace(InPlace{[&] { return Backend::algorithms(options.deterministic, options.benchmark); }});
+    safely([&] {
+      assemble();
+      anomaly_.emplace(InPlace{[&] { return Backend::anomaly(options.detect_anomaly); }});
+      start_training();
     });
   }
-  run.facts = outside;
-}
-
-template <class R, class Pack, class Source, class Loader>
-void train_one_epoch(State<R>& run, Pack& pack, Source& source, Loader& loader, EpochPlan const& plan) {
-  Context<R, phase::Train> ctx(run);
-  run.facts.is_last_batch = false;
-  if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
-  run.progress.at = At::before_batch;
-  if (tell<hook::on_train_epoch_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
-  deliver_posted(run, pack, run.progress.logged_steps);
-  if (!stops(run)) TrainEpoch<R, Pack, Source>(run, pack, source, plan).batches(run, loader);
-  if (tell<hook::on_train_epoch_end>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
-  deliver_posted(run, pack, last_step(run));
-  if constexpr (R::automatic)
-    if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch);
-  report_epoch(run, pack);
-  ++run.progress.epoch;
-  run.progress.batch = 0;
-  run.progress.at = At::after_epoch;
-  run.facts.accumulating = false;
-  write_requests(run, pack);
-  run.train_board.restart();
-}
-
-/// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
-template <class R, class Source>
-void check_validation(State<R>& run, Source& source) {
-  if constexpr (Source::template evaluates<hook::val_dataloader>) {
-    if (!run.facts.has_validation) return;
-    if (run.options.num_sanity_val_steps == 0)
-      run.val_loaded_in = validates_in(run.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
-    auto loaders = source.template evaluation<hook::val_dataloader>();
-    each_loader(loaders, [&](auto& loader, std::size_t) { check_not_empty(loader); batches_of(loader, run.options.limit_val_batches, Validation::limit); });
+  ~OpenFit() {
+    run_.loading.count_training = nullptr;
+    run_.loading.write = nullptr;
   }
-}
+  OpenFit(OpenFit const&) = delete;
+  OpenFit& operator=(OpenFit const&) = delete;
 
-/// Everything between setup and teardown.
-template <class R, class Pack, class Source>
-void train(State<R>& run, Pack& pack, Source& source) {
-  Context<R, phase::Train> ctx(run);
-  sanity_check(run, pack, source);
-  if (run.options.limit_train_batches.none() || done(run)) return;
-  run.train_loaded_in = run.progress.epoch;
-  auto plan = plan_training(run, source);
-  check_validation(run, source);
-  if (has_logger<Pack> && plan.batches && run.options.log_every_n_steps > (*plan.batches + run.window - 1) / run.window && run.options.fast_dev_run == 0)
-    run.warn("fulgurite.options.few_rows", "the steps of an epoch (" + std::to_string((*plan.batches + run.window - 1) / run.window) + ") are fewer than "
-                                           "log_every_n_steps = " + std::to_string(run.options.log_every_n_steps) +
-                                               ": lower it to see the values of steps");
-  run.train_board.restart();
-  if (tell<hook::on_train_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
-  if (run.options.val_check_interval.kind == ValidationInterval::Kind::time) run.last_validation = run.options.now();
-  while (!done(run)) {
-    reload_if_due(run, source, plan);
-    train_one_epoch(run, pack, source, source.train(), plan);
+  /// One batch, with the beginning and the end of its epoch where it is the first or the last; whether more follow.
+  bool advance() { return go<true>(); }
+  void advance_to_end() {
+    while (go<false>()) {}
   }
-  if (std::exchange(run.statistics_requested, false)) {
-    prepare_statistics(run, pack);
-    statistics_pass(run, source, plan);
+
+  /// Called before `advance` has said that nothing follows, it leaves the epoch where it is: no hook tells of its end,
+  /// and a window that is not over is not stepped. Who wants these asks for a stop, and advances until it is reached.
+  void close() {
+    safely([&] {
+      epoch_.reset();
+      if (trains_) end_training();
+      anomaly_.reset();
+      run_.loading.count_training = nullptr;
+      run_.loading.write = nullptr;
+      run_.parts.strategy.teardown(*run_.parts.model);
+      Context<R, phase::Fit> ctx(run_);
+      tell<hook::on_fit_end>(run_, pack_, ctx);
+      write_requests(run_, pack_, source_, {.at = At::ended});
+      tell_all<hook::teardown>(run_, pack_, source_, ctx);
+      write_requests(run_, pack_, source_, {.at = At::ended});
+      finalize_loggers(pack_, Status::success);
+    });
+    algorithms_.reset();
   }
-  Context<R, phase::TrainEnd> after(run);
-  tell<hook::on_train_end>(run, pack, after);
-  deliver_posted(run, pack, last_step(run));
-  write_requests(run, pack);
-}
 
-/// The options of automatic optimization against the model, the strategy and the optimizer.
-template <class R>
-void check_optimization(State<R>& run) {
-  if constexpr (R::automatic) {
-    using M = typename R::Model;
-    int const k = run.optimization.accumulate_grad_batches;
-    check_window<R>("accumulate_grad_batches", k);
-    check_slices<M>(run.optimization.tbptt, k);
-    using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
-    check_clip<R, O>(run.optimization.clip);
-    if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))
-      run.warn("fulgurite.hook.once_a_window", "the model has an optimizer_step or optimizer_zero_grad of its own: with accumulate_grad_batches = " +
-                                                   std::to_string(k) + " it is called once a window, not for every batch");
-    run.window = k;
+ private:
+  /// What was begun inside a fit has ended before its on_exception is told.
+  template <class Body>
+  decltype(auto) safely(Body&& body) {
+    return rescued(run_, pack_, source_, [&]() -> decltype(auto) {
+      try {
+        return body();
+      } catch (...) {
+        epoch_.reset();
+        anomaly_.reset();
+        throw;
+      }
+    });
   }
-}
 
-/// max_time beside a Timer that has a limit: which of them would count?
-template <class R, class Pack>
-void check_timers(State<R>& run, Pack& pack) {
-  if (!run.options.max_time) return;
-  pack.each([](auto& callback) {
-    if constexpr (requires { callback.limits_time(); })
-      if (callback.limits_time())
-        throw Error("fulgurite.options.two_timers", "max_time and a Timer with a limit both end the run: leave one of them out");
-  });
-}
+  /// Nothing of an earlier run is due, or at hand, in this one.
+  void begin_anew() {
+    run_.facts = {};
+    run_.facts.has_validation =
+        Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
+    run_.due = {};
+    run_.loading.resuming = run_.loading.training_is_open = false;
+    run_.carried.pass_random.reset();
+    run_.point = {};
+    run_.watch.manual = {};
+    watch_finite(run_);
+    run_.parts.optimizers.reset();
+    forget_results(run_);
+  }
 
-template <class R, class Pack, class Source>
-void fit(State<R>& run, Pack& pack, Source& source) {
-  check_end(run.options);
-  check_optimization(run);
-  check_timers(run, pack);
-  check_special(run, pack);
-  if (run.options.barebones && observes_any<R>)
-    throw Error("fulgurite.options.barebones", "barebones keeps no metric, and a schedule follows one: leave one of them out");
-  if (run.options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
-    throw Error("fulgurite.options.reload", "reload_dataloaders_every_n_epochs = " + std::to_string(run.options.reload_dataloaders_every_n_epochs) +
-                                                " asks for new loaders, and fit was given some: pass a data module, which can make them again");
-  run.facts = {};
-  run.facts.stage = Stage::fit;
-  run.facts.has_validation = Source::template evaluates<hook::val_dataloader> && !run.options.limit_val_batches.none();
-  run.stop_requested = run.statistics_requested = false;
-  run.manual_watch = {};
-  run.optimizers.reset();
-  forget_results(run);
-  run.requests.clear();
-  run.posted.clear();
-  Context<R, phase::Fit> ctx(run);
-  framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx);
-    run.count_training = [&] { return batches_of(source.train(), run.options.limit_train_batches, "limit_train_batches"); };
-    run.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*run.model, ctx))>>::make(
-        configure_optimizers<R>(*run.model, ctx)));
-    if constexpr (R::Precision::scales_loss) run.scaler.emplace(run.precision, run.strategy.device());
-    auto const every = static_cast<std::size_t>(run.options.log_every_n_steps) * static_cast<std::size_t>(run.window);
-    run.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
-    run.fit_began = run.options.now();
-    if (tell<hook::on_fit_start>(run, pack, ctx) == Flow::stop) run.stop_requested = true;
-    log_hyperparameters(run, pack, source);
-    check_time(run);
-    {
-      [[maybe_unused]] auto const anomaly = R::Backend::anomaly(run.options.detect_anomaly);
-      train(run, pack, source);
+  /// Up to on_fit_start: the model, its optimizers, what is counted from here on.
+  void assemble() {
+    auto& parts = run_.parts;
+    Context<R, phase::Fit> ctx(run_);
+    set_up(run_, pack_, source_, ctx, [&] { find_file(); });
+    run_.loading.count_training = [this] {
+      return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
+    };
+    parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
+        configure_optimizers<R>(*parts.model, ctx)));
+    if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
+    auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
+                       static_cast<std::size_t>(run_.asked.window_length);
+    run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
+    run_.clock.fit_began = run_.asked.options.now();
+    if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    log_hyperparameters(run_, pack_, source_);
+    if constexpr (resumes)
+      if (resumed_) resumed_->load_training();
+    check_time(run_);
+  }
+
+  /// Setup is over: callbacks know their folders, and the model is whole.
+  void find_file() {
+    if constexpr (!resumes) return;
+    else take_file();
+  }
+  void take_file() {
+    std::vector<std::filesystem::path> files;
+    if (from_) files = checkpoints_to_try(run_, pack_, *from_);
+    else if (run_.asked.options.fast_dev_run == 0) files = last_checkpoints<true>(pack_);
+    if (!from_ && !files.empty())
+      run_.warn_each("fulgurite.resume.after_exception",
+                     "the last fit ended by an exception; this one goes on from " + files.front().string());
+    with_whole_file(run_, files, [&](auto file) {
+      resumed_.emplace(run_, pack_, source_, std::move(file));
+      run_.loading.resuming = true;
+      resumed_->load_model();
+    });
+  }
+
+  /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
+  void start_training() {
+    sanity_check(run_, pack_, source_);
+    auto const& options = run_.asked.options;
+    // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
+    bool const owes = is_resumed() && run_.point.at != At::ended;
+    auto const point = std::exchange(run_.point, {});
+    if (options.limit_train_batches.none() || (done(run_) && !owes)) return;
+    trains_ = true;
+    run_.loading.training_since = run_.progress.epoch;
+    plan_ = plan_training(run_, source_);
+    check_validation(run_, source_);
+    if constexpr (has_logger<Pack>) warn_of_few_rows();
+    run_.measured.train_board.restart();
+    run_.loading.write = [this](std::filesystem::path const& file) {
+      auto const now = run_.progress;
+      auto const here = run_.point;
+      if (run_.facts.in_batch) redo_window(run_, source_);
+      write_checkpoint(run_, pack_, source_, file);
+      run_.progress = now;
+      run_.point = here;
+    };
+    Context<R, phase::Train> ctx(run_);
+    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
+    if constexpr (resumes)
+      if (resumed_) go_on(point);
+  }
+
+  bool is_resumed() const {
+    if constexpr (resumes) return resumed_.has_value();
+    else return false;
+  }
+
+  /// The rest of what was under way when the file was written.
+  void go_on(SafePoint const& point) {
+    resumed_->load_all();
+    run_.loading.resuming = false;
+    resumed_.reset();
+    Context<R, phase::Fit> ctx(run_);
+    restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
+    run_.point = {};
+    bool const inside = point.at != At::after_epoch && point.at != At::ended && run_.progress.batch != 0;
+    if constexpr (requires { source_.train().set_epoch(long{}); })
+      if (inside) source_.train().set_epoch(long{run_.progress.epoch});
+    if (inside) {
+      epoch_.emplace(run_, pack_, source_, plan_);
+      if (epoch_->go_on(run_, pack_, point)) return;
+      epoch_.reset();
+      end_epoch(!point.last);
+      return;
     }
-    run.count_training = nullptr;
-    run.strategy.teardown(*run.model);
-    tell<hook::on_fit_end>(run, pack, ctx);
-    write_requests(run, pack);
-    tell_all<hook::teardown>(run, pack, source, ctx);
-    write_requests(run, pack);
-    finalize_loggers(pack, Status::success);
-  });
-}
+    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
+      if (point.left_early) static_cast<void>(std::begin(source_.train()));  // the pass that was not over
+    write_requests(run_, pack_, source_, point);
+  }
 
-/// validate or test: the frame and one evaluation. Results: one list of values for each loader.
-template <class Kind, class R, class Pack, class Source>
-std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage, Limit const& limit) {
-  check_special(run, pack);
-  run.facts = {};
-  run.facts.stage = stage;
-  forget_results(run);
-  Context<R, typename Kind::Phase> ctx(run);
-  return framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx);
-    auto results = limit.none() ? std::vector<std::vector<MetricValue>>{}
-                                : evaluate<Kind>(run, pack, source, source.template evaluation<typename Kind::Loader>(), limit, std::nullopt);
-    run.strategy.teardown(*run.model);
-    tell_all<hook::teardown>(run, pack, source, ctx);
-    finalize_loggers(pack, Status::success);
-    return results;
-  });
+  void warn_of_few_rows() {
+    auto const& options = run_.asked.options;
+    if (!plan_.batches || options.fast_dev_run != 0) return;
+    long const steps = (*plan_.batches + run_.asked.window_length - 1) / run_.asked.window_length;
+    if (options.log_every_n_steps > steps)
+      run_.warn("fulgurite.options.few_rows",
+                "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
+                    std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
+  }
+
+  template <bool One>
+  bool go() {
+    return safely([&] {
+      if (!more()) return false;
+      if (!epoch_) begin_epoch();
+      if (epoch_ && epoch_->template walk<One>(run_, pack_)) return true;
+      bool const left_early = epoch_ && epoch_->left_early();
+      epoch_.reset();
+      end_epoch(left_early);
+      return more();
+    });
+  }
+  bool more() const { return trains_ && (epoch_ || !done(run_)); }
+
+  /// No batch follows where a hook asks for a stop.
+  void begin_epoch() {
+    reload_if_due(run_, source_, plan_);
+    auto& loader = source_.train();
+    Context<R, phase::Train> ctx(run_);
+    run_.facts.is_last_batch = false;
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
+    if (tell<hook::on_train_epoch_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    deliver_posted(run_, pack_, run_.progress.logged_steps);
+    if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
+  }
+
+  void end_epoch(bool left_early) {
+    auto& progress = run_.progress;
+    run_.point = {.at = At::after_validation, .last = true};  // where a fit goes on after a hook that fails here
+    Context<R, phase::Train> ctx(run_);
+    if (tell<hook::on_train_epoch_end>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    deliver_posted(run_, pack_, last_step(run_));
+    if constexpr (R::automatic)
+      if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+    report_epoch(run_, pack_);
+    ++progress.epoch;
+    progress.batch = progress.window_start = 0;
+    run_.facts.accumulating = false;
+    run_.measured.train_board.restart();
+    run_.point = {.at = At::after_epoch, .left_early = left_early};
+    write_requests(run_, pack_, source_, run_.point);
+    run_.point = {};
+  }
+
+  void end_training() {
+    run_.point = {.at = At::after_epoch};
+    if (run_.due.statistics_pass) {
+      prepare_statistics(run_, pack_);
+      statistics_pass(run_, source_, plan_);
+      run_.due.statistics_pass = false;
+    }
+    Context<R, phase::TrainEnd> ctx(run_);
+    tell<hook::on_train_end>(run_, pack_, ctx);
+    deliver_posted(run_, pack_, last_step(run_));
+    write_requests(run_, pack_, source_, {.at = At::ended});
+    run_.point = {.at = At::ended};
+  }
+
+  State<R>& run_;
+  Pack& pack_;
+  Source& source_;
+  std::optional<CkptPath> from_;
+  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source>>, Anew> resumed_{};
+  bool trains_ = false;
+  EpochPlan plan_{};
+  std::optional<Algorithms> algorithms_{};
+  std::optional<Anomaly> anomaly_{};
+  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};
+};
+
+/// A whole fit, from its beginning or from a file.
+template <class R, class Pack, class Source, class From = Anew>
+void fit(State<R>& run, Pack& pack, Source& source, From const& from = {}) {
+  OpenFit<R, Pack, Source, From> open(run, pack, source, from);
+  open.advance_to_end();
+  open.close();
 }
 
 }  // namespace fulgurite::loop

@@ -1,7 +1,8 @@
 #pragma once
-// What surrounds every run: preparation, setup, teardown, and the path of an exception. Callbacks before the model throughout.
+// What surrounds every run: preparation, setup, teardown, and the path of an exception. Callbacks before the model
+// throughout.
 
-#include <cstdio>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <type_traits>
@@ -10,7 +11,9 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/wrong_replay.hpp>
 
 namespace fulgurite {
 
@@ -28,7 +31,8 @@ void tell_module(Module& module, Args&... args) {
 /// One hook of data module (unless the model is its own), callbacks, model.
 template <class Hook, class R, class Pack, class Source, class Ctx>
 void tell_all(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
-  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>) tell_module<Hook>(source.module(), ctx);
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    tell_module<Hook>(source.module(), ctx);
   tell<Hook>(run, pack, ctx);
 }
 
@@ -43,73 +47,133 @@ void finalize_loggers(Pack& pack, Status status) {
 template <class R>
 void check_device(State<R>& run) {
   if constexpr (judge::needs_gpu<typename R::Strategy>() && R::Strategy::on_gpu == Known::at_run_time)
-    if (!run.strategy.is_on_gpu())
-      throw Error("fulgurite.policy.strategy_needs_gpu", "this strategy runs on GPUs alone, and this machine has none: use SingleDevice{cpu}");
+    if (!run.parts.strategy.is_on_gpu())
+      throw Error("fulgurite.policy.strategy_needs_gpu",
+                  "this strategy runs on GPUs alone, and this machine has none: use SingleDevice{cpu}");
   if constexpr (R::Precision::scales_loss && R::Strategy::on_gpu == Known::at_run_time)
-    if (!run.strategy.is_on_gpu())
-      throw Error("fulgurite.policy.fp16_needs_gpu",
-                  "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
+    if (!run.parts.strategy.is_on_gpu())
+      throw Error(
+          "fulgurite.policy.fp16_needs_gpu",
+          "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// prepare_data, setup, configure_model, then the strategy takes the model.
-template <class R, class Pack, class Source, class Ctx>
-void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx) {
+/// prepare_data, setup, configure_model, then, when `load()` has put a file's weights into the model, the strategy
+/// takes it.
+template <class R, class Pack, class Source, class Ctx, class Load>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Load&& load) {
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
   if constexpr (requires { module.prepare_data(); }) module.prepare_data();
   if constexpr (!std::is_same_v<Module, typename R::Model>)
-    if constexpr (requires { run.model->prepare_data(); }) run.model->prepare_data();
+    if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
   tell_all<hook::setup>(run, pack, source, ctx);
-  if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>) invoke<hook::configure_model>(*run.model, ctx);
-  run.strategy.setup(*run.model, run.precision);
+  if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
+    invoke<hook::configure_model>(*run.parts.model, ctx);
+  load();
+  run.parts.strategy.setup(*run.parts.model, run.parts.precision);
+}
+
+/// Where a fit goes on whose batch has failed. A batch is done again with all of its window: what it has added to the
+/// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
+/// window begins at the next batch then.
+template <class R, class Source>
+void redo_window(State<R>& run, Source& source) {
+  auto& progress = run.progress;
+  if (run.point.at != At::before_batch) return;
+  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
+    bool const counts = progress.window_start == progress.batch;
+    run.point = {.at = At::after_batch,
+                 .last = run.facts.is_last_batch,
+                 .counts = counts,
+                 .accumulating = run.facts.accumulating,
+                 .observed = progress.global_step - counts};
+    return;
+  }
+  if constexpr (Source::trains)
+    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
+      progress.window_start = progress.batch;
+      return;
+    }
+  progress.total_batches -= progress.batch - progress.window_start;
+  progress.batch = progress.window_start;
 }
 
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
-  run.count_training = nullptr;
-  // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still done.
-  auto const still = [](auto&& cleanup) {
+  run.loading.count_training = nullptr;
+  run.loading.write = nullptr;
+  // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
+  // done.
+  auto const still = [&run](auto&& cleanup) {
     try {
       cleanup();
     } catch (std::exception const& second) {
-      std::fprintf(stderr, "fulgurite: after an exception, this failed too: %s\n", second.what());
+      run.said.each("fulgurite.exception.second",
+                    std::string("after the exception that ended the run, this failed too: ") + second.what(), true);
     } catch (...) {
-      std::fprintf(stderr, "fulgurite: after an exception, something else was thrown, which is no std::exception\n");
+      run.said.each("fulgurite.exception.second",
+                    "after the exception that ended the run, something was thrown that is no std::exception", true);
     }
   };
+  still([&] { run.due.take_back(); });
   Context<R, phase::Fit> ctx(run);
   pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
-  still([&] { tell_module<hook::on_exception>(*run.model, error, ctx); });
+  still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
-  still([&] { tell_module<hook::on_exception>(run.strategy, error, ctx); });
+  still([&] { tell_module<hook::on_exception>(run.parts.strategy, error, ctx); });
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    still([&] {
+      if (dynamic_cast<WrongReplay const*>(&error)) {  // known to be wrong
+        run.due.held_rows.clear();
+        run.due.requests.clear();
+      } else if (run.parts.strategy.unchecked() != 0) {
+        run.warn("fulgurite.capture.unchecked", std::to_string(run.parts.strategy.unchecked()) +
+                                                    " replayed steps were not checked, since the fit ended by an "
+                                                    "exception: files and rows written now may hold what is wrong");
+      }
+      deliver_held(run, pack);
+    });
   still([&] {
-    if (run.optimizers) write_now(run, pack);
+    // While a file is loaded, that file is the truth: nothing is written over it.
+    if (run.parts.optimizers && !run.loading.resuming) {
+      redo_window(run, source);
+      write_now(run, pack, source);
+    }
   });
-  run.requests.clear();
-  run.posted.clear();
+  run.due.requests.clear();
+  run.due.posted.clear();
   still([&] { finalize_loggers(pack, Status::failed); });
-  still([&] { run.strategy.teardown(*run.model); });
+  still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
+  run.point = {};
   run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
 }
 
-/// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told, then it goes on its
-/// way. No end or teardown hook runs then.
+/// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,
+/// then it goes on its way. No end or teardown hook runs then.
 template <class R, class Pack, class Source, class Body>
-decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
-  [[maybe_unused]] auto const algorithms = R::Backend::algorithms(run.options.deterministic, run.options.benchmark);
+decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
   try {
     return body();
   } catch (std::exception const& error) {
     failed(run, pack, source, error);
     throw;
   } catch (...) {
-    Error const error("fulgurite.exception.unknown", "what was thrown is no std::exception: derive it from one, so that its reason can be told");
+    Error const error("fulgurite.exception.unknown",
+                      "what was thrown is no std::exception: derive it from one, so that its reason can be told");
     failed(run, pack, source, error);
     throw;
   }
+}
+
+/// The same with the algorithms that the options ask for: a whole run but fit, which lasts from open to close.
+template <class R, class Pack, class Source, class Body>
+decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  [[maybe_unused]] auto const algorithms =
+      R::Backend::algorithms(run.asked.options.deterministic, run.asked.options.benchmark);
+  return rescued(run, pack, source, body);
 }
 
 }  // namespace loop

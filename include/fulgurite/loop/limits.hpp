@@ -27,7 +27,7 @@ inline constexpr bool is_plain_fraction = std::floating_point<T>;
 /// true would be one batch, and is mostly meant as all of them.
 template <class T>
 inline constexpr bool is_truth = std::same_as<T, bool>;
-}
+}  // namespace loop
 
 /// A count or a part of a loader; the default is all of it, 0 disables the loop.
 struct Limit {
@@ -39,16 +39,18 @@ struct Limit {
   constexpr Limit() = default;
   template <std::integral I>
   constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {
-    static_assert(!loop::is_truth<I>, "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
-                                      "out for all batches");
+    static_assert(
+        !loop::is_truth<I>,
+        "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
+        "out for all batches");
   }
   constexpr Limit(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr Limit(Fraction of) : part(of.part) {}
   template <std::floating_point F>
   constexpr Limit(F) {
-    static_assert(!loop::is_plain_fraction<F>,
-                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean a count or a part: write Batches{10} "
-                  "or Fraction{0.5}");
+    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could "
+                                               "mean a count or a part: write Batches{10} "
+                                               "or Fraction{0.5}");
   }
 
   constexpr bool all() const { return kind == Kind::fraction && part == 1.0; }
@@ -66,8 +68,10 @@ struct ValidationInterval {
   constexpr ValidationInterval() = default;
   template <std::integral I>
   constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {
-    static_assert(!loop::is_truth<I>, "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
-                                      "out for all batches");
+    static_assert(
+        !loop::is_truth<I>,
+        "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
+        "out for all batches");
   }
   constexpr ValidationInterval(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr ValidationInterval(Fraction of) : part(of.part) {}
@@ -75,9 +79,9 @@ struct ValidationInterval {
   constexpr ValidationInterval(std::chrono::duration<Rep, Period> every) : kind(Kind::time), time(every) {}
   template <std::floating_point F>
   constexpr ValidationInterval(F) {
-    static_assert(!loop::is_plain_fraction<F>,
-                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean a count or a part: write Batches{10} "
-                  "or Fraction{0.5}");
+    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could "
+                                               "mean a count or a part: write Batches{10} "
+                                               "or Fraction{0.5}");
   }
 
   constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }

@@ -1,5 +1,6 @@
 #pragma once
-// The order of clear, backward and step in manual optimization is the user's; what is almost always a mistake in it is said once.
+// The order of clear, backward and step in manual optimization is the user's; what is almost always a mistake in it is
+// said once.
 
 #include <array>
 #include <cstddef>
@@ -17,7 +18,8 @@ struct GradientHistory {
   int dropped = 0;       ///< times that these were cleared
 };
 
-/// Looks at the first steps of a fit: mistakes of this kind are there from the start, and looking costs a walk over the parameters.
+/// Looks at the first steps of a fit: mistakes of this kind are there from the start, and looking costs a walk over the
+/// parameters.
 template <std::size_t Optimizers>
 class ManualWatch {
  public:
@@ -31,8 +33,9 @@ class ManualWatch {
       if (!none) return;
       if (is.gained && ++is.dropped == 2)
         run.warn("fulgurite.manual.dropped_gradients",
-                 "gradients of optimizer " + std::to_string(i) + " were cleared before any step used them: clear them after a step, or step "
-                 "each time you run backward");
+                 "gradients of optimizer " + std::to_string(i) +
+                     " were cleared before any step used them: clear them after a step, or step "
+                     "each time you run backward");
       is.cleared = true;
       is.gained = false;
     });
@@ -53,11 +56,14 @@ class ManualWatch {
       if (!is_at(set, i, stepped)) return;
       auto& is = history_[i];
       if (none)
-        run.warn("fulgurite.manual.no_gradients", "optimizer " + std::to_string(i) + " stepped without gradients: call ctx.backward(loss) "
-                                                  "before ctx.step, or ctx.minimize, which does both");
+        run.warn("fulgurite.manual.no_gradients", "optimizer " + std::to_string(i) +
+                                                      " stepped without gradients: call ctx.backward(loss) "
+                                                      "before ctx.step, or ctx.minimize, which does both");
       else if (is.stepped && !is.cleared)
-        run.warn("fulgurite.manual.not_cleared", "optimizer " + std::to_string(i) + " steps again with the gradients of its last step still in: "
-                                                 "call optimizer.zero_grad() before ctx.backward, or ctx.minimize, which does it");
+        run.warn("fulgurite.manual.not_cleared",
+                 "optimizer " + std::to_string(i) +
+                     " steps again with the gradients of its last step still in: "
+                     "call optimizer.zero_grad() before ctx.backward, or ctx.minimize, which does it");
       is.stepped = true;
       is.cleared = is.gained = false;
     });
@@ -66,21 +72,28 @@ class ManualWatch {
  private:
   static constexpr int most_looks = 256;
 
-  /// f(position, has no gradients) for the optimizers whose gradients are dropped when they are cleared; with gradients that stay in
-  /// place, clearing cannot be seen.
+  /// f(position, has no gradients) for the optimizers whose gradients are dropped when they are cleared; with gradients
+  /// that stay in place, clearing cannot be seen.
   template <class Backend, class Set, class F>
   void each(Set& set, F&& f) {
     std::apply(
         [&](auto&... optimizer) {
           std::size_t i = 0;
-          ((std::remove_cvref_t<decltype(optimizer)>::stable_gradients ? void(++i) : f(i++, Backend::no_gradients(optimizer.parameters()))), ...);
+          ((std::remove_cvref_t<decltype(optimizer)>::stable_gradients
+                ? void(++i)
+                : f(i++, Backend::no_gradients(optimizer.parameters()))),
+           ...);
         },
         set);
   }
   template <class Set, class Optimizer>
   static bool is_at(Set& set, std::size_t position, Optimizer const& wanted) {
     bool found = false;
-    std::apply([&, i = std::size_t{0}](auto&... o) mutable { ((found = found || (i++ == position && static_cast<void const*>(&o) == &wanted)), ...); }, set);
+    std::apply(
+        [&, i = std::size_t{0}](auto&... o) mutable {
+          ((found = found || (i++ == position && static_cast<void const*>(&o) == &wanted)), ...);
+        },
+        set);
     return found;
   }
 

@@ -58,13 +58,34 @@ void each_step_value(Board& board, F&& f) {
   });
 }
 
+/// Rows that waited for a check of their steps.
+template <class R, class Pack>
+void deliver_held(State<R>& run, Pack& pack) {
+  for (auto const& held : std::exchange(run.due.held_rows, {})) {
+    std::vector<Scalar> row;
+    for (auto const& [name, value] : held.cells) row.push_back({name, value});
+    std::span<Scalar const> const cells(row);
+    pack.each([&](auto& callback) {
+      if constexpr (requires { callback.log_metrics(cells, held.step); }) callback.log_metrics(cells, held.step);
+    });
+  }
+}
+
 /// Hands rows to the loggers among the callbacks: those that have `log_metrics`.
 template <class R, class Pack>
 void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, long step, bool with_epoch = true) {
-  if (values.empty() || run.strategy.rank() != 0 || run.options.fast_dev_run != 0) return;
+  if (values.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0) return;
   std::vector<Scalar> row;
   for (auto const& v : values) row.push_back({v.name, v.value});
   if (with_epoch) row.push_back({"epoch", static_cast<double>(run.progress.epoch)});
+  if constexpr (ChecksReplays<typename R::Strategy>) {
+    if (run.parts.strategy.unchecked() != 0) {
+      auto& held = run.due.held_rows.emplace_back(HeldRow{{}, step});
+      for (auto const& cell : row) held.cells.emplace_back(cell.name, cell.value);
+      return;
+    }
+    deliver_held(run, pack);
+  }
   std::span<Scalar const> const cells(row);
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_metrics(cells, step); }) callback.log_metrics(cells, step);
@@ -87,9 +108,10 @@ long last_step(State<R> const& run) {
 template <class R, class Pack>
 [[gnu::always_inline]] inline void deliver_posted(State<R>& run, Pack& pack, long step) {
   if constexpr (has_logger<Pack>) {
-    if (run.posted.empty()) [[likely]] return;
+    if (run.due.posted.empty()) [[likely]]
+      return;
     std::vector<MetricValue> row;
-    for (auto& [name, value] : std::exchange(run.posted, {})) row.push_back({std::move(name), value});
+    for (auto& [name, value] : std::exchange(run.due.posted, {})) row.push_back({std::move(name), value});
     log_row(run, pack, row, step);
   }
 }

@@ -9,8 +9,8 @@
 
 namespace fulgurite {
 
-/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or one that updates itself. Backward runs, hooks are
-/// called, steps are counted; no parameter changes and no gradient is cleared.
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or one that updates itself. Backward
+/// runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
 struct NoOptimizer {};
 
 namespace loop {

@@ -7,19 +7,24 @@ namespace fulgurite::loop {
 struct NotHere {
   template <bool Fine = false, class... Args>
   void backward(Args const&...) const {
-    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.backward: return the loss, or use Manual{}");
+    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.backward: return the "
+                        "loss, or use Manual{}");
   }
   template <bool Fine = false, class... Args>
   void minimize(Args const&...) const {
-    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.minimize: return the loss, or use Manual{}");
+    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.minimize: return the "
+                        "loss, or use Manual{}");
   }
   template <bool Fine = false, class... Args>
   void step(Args const&...) const {
-    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.step: return the loss, or use Manual{}");
+    static_assert(
+        Fine,
+        "[fulgurite.context.manual_only] only a manual training_step has ctx.step: return the loss, or use Manual{}");
   }
   template <bool Fine = false, class... Args>
   int toggle(Args const&...) const {
-    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.toggle: use Manual{} for several optimizers");
+    static_assert(Fine, "[fulgurite.context.manual_only] only a manual training_step has ctx.toggle: use Manual{} for "
+                        "several optimizers");
     return 0;
   }
 };

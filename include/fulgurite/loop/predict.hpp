@@ -12,7 +12,8 @@
 
 namespace fulgurite {
 
-/// Says that predictions are heard by callbacks alone and not collected: `trainer.predict(model, data, DiscardPredictions{})`.
+/// Says that predictions are heard by callbacks alone and not collected: `trainer.predict(model, data,
+/// DiscardPredictions{})`.
 struct DiscardPredictions {};
 
 namespace loop {
@@ -44,36 +45,38 @@ using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
 template <class T, class R, class Pack, class Source, class Loaders>
 std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
   Context<R, phase::Predict> ctx(run);
-  auto& model = *run.model;
+  auto& model = *run.parts.model;
   auto& facts = run.facts;
   Facts const outside = facts;
-  bool const fresh = source.template is_fresh<hook::predict_dataloader>();
   std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
   in_evaluation_mode<Prediction>(run, ctx, [&] {
-    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.options.inference_mode);
+    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
     tell<hook::on_predict_start>(run, pack, ctx);
     tell<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       facts.loader = position;
-      if (fresh) prepare_loader(run, loader);
-      auto const batches = batches_of(loader, run.options.limit_predict_batches, "limit_predict_batches");
+      auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
-      each_batch(loader, batches, [&](auto&& raw, long b, bool last) {
+      each_batch(loader, batches, [&](auto&& raw, long b, auto&& end) {
         facts.batch_idx = b;
-        facts.is_last_batch = last;
-        if (is_none(raw)) return tell<hook::on_predict_batch_end>(run, pack, ctx), !last;
-        with_batch(run, source, ctx, present(raw), [&](auto& batch) {
-          facts.batch_size = R::Backend::batch_size(batch);
-          tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
-          auto outputs = [&] {
-            [[maybe_unused]] auto const scope = R::Backend::autocast(run.precision, run.strategy.device());
-            return T(call_step<hook::predict_step>(model, batch, ctx));
-          }();
-          tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
-          if (keep) all[position].push_back(std::move(outputs));
-          deliver_posted(run, pack, b);
-        });
-        return !last;
+        facts.is_last_batch = end.before_step();
+        if (is_none(raw)) tell<hook::on_predict_batch_end>(run, pack, ctx);
+        else
+          with_batch(run, source, ctx, present(raw), [&](auto& batch) {
+            measure(run, batch);
+            tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
+            auto outputs = [&] {
+              [[maybe_unused]] auto const scope =
+                  R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
+              [[maybe_unused]] auto const products = products_scope(run);
+              return T(call_step<hook::predict_step>(model, batch, ctx));
+            }();
+            tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
+            if (keep) all[position].push_back(std::move(outputs));
+            deliver_posted(run, pack, b);
+          });
+        facts.is_last_batch = end.after_step();
+        return !facts.is_last_batch;
       });
     });
     facts.loader = 0;

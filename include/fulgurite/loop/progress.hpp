@@ -1,29 +1,25 @@
 #pragma once
-// Every position of a run in one place: resuming and searching need nothing else.
-
-#include <cstdint>
+// Every position of a run in one place.
 
 namespace fulgurite {
 
-/// Where inside an epoch a position lies.
-enum class At : std::uint8_t { before_batch, after_batch, after_validation, after_epoch };
-
-/// Counters of a run. `epoch` completed epochs, `batch` batches consumed in the current one, `global_step` optimizer steps.
+/// Counters of a run. `epoch` completed epochs, `batch` batches consumed in the current one, `global_step` optimizer
+/// steps.
 struct Progress {
   int epoch = 0;
   long batch = 0;
   long global_step = 0;
-  long skipped_steps = 0;   ///< of these, steps not taken because a scaled gradient was not finite
-  long logged_steps = 0;    ///< batches that ended with a step and its validation: the loggers' x axis
-  long total_batches = 0;   ///< over all epochs
-  long window_start = 0;    ///< batch at which the current accumulation window began
-  At at = At::before_batch;
+  long skipped_steps = 0;  ///< of these, steps not taken because a loss or a gradient was not finite
+  long logged_steps = 0;   ///< batches that ended with a step and its validation: the loggers' x axis
+  long total_batches = 0;  ///< taken from the loader over all epochs, those that were skipped included
+  long window_start = 0;   ///< batch at which the current accumulation window began
+  long window_end = 0;     ///< the batch after that window, as long as the loader goes on so far
+  long left_out = 0;       ///< batches of it that were none, of a loader that leaves some out
 
   void state(auto& archive) {
-    int where = static_cast<int>(at);
-    archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
-        "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)("at", where);
-    at = static_cast<At>(where);
+    archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)("logged_steps",
+                                                                                                        logged_steps)(
+        "total_batches", total_batches)("window_start", window_start)("window_end", window_end)("left_out", left_out);
   }
 };
 

@@ -1,16 +1,16 @@
 #pragma once
-// Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they silence, is said.
+// Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they
+// silence, is said.
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/names.hpp>
-#include <fulgurite/loop/checked_options.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite::loop {
@@ -28,9 +28,8 @@ inline void apply_dev_run(TrainerOptions& o) {
   o.check_val_every_n_epoch = 1;
 }
 
-/// The options that the run goes by; what was given cannot mean something is one Error.
+/// The options that the run goes by, of options that were checked.
 inline TrainerOptions effective(TrainerOptions given) {
-  check(given);
   if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
   if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
   if (given.fast_dev_run != 0) apply_dev_run(given);
@@ -39,8 +38,8 @@ inline TrainerOptions effective(TrainerOptions given) {
 
 /// Reports or saves, so barebones has no use for it.
 template <class C>
-inline constexpr bool is_output = hook::log_metrics::named<C> || order_of<C>() == Order::progress || order_of<C>() == Order::summary ||
-                                  order_of<C>() == Order::checkpoint;
+inline constexpr bool is_output = hook::log_metrics::named<C> || order_of<C>() == Order::progress ||
+                                  order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
 /// Reads metrics, of which barebones keeps none.
 template <class Watches>
 inline constexpr bool watches_some = false;
@@ -54,25 +53,30 @@ consteval bool is_watcher() {
 /// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
 template <class C>
 consteval bool is_inert_in_dev_run() {
-  if constexpr (requires { C::inert_in_dev_run; }) return C::inert_in_dev_run;
+  if constexpr (FULGURITE_SAYS(C, bool, inert_in_dev_run)) return C::inert_in_dev_run;
   else return hook::log_metrics::named<C>;
 }
 
-/// Before anything starts: barebones has no callback that reports; a fast_dev_run says what it replaces and who is idle.
+/// Before anything starts: barebones has no callback that reports; a fast_dev_run says what it replaces and who is
+/// idle.
 template <class R, class... Cs>
 void check_special(State<R>& run, Pack<Cs...> const&) {
-  auto const& o = run.options;
+  auto const& o = run.asked.options;
   if (o.barebones) {
     std::string_view output;
     ((is_output<Cs> || is_watcher<Cs>() ? void(output = type_name<Cs>()) : void()), ...);
     if (!output.empty())
-      throw Error("fulgurite.options.barebones", "barebones runs the loop alone, and there is a " + std::string(output) + ": leave it out");
+      throw Error("fulgurite.options.barebones",
+                  "barebones runs the loop alone, and there is a " + std::string(output) + ": leave it out");
   }
-  if (o.fast_dev_run != 0 && run.strategy.rank() == 0) {
+  if (o.fast_dev_run != 0) {
     std::string idle;
-    ((is_inert_in_dev_run<Cs>() ? void(idle += (idle.empty() ? "; idle: " : ", ") + std::string(type_name<Cs>())) : void()), ...);
-    std::fprintf(stderr, "fulgurite: fast_dev_run: %d batch%s of each loop, one epoch, no sanity check%s\n", o.fast_dev_run,
-                 o.fast_dev_run == 1 ? "" : "es", idle.c_str());
+    ((is_inert_in_dev_run<Cs>() ? void(idle += (idle.empty() ? "; idle: " : ", ") + std::string(type_name<Cs>()))
+                                : void()),
+     ...);
+    run.warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(o.fast_dev_run) +
+                                              (o.fast_dev_run == 1 ? " batch" : " batches") +
+                                              " of each loop, one epoch, no sanity check" + idle);
   }
 }
 

@@ -5,12 +5,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/is_optional.hpp>
+
 namespace fulgurite::loop {
 
-template <class T>
-inline constexpr bool is_optional = false;
-template <class T>
-inline constexpr bool is_optional<std::optional<T>> = true;
+using fulgurite::is_optional;
 
 /// A tensor, or a struct with a tensor `.loss`.
 template <class Backend, class T>
@@ -20,7 +19,8 @@ concept HoldsLoss = Backend::template is_value<T> || requires(T& result) {
 
 /// What automatic optimization accepts: a loss, or an optional of one; an empty optional skips backward for that batch.
 template <class Backend, class T>
-concept StepOutput = HoldsLoss<Backend, T> || (is_optional<T> && requires { requires HoldsLoss<Backend, typename T::value_type>; });
+concept StepOutput =
+    HoldsLoss<Backend, T> || (is_optional<T> && requires { requires HoldsLoss<Backend, typename T::value_type>; });
 
 /// The loss inside a step's result, or nullptr where the step returned none.
 template <class Backend, class T>
@@ -71,7 +71,5 @@ decltype(auto) call_step(Model& model, Batch& batch, Ctx& ctx) {
   if constexpr (Hook::template accepts<Model, Batch, Ctx>) return Hook::call(model, batch, ctx);
   else return Hook::call(model, batch);
 }
-template <class Hook, class Model, class Batch, class Ctx>
-concept HasStep = Hook::template accepts<Model, Batch, Ctx> || Hook::template accepts<Model, Batch>;
 
 }  // namespace fulgurite::loop

@@ -15,8 +15,9 @@ inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !st
 /// Statements of their own: the order of evaluation of arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline Flow tell(State<R>& run, Pack& pack, Args&... args) {
-  Flow const said = pack.template fire<Hook>(*run.model, args...);
-  if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>) return graver(said, answer_of<Hook>(run.strategy, args...));
+  Flow const said = pack.template fire<Hook>(*run.parts.model, args...);
+  if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>)
+    return graver(said, answer_of<Hook>(run.parts.strategy, args...));
   else return said;
 }
 

@@ -1,24 +1,57 @@
 #pragma once
 // Trainer: owns policies, callbacks and counters, borrows model and data. Assembled, and refused, by the compiler.
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/loop/borrowed_optimizer.hpp>
-#include <fulgurite/loop/checked_options.hpp>
+// In this order, so that each header with sentences is included from here: compilers print every #include between a
+// sentence and the program.
+#include <fulgurite/loop/not_here.hpp>
+
+#include <fulgurite/loop/context_place.hpp>
+
+#include <fulgurite/loop/context_values.hpp>
+
+#include <fulgurite/loop/context_log.hpp>
+
 #include <fulgurite/loop/context.hpp>
+
+#include <fulgurite/loop/borrowed_optimizer.hpp>
+
+#include <fulgurite/loop/manual.hpp>
+
+#include <fulgurite/diagnose/policy_rules.hpp>
+
+#include <fulgurite/diagnose/model_rules.hpp>
+
+#include <fulgurite/diagnose/callback_rules.hpp>
+
+#include <fulgurite/diagnose/optimizer_rules.hpp>
+
+#include <fulgurite/diagnose/trainer_rules.hpp>
+
+#include <fulgurite/diagnose/data_rules.hpp>
+
+#include <fulgurite/diagnose/call_rules.hpp>
+
+#include <fulgurite/diagnose/call_stages.hpp>
+#include <fulgurite/diagnose/hook_refusals.hpp>
+#include <fulgurite/diagnose/misspelt_evaluation.hpp>
+#include <fulgurite/diagnose/misspelt_events.hpp>
+#include <fulgurite/diagnose/misspelt_functions.hpp>
+#include <fulgurite/diagnose/near_miss_refusals.hpp>
+#include <fulgurite/diagnose/option_rules.hpp>
+
+#include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/hook_refusals.hpp>
-#include <fulgurite/loop/judge_call.hpp>
-#include <fulgurite/loop/misspelt_evaluation.hpp>
-#include <fulgurite/loop/misspelt_events.hpp>
-#include <fulgurite/loop/misspelt_functions.hpp>
-#include <fulgurite/loop/near_miss_refusals.hpp>
 #include <fulgurite/loop/predict.hpp>
-#include <fulgurite/loop/refusals.hpp>
+#include <fulgurite/loop/run_evaluation.hpp>
 
 namespace fulgurite {
 
@@ -46,6 +79,8 @@ class TrainerBody {
   void save_checkpoint(std::filesystem::path const&) {}
   template <class T>
   T& callback();
+  template <template <class...> class T>
+  typename refusal::Only<T, Cs...>::type& callback();
   template <class Metric>
   std::optional<double> value(Metric const&) const {
     return {};
@@ -67,7 +102,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class T>
   static constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
 
-  /// A data module and a loader: which of its loaders would count?
+  /// A data module and a loader, where the data module has loaders of its own.
   template <class Data, class Val, class Source>
   static constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
 
@@ -82,101 +117,137 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class D, class V>
   using Pair = std::conditional_t<LoaderLike<D>, loop::GivenLoaders<D, V>, loop::ModuleLoaders<D, false>>;
 
-  /// The type that a refused call is about.
-  template <Verdict verdict, class Model, class Source, class Kind>
-  using Culprit = typename judge::Culprit<verdict, Run, std::remove_cvref_t<Model>, Source, Kind, Cs...>::type;
-
-  template <class Model, class Source, bool Waived>
-  static consteval Verdict fitting() {
-    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
-    else return judge::fit<Run, Pack<Cs...>, Source, Waived>();
-  }
-  template <class Model, class Kind, class Source>
-  static consteval Verdict evaluating() {
-    if constexpr (constexpr auto bad = judge::borrowed<M, Model>(); !bad.ok()) return bad;
-    else return judge::evaluates<Run, Kind, Pack<Cs...>, Source>();
-  }
+  // What is judged of each call: judge::VerdictOnCall<...>::type is the verdict.
+  template <class Model, class Source, bool Waived, bool Mixed, class... Data>
+  using Fitting = judge::Training<decltype(judge::passed<M, Mixed, Model, Data...>()), Run, Source, Waived, Cs...>;
+  template <class Model, class Kind, class Data>
+  using Evaluating =
+      judge::Request<decltype(judge::passed<M, false, Model, Data>()), Run, Kind, Alone<Data, true>, Cs...>;
 
  public:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : state_{.options = loop::effective(std::move(options)),
-               .strategy = std::move(strategy),
-               .precision = std::move(precision),
-               .optimization = std::move(optimization)},
+      : state_{.asked = {.options = loop::effective(loop::checked(std::move(options))),
+                         .optimization = std::move(optimization)},
+               .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {
-    if constexpr (O::automatic) loop::check(state_.optimization);
+    if constexpr (O::automatic) loop::check(state_.asked.optimization);
   }
 
-  /// Trains on a data module, which may bring validation loaders; or on a loader, without validation.
-  template <class Model, class Data, Verdict verdict = fitting<Model, Alone<Data>, false>()>
-  void fit(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data>, loop::Validation>>();
-    if constexpr (verdict.ok()) fit_from(model, alone(data));
+  /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
+  /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fitting<Model, Alone<Data>, false, false, Data>>::type>
+    requires(!loop::names_file<Data>)
+  void fit(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) fit_from(model, alone(data), from);
   }
   /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
   template <class Model, class Data, class Val,
             class Source = Pair<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
-            Verdict verdict = mixed<Data, Val, Source> ? Verdict{Fault::module_and_loaders}
-                                                       : fitting<Model, Source, is_waiver<Val>>()>
-  void fit(Model&& model, Data&& data, Val&& val) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Source, loop::Validation>>();
-    if constexpr (verdict.ok()) {
-      if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val});
-      else fit_from(model, Source(data));
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<
+                Fitting<Model, Source, is_waiver<Val>, mixed<Data, Val, Source>, Data, Val>>::type>
+    requires(!loop::names_file<Val>)
+  void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) {
+      if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val}, from);
+      else fit_from(model, Source(data), from);
     }
   }
   /// The model has the loaders itself.
-  template <class Model, Verdict verdict = fitting<Model, Alone<Model>, false>()>
-  void fit(Model&& model) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Model>, loop::Validation>>();
-    if constexpr (verdict.ok()) fit_from(model, Alone<Model>(model));
+  template <class Model, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fitting<Model, Alone<Model>, false, false>>::type>
+  void fit(Model&& model, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) fit_from(model, Alone<Model>(model), from);
   }
 
   /// The same without validation.
-  template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>, Verdict verdict = fitting<Model, Source, true>()>
-  void fit(Model&& model, NoValidation) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Source, loop::Validation>>();
-    if constexpr (verdict.ok()) fit_from(model, Source(model));
+  template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fitting<Model, Source, true, false>>::type>
+  void fit(Model&& model, NoValidation, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) fit_from(model, Source(model), from);
   }
 
   /// One pass of validation_step, gradients off; the values of each loader.
-  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Validation, Alone<Data, true>>()>
-  std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Validation>>();
-    if constexpr (verdict.ok())
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Validation, Data>>::type>
+  std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok)
       return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate,
-                                             state_.options.limit_val_batches);
+                                             state_.asked.options.limit_val_batches, from);
     else return {};
   }
   /// One pass of test_step, gradients off; the values of each loader.
-  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Testing, Alone<Data, true>>()>
-  std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Testing>>();
-    if constexpr (verdict.ok())
-      return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test, state_.options.limit_test_batches);
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Testing, Data>>::type>
+  std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok)
+      return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test,
+                                          state_.asked.options.limit_test_batches, from);
     else return {};
   }
   /// What predict_step returned for each batch, for each loader.
-  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
-  auto predict(Model&& model, Data&& data) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Prediction>>();
-    if constexpr (verdict.ok()) return predict_from(model, alone<true>(data), true);
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Prediction, Data>>::type>
+  auto predict(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) return predict_from(model, alone<true>(data), true, from);
     else return std::vector<std::vector<refusal::Nothing>>{};
   }
   /// The same for callbacks that take predictions as they come: nothing is collected.
-  template <class Model, class Data, Verdict verdict = evaluating<Model, loop::Prediction, Alone<Data, true>>()>
-  void predict(Model&& model, Data&& data, DiscardPredictions) {
-    refusal::About<verdict.hook.hook>::template say<verdict, Culprit<verdict, Model, Alone<Data, true>, loop::Prediction>>();
-    if constexpr (verdict.ok()) predict_from(model, alone<true>(data), false);
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Prediction, Data>>::type>
+  void predict(Model&& model, Data&& data, DiscardPredictions, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) predict_from(model, alone<true>(data), false, from);
+  }
+
+  /// Calls with another number of arguments; each is refused in the same sentence.
+  template <class... Args>
+    requires(sizeof...(Args) == 0 || (sizeof...(Args) > 3 && !loop::names_file<Args...>))
+  void fit(Args&&...) {
+    static_cast<void>(judge::CallRules<Args...>::template judge<true>());
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...>)
+  std::vector<std::vector<MetricValue>> validate(Args&&...) {
+    static_cast<void>(judge::CallRules<Args...>::template judge<true>());
+    return {};
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...>)
+  std::vector<std::vector<MetricValue>> test(Args&&...) {
+    static_cast<void>(judge::CallRules<Args...>::template judge<true>());
+    return {};
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && sizeof...(Args) != 3 && !loop::names_file<Args...>)
+  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
+    static_cast<void>(judge::CallRules<Args...>::template judge<true>());
+    return {};
   }
 
   /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
   /// ctx.request_checkpoint.
   void save_checkpoint(std::filesystem::path const& path) {
-    if (!state_.model || !state_.optimizers)
+    if (!state_.parts.model || !state_.parts.optimizers)
       throw Error("fulgurite.trainer.nothing_to_save",
                   "there is no run to save to " + path.string() + " yet: call fit first");
-    loop::write_checkpoint(state_, pack_, path);
+    if constexpr (ChecksReplays<typename Run::Strategy>)
+      if (state_.parts.strategy.unchecked() != 0)
+        state_.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
+                                                       path.string() + " may hold what is wrong: request_checkpoint");
+    loop::GivenLoaders<NoModule, NoModule> no_loaders{none_, none_};
+    if (state_.loading.write) state_.loading.write(path);
+    else loop::write_checkpoint(state_, pack_, no_loaders, path);
+    state_.made.held_files.hold(path, nullptr);
   }
 
   template <class T>
@@ -186,6 +257,17 @@ class TrainerBody<true, M, S, P, O, Cs...> {
                          "given to make_trainer");
     if constexpr (found) return pack_.slots.template get<T>();
     else return refusal::nothing<T>();
+  }
+  /// The same by its class template: `trainer.callback<ModelCheckpoint>()`, where there is one such.
+  template <template <class...> class T>
+  auto& callback() {
+    using Found = refusal::Only<T, Cs...>;
+    constexpr bool found = Found::found;
+    static_assert(
+        found, "[fulgurite.trainer.callback] this trainer has none, or several, of these callbacks: name the type of "
+               "the one that is meant");
+    if constexpr (found) return pack_.slots.template get<typename Found::type>();
+    else return refusal::nothing<typename Found::type>();
   }
 
   /// A metric's value of the last finished epoch or evaluation.
@@ -197,11 +279,11 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
   Progress const& progress() const { return state_.progress; }
   /// What was said once on stderr, each with its identifier.
-  std::vector<std::string> const& warnings() const { return state_.warned; }
-  Outcome const& outcome() const { return state_.outcome; }
-  TrainerOptions const& options() const { return state_.options; }
-  O const& optimization() const { return state_.optimization; }
-  S const& strategy() const { return state_.strategy; }
+  std::vector<std::string> const& warnings() const { return state_.said.all(); }
+  Outcome const& outcome() const { return state_.made.outcome; }
+  TrainerOptions const& options() const { return state_.asked.options; }
+  O const& optimization() const { return state_.asked.optimization; }
+  S const& strategy() const { return state_.parts.strategy; }
 
  private:
   template <bool Evaluation = false, class D>
@@ -213,35 +295,38 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else return Source(data);
   }
 
-  template <class Source>
-  void fit_from(M& model, Source source) {
-    state_.model = &model;
-    loop::fit(state_, pack_, source);
+  template <class Source, class From>
+  void fit_from(M& model, Source source, From const& from) {
+    loop::check_end(state_.asked.options);
+    state_.parts.model = &model;
+    loop::fit(state_, pack_, source, from);
   }
 
-  template <class Kind, class Source>
-  std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source source, Stage stage, Limit const& limit) {
-    state_.model = &model;
-    return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit);
+  template <class Kind, class Source, class From>
+  std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source source, Stage stage, Limit const& limit,
+                                                      From const& from) {
+    state_.parts.model = &model;
+    return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
   }
 
-  template <class Source>
-  auto predict_from(M& model, Source source, bool keep) {
+  template <class Source, class From>
+  auto predict_from(M& model, Source source, bool keep, From const& from) {
     using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
     using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
     using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
-    state_.model = &model;
-    auto const& limit = state_.options.limit_predict_batches;
+    state_.parts.model = &model;
+    auto const& limit = state_.asked.options.limit_predict_batches;
     loop::check_special(state_, pack_);
     state_.facts = {};
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);
     return loop::framed(state_, pack_, source, [&] {
-      loop::set_up(state_, pack_, source, ctx);
+      loop::set_up(state_, pack_, source, ctx, [&] { loop::load_for_evaluation(state_, pack_, from); });
       std::vector<std::vector<T>> predictions;
       if (!limit.none())
-        predictions = loop::predict<T>(state_, pack_, source, source.template evaluation<hook::predict_dataloader>(), keep);
-      state_.strategy.teardown(model);
+        predictions = loop::predict<T>(state_, pack_, source,
+                                       loop::evaluation_loaders<hook::predict_dataloader>(state_, source), keep);
+      state_.parts.strategy.teardown(model);
       loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
       loop::finalize_loggers(pack_, Status::success);
       return predictions;
@@ -255,14 +340,13 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
 /// A trainer for one model type, assembled from a strategy, a precision, an optimization and callbacks; see
 /// make_trainer.
-template <class M, class S, class P, class O, class... Cs>
-class Trainer : public TrainerBody<judge::trainer<M, S, P, O, Cs...>().ok(), M, S, P, O, Cs...> {
-  static constexpr Verdict verdict = judge::trainer<M, S, P, O, Cs...>();
-  using Subject = typename refusal::Participant<verdict.who, M, S, P, O, Cs...>::type;
-  using Checked = decltype(refusal::About<verdict.hook.hook>::template say<verdict, Subject>());
+template <class M, class S = refusal::Nothing, class P = refusal::Nothing, class O = refusal::Nothing, class... Cs>
+class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S, P, O, Cs...> {
+  using Verdict = judge::VerdictOn<M, S, P, O, Cs...>;
+  using Said = decltype(Verdict::Rules::template judge<true, typename Verdict::Whom>());
 
  public:
-  using TrainerBody<verdict.ok(), M, S, P, O, Cs...>::TrainerBody;
+  using TrainerBody<Verdict::ok, M, S, P, O, Cs...>::TrainerBody;
 };
 
 ///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{},
@@ -283,8 +367,15 @@ inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<
 }  // namespace judge
 
 template <class M, class... Args>
-requires(!judge::in_order<Args...>) TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
-  refusal::About<HookId::none>::say<Verdict{judge::in_order<Args...> ? Fault::none : Fault::arguments}, M>();
+  requires(!judge::in_order<Args...>)
+TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
+  static_cast<void>(judge::ArgumentRules<M, judge::in_order<Args...>>::template judge<true>());
+  return {};
+}
+/// make_trainer(net, ...): a type in angle brackets is no number, so only calls without one come here.
+template <int = 0, class... Args>
+TrainerBody<false, int, int, int, int> make_trainer(Args&&...) {
+  static_cast<void>(judge::NamelessRules<Args...>::template judge<true>());
   return {};
 }
 

@@ -1,34 +1,57 @@
 #pragma once
-// From what a loader yields to what a step receives: the three transfer hooks, the move to the device, the precision of inputs.
+// From what a loader yields to what a step receives: the three transfer hooks, the move to the device, the precision of
+// inputs.
 
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_output.hpp>
 
 namespace fulgurite::loop {
 
-/// A transfer hook of the data module, else of the model, else what happens without one. References pass through untouched.
+/// A transfer hook of the data module, else of the model, else what happens without one. References pass through
+/// untouched.
 template <class Hook, class Module, class Model, class Ctx, class Batch, class Otherwise>
-[[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Ctx& ctx, Batch&& batch, Otherwise&& otherwise) {
+[[gnu::always_inline]] inline decltype(auto) transfer_stage(Module& module, Model& model, Ctx& ctx, Batch&& batch,
+                                                            Otherwise&& otherwise) {
   using B = std::remove_reference_t<Batch>;
   if constexpr (Overrides<Hook, Module, Ctx, B>) return call_override<Hook>(module, ctx, batch);
   else if constexpr (Overrides<Hook, Model, Ctx, B>) return call_override<Hook>(model, ctx, batch);
   else return otherwise(std::forward<Batch>(batch));
 }
 
-/// A loader as the options want it, each time it was asked for.
+/// A loader as the options and the strategy want it, each time it was asked for.
 template <class R, class Loader>
 void prepare_loader(State<R>& run, Loader& loader) {
-  bool const ordered = run.options.overfit_batches.has_value();
-  if constexpr (Orderable<Loader>) loader.in_order(ordered);
-  else if (ordered && !requires { typename Loader::allocator_type; })
-    run.warn("fulgurite.options.overfit_order", "overfit_batches wants the same first batches in every epoch, and a loader cannot be told to keep its "
-                                                "order: give it `void in_order(bool)`, or see that it does not shuffle");
-  if constexpr (requires { run.strategy.process_dataloader(loader); })
-    if (run.options.use_distributed_sampler) run.strategy.process_dataloader(loader);
+  bool const ordered = run.asked.options.overfit_batches.has_value();
+  if (!keep_order(loader, ordered) && ordered)
+    run.warn("fulgurite.options.overfit_order",
+             "overfit_batches wants the same first batches in every epoch, and a loader "
+             "cannot be told to keep its order: give it `void in_order(bool)`, or see "
+             "that it does not shuffle");
+  if constexpr (requires { run.parts.strategy.process_dataloader(loader); })
+    if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
+}
+
+/// The training loader, prepared: who counts its batches early counts what the training will have.
+template <class R, class Source>
+auto& training_loader(State<R>& run, Source& source) {
+  auto& loader = source.train();
+  if (source.is_train_fresh()) prepare_loader(run, loader);
+  return loader;
+}
+
+/// The evaluation loaders of one kind as a tuple of references, prepared.
+template <class Hook, class R, class Source>
+auto evaluation_loaders(State<R>& run, Source& source) {
+  auto loaders = source.template evaluation<Hook>();
+  if (source.template is_fresh<Hook>())
+    std::apply([&](auto&... loader) { (prepare_loader(run, loader), ...); }, loaders);
+  return loaders;
 }
 
 /// A loader of std::optional batches may leave one out; everything else is always there.
@@ -43,17 +66,27 @@ decltype(auto) present(Raw&& raw) {
   else return std::forward<Raw>(raw);
 }
 
+/// The size of the batch at hand; of none, whether that is because its tensors have no rows.
+template <class R, class Batch>
+[[gnu::always_inline]] inline void measure(State<R>& run, Batch const& batch) {
+  run.facts.batch_size = R::Backend::batch_size(batch);
+  if (run.facts.batch_size == 0) [[unlikely]]
+    run.facts.no_rows = R::Backend::holds_tensor(batch);
+}
+
 /// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns.
 template <class R, class Source, class Ctx, class Raw, class Use>
 [[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use) {
   auto& module = source.module();
-  auto& model = *run.model;
+  auto& model = *run.parts.model;
   auto same = []<class B>(B&& batch) -> B&& { return std::forward<B>(batch); };
   auto&& before = transfer_stage<hook::on_before_batch_transfer>(module, model, ctx, std::forward<Raw>(raw), same);
-  auto&& moved = transfer_stage<hook::transfer_batch_to_device>(
-      module, model, ctx, before, [&](auto&& batch) -> decltype(auto) { return run.strategy.move(std::forward<decltype(batch)>(batch)); });
+  auto&& moved =
+      transfer_stage<hook::transfer_batch_to_device>(module, model, ctx, before, [&](auto&& batch) -> decltype(auto) {
+        return run.parts.strategy.move(std::forward<decltype(batch)>(batch));
+      });
   auto&& after = transfer_stage<hook::on_after_batch_transfer>(module, model, ctx, moved, same);
-  auto&& batch = R::Backend::convert_input(after, run.precision);
+  auto&& batch = R::Backend::convert_input(after, run.parts.precision);
   return use(batch);
 }
 

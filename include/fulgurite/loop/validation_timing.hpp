@@ -14,15 +14,17 @@ namespace fulgurite::loop {
 
 /// The epoch's shape, fixed when its loader is known.
 struct EpochPlan {
-  std::optional<long> batches;    ///< known number of batches, after limits
-  std::optional<long> limit;      ///< most batches taken, where the loader has no size
-  std::optional<long> interval;   ///< validate after every so many batches; nullopt: at the epoch's end only, or by time
+  std::optional<long> batches;   ///< known number of batches, after limits
+  std::optional<long> limit;     ///< most batches taken, where the loader has no size
+  std::optional<long> interval;  ///< validate after every so many batches; nullopt: at the epoch's end only, or by time
 
   std::optional<long> most() const { return batches ? batches : limit; }
 };
 
-/// Computes the plan, of batches after the limit (`taken`) and before (`size`); a validation interval that can never come is an early Error.
-inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken, bool has_validation) {
+/// Computes the plan, of batches after the limit (`taken`) and before (`size`); a validation interval that can never
+/// come is an early Error.
+inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, std::optional<long> taken,
+                            bool has_validation) {
   EpochPlan plan;
   (size ? plan.batches : plan.limit) = taken;
   auto const& v = o.val_check_interval;
@@ -30,9 +32,11 @@ inline EpochPlan plan_epoch(TrainerOptions const& o, std::optional<long> size, s
   if (v.kind == ValidationInterval::Kind::batches) {
     plan.interval = v.batches;
     if (plan.batches && v.batches > *plan.batches && o.check_val_every_n_epoch)
-      throw Error("fulgurite.options.val_check_interval",
-                  "val_check_interval = " + std::to_string(v.batches) + " batches is more than the " + std::to_string(*plan.batches) +
-                      " of an epoch, so validation would never run: lower it, or set check_val_every_n_epoch = std::nullopt");
+      throw Error(
+          "fulgurite.options.val_check_interval",
+          "val_check_interval = " + std::to_string(v.batches) + " batches is more than the " +
+              std::to_string(*plan.batches) +
+              " of an epoch, so validation would never run: lower it, or set check_val_every_n_epoch = std::nullopt");
   } else if (v.kind == ValidationInterval::Kind::fraction) {
     if (plan.batches) plan.interval = std::max(1L, static_cast<long>(static_cast<double>(*plan.batches) * v.part));
     else if (!v.epoch_end())
@@ -51,32 +55,33 @@ inline constexpr int never_loaded = -1'000'000'000;
 
 template <class R>
 bool minima_met(State<R> const& run) {
-  auto const& o = run.options;
+  auto const& o = run.asked.options;
   int const epochs = o.min_epochs.value_or(o.min_steps ? 1 : 0);
   return run.progress.epoch >= epochs && run.progress.global_step >= o.min_steps.value_or(0);
 }
 
 template <class R>
 bool steps_exhausted(State<R> const& run) {
-  auto const& most = run.options.max_steps;
+  auto const& most = run.asked.options.max_steps;
   return most && *most >= 0 && run.progress.global_step >= *most;
 }
 
 template <class R>
 bool epochs_exhausted(State<R> const& run) {
-  auto const& most = run.options.max_epochs;
+  auto const& most = run.asked.options.max_epochs;
   return most && *most >= 0 && run.progress.epoch >= *most;
 }
 
 template <class R>
 void check_time(State<R>& run) {
-  if (run.options.max_time && run.seconds_since_fit_start() >= run.options.max_time->count()) run.stop_requested = true;
+  if (run.asked.options.max_time && run.seconds_since_fit_start() >= run.asked.options.max_time->count())
+    run.due.stop = true;
 }
 
 /// Training leaves now: a stop was asked for and the minima are met.
 template <class R>
 bool stops(State<R> const& run) {
-  return run.stop_requested && minima_met(run);
+  return run.due.stop && minima_met(run);
 }
 
 template <class R>
@@ -84,16 +89,17 @@ bool done(State<R> const& run) {
   return steps_exhausted(run) || epochs_exhausted(run) || stops(run);
 }
 
-/// After a batch of an epoch that validates: spec 5.5, with D11 (an unsized loader that ends below its limit validates at its end).
+/// After a batch of an epoch that validates. An unsized loader that ends below the interval validates at its end.
 /// Inlined by force, since it is asked after each batch.
 template <class R>
 [[gnu::always_inline]] inline bool validation_due(State<R>& run, EpochPlan const& plan, bool last) {
-  auto const& o = run.options;
-  bool const beyond = plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader ended before it
+  auto const& o = run.asked.options;
+  bool const beyond =
+      plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader ended before it
   if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;
   if (o.val_check_interval.kind == ValidationInterval::Kind::time)
-    return Seconds(o.now() - *run.last_validation) >= o.val_check_interval.time;
+    return Seconds(o.now() - *run.clock.last_validation) >= o.val_check_interval.time;
   if (!plan.interval) return false;
   long const batches = o.check_val_every_n_epoch ? run.progress.batch : run.progress.total_batches;
   return batches % *plan.interval == 0;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/metric/cell.hpp>
 
 namespace fulgurite {
@@ -64,25 +65,29 @@ class Board<MetricList<Ms...>, Backend> {
       dirty_ = false;
       earlier_.clear();
       folded_ = waiting_.size();
-      if (folded_ >= most_waiting) [[unlikely]] collect();
+      if (folded_ >= most_waiting) [[unlikely]]
+        collect();
     }
   }
 
-  /// Reads what waits, with one host synchronisation for all of it.
-  void collect() {
+  /// Reads what waits, with one host synchronisation for all of it; `also` is a further value, which is returned.
+  double collect(Value const* also = nullptr) {
+    fold();
+    if (waiting_.empty() && !also) return 0;
+    values_.clear();
+    for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
+    if (also) values_.push_back(*also);
+    numbers_.resize(values_.size());
+    Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
     if constexpr (size != 0) {  // else g++ -O2 warns of an array of none
-      fold();
-      if (waiting_.empty()) return;
-      values_.clear();
-      for (auto& entry : waiting_) values_.push_back(std::move(entry.value));
-      numbers_.resize(values_.size());
-      Backend::read_all(std::span<Value const>(values_), std::span<double>(numbers_));
-      for (std::size_t i = 0; i != waiting_.size(); ++i) cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
+      for (std::size_t i = 0; i != waiting_.size(); ++i)
+        cells_[waiting_[i].metric].epoch.add(numbers_[i], waiting_[i].weight);
       for (auto& cell : cells_) cell.waiting = 0;
-      waiting_.clear();
-      values_.clear();
-      folded_ = 0;
     }
+    waiting_.clear();
+    values_.clear();
+    folded_ = 0;
+    return numbers_.back();
   }
 
   /// Forgets the entries of this step: a closure is evaluated again, only its last evaluation counts.
@@ -127,6 +132,18 @@ class Board<MetricList<Ms...>, Backend> {
     cell.pending = Cell<Value>::Pending::tensor;
   }
 
+  /// The open epoch's figures, each under the name of its metric. What waits for a device is read first. A metric that
+  /// the saved state does not know begins anew.
+  void state(auto& archive) {
+    collect();
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restart();
+    [[maybe_unused]] auto const one = [&](std::string_view name, Cell<Value>& cell) {
+      if (!lacks(archive, name)) archive.child(name, cell);
+    };
+    [[maybe_unused]] std::size_t i = 0;
+    (one(Ms.name(), cells_[i++]), ...);
+  }
+
   Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }
   Cell<Value> const& operator[](std::size_t metric) const { return cells_[metric]; }
 
@@ -139,7 +156,8 @@ class Board<MetricList<Ms...>, Backend> {
 
   [[gnu::always_inline]] Cell<Value>& open(std::size_t metric, double weight, Origin origin) {
     auto& cell = cells_[metric];
-    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]] settle_early(cell);
+    if (cell.pending != Cell<Value>::Pending::nothing) [[unlikely]]
+      settle_early(cell);
     cell.weight = weight;
     cell.origin = origin;
     cell.in_step_row = true;
@@ -150,7 +168,8 @@ class Board<MetricList<Ms...>, Backend> {
   /// The metric has been logged in this step before.
   void settle_early(Cell<Value>& cell) {
     if (!std::exchange(cell.again, true)) cell.before = cell.epoch;
-    if (cell.pending == Cell<Value>::Pending::tensor) earlier_.push_back({position(cell), cell.tensor, cell.weight, cell.origin});
+    if (cell.pending == Cell<Value>::Pending::tensor)
+      earlier_.push_back({position(cell), cell.tensor, cell.weight, cell.origin});
     settle(cell);
   }
 
@@ -175,8 +194,9 @@ class Board<MetricList<Ms...>, Backend> {
   std::vector<Waiting> waiting_;
   std::vector<Value> values_;
   std::vector<double> numbers_;
-  std::vector<Entry> earlier_;  ///< tensors logged in this step and already settled, since their metric was logged again
-  std::size_t folded_ = 0;      ///< of the waiting, those of finished steps
+  std::vector<Entry>
+      earlier_;             ///< tensors logged in this step and already settled, since their metric was logged again
+  std::size_t folded_ = 0;  ///< of the waiting, those of finished steps
   bool dirty_ = false;
 };
 

@@ -41,15 +41,20 @@ struct Figures {
     count += other.count;
   }
 
+  void state(auto& archive) {
+    archive("last", last)("sum", sum)("weighted", weighted)("weight", weight)("least", least)("greatest",
+                                                                                              greatest)("count", count);
+  }
+
   /// The epoch's value; nothing was logged: nullopt. A NaN stays visible in every reduction.
   constexpr std::optional<double> reduced(Reduce by) const {
     if (count == 0) return std::nullopt;
     if (sum != sum) return sum;
     switch (by) {
-      case Reduce::sum: return sum;
-      case Reduce::min: return least;
-      case Reduce::max: return greatest;
-      case Reduce::mean: break;
+    case Reduce::sum: return sum;
+    case Reduce::min: return least;
+    case Reduce::max: return greatest;
+    case Reduce::mean: break;
     }
     return weighted / weight;
   }
@@ -73,6 +78,11 @@ struct Cell {
   Figures epoch;
   bool again = false;  ///< logged more than once in this step ...
   Figures before;      ///< ... and the epoch as it was until then
+
+  /// Of a cell whose entries are all read and settled.
+  void state(auto& archive) {
+    archive("origin", origin)("in_step_row", in_step_row)("weight", weight).child("epoch", epoch);
+  }
 
   void restart() {
     epoch = {};

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <fulgurite/core/fixed_string.hpp>
+#include <fulgurite/core/metric_text.hpp>
 
 namespace fulgurite {
 
@@ -24,8 +25,9 @@ struct Last {
   static constexpr std::string_view name() { return M::name(); }
 };
 
-/// Reads a metric of one evaluation loader, instead of the weighted mean over all: `EarlyStopping{Net::val_loss.of("clean")}`. The name is
-/// the loader's own (`named<"clean">(loader)`), or "dataloader_idx_1".
+/// Reads a metric of one evaluation loader, instead of the weighted mean over all:
+/// `EarlyStopping{Net::val_loss.of("clean")}`. The name is the loader's own (`named<"clean">(loader)`), or
+/// "dataloader_idx_1".
 template <class M>
 struct OfLoader {
   using metric = M;
@@ -64,14 +66,17 @@ struct MetricList {
   template <class M>
   static consteval std::size_t index_of() {
     std::size_t at = 0, found = size;
-    ((std::is_same_v<typename M::metric, typename std::remove_const_t<decltype(Ms)>::metric> ? void(found = at) : void(), ++at), ...);
+    ((std::is_same_v<typename M::metric, typename std::remove_const_t<decltype(Ms)>::metric> ? void(found = at)
+                                                                                             : void(),
+      ++at),
+     ...);
     return found;
   }
 
   template <class M>
   static constexpr bool contains = index_of<M>() < size;
 
-  /// f.operator()<I, metric>() for each metric.
+  /// f(position, metric) for each metric.
   template <class F>
   static constexpr void each(F&& f) {
     std::size_t at = 0;
@@ -82,6 +87,12 @@ struct MetricList {
 /// What a callback reads: `using Watches = MetricTypes<M>`; the trainer refuses one that the model does not declare.
 template <class... Ms>
 struct MetricTypes {};
+
+/// One of them is a text, where a metric should be.
+template <class Watches>
+inline constexpr bool watches_text = false;
+template <class... Ms>
+inline constexpr bool watches_text<MetricTypes<Ms...>> = (std::is_same_v<Ms, MetricText> || ...);
 
 /// The metrics a model declares; a model without `Metrics` logs nothing.
 template <class Model>

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/known.hpp>
 
@@ -19,12 +20,14 @@ struct Cuda {
   static constexpr Known on_gpu = Known::yes;
   int index = 0;
 };
-/// A GPU where there is one, else the CPU; decided when the program starts, so rules about GPUs become early exceptions.
+/// A GPU where there is one, else the CPU; decided when the program starts, so rules about GPUs become early
+/// exceptions.
 struct AutomaticDevice {
   static constexpr Known on_gpu = Known::at_run_time;
 };
-/// A device that a command line or a file names: "cpu", "cuda", "cuda:1" (the second GPU) or "auto" (a GPU where there is one). One type, so
-/// that one trainer in the program serves them all; rules about GPUs become early exceptions. Error where the name is none of these.
+/// A device that a command line or a file names: "cpu", "cuda", "cuda:1" (the second GPU) or "auto" (a GPU where there
+/// is one). One type, so that one trainer in the program serves them all; rules about GPUs become early exceptions.
+/// Error where the name is none of these.
 struct NamedDevice {
   enum class Kind : std::uint8_t { automatic, cpu, cuda };
   static constexpr Known on_gpu = Known::at_run_time;
@@ -35,8 +38,9 @@ struct NamedDevice {
     if (name == "cpu") kind = Kind::cpu;
     else if (name.starts_with("cuda") && reads_index(name.substr(4))) kind = Kind::cuda;
     else if (name != "auto")
-      throw Error("fulgurite.strategy.device", "NamedDevice{\"" + std::string(name) +
-                                                   "\"}: no device is called that: write cpu, cuda, cuda:1 (the second GPU) or auto");
+      throw Error("fulgurite.strategy.device",
+                  "NamedDevice{\"" + std::string(name) +
+                      "\"}: no device is called that: write cpu, cuda, cuda:1 (the second GPU) or auto");
   }
 
  private:
@@ -50,6 +54,13 @@ struct NamedDevice {
     return rest.front() == ':' && fault == std::errc{} && stopped == end && index >= 0 && index <= most;
   }
 };
+
+/// The type of a device, which says whether it is a GPU.
+template <class D>
+concept DeviceTag = FULGURITE_SAYS(D, Known, on_gpu);
+/// What was given in the place of one; `NoDevice<void>`: nothing.
+template <class Given>
+struct NoDevice {};
 
 inline constexpr Cpu cpu{};
 inline constexpr Cuda cuda{};

@@ -2,6 +2,7 @@
 // Who drives the optimizer: the trainer (Automatic) or the model's training_step (Manual).
 
 #include <cstdint>
+#include <type_traits>
 
 #include <fulgurite/core/state.hpp>
 
@@ -25,17 +26,26 @@ struct Clip {
   constexpr Clip() = default;
   constexpr Clip(ClipNorm by) : kind(Kind::norm), limit(by.value) {}    // implicit: .clip = ClipNorm{0.5}
   constexpr Clip(ClipValue by) : kind(Kind::value), limit(by.value) {}  // implicit: .clip = ClipValue{0.5}
+  /// A number alone could mean either.
+  template <class Number, bool says_by_what = false>
+    requires std::is_arithmetic_v<Number>
+  constexpr Clip(Number) {
+    static_assert(says_by_what, "[fulgurite.policy.clip_number] a limit says what it limits: ClipNorm{1.0}, the norm "
+                                "of all gradients together, "
+                                "or ClipValue{1.0}, each element");
+  }
   friend constexpr bool operator==(Clip const&, Clip const&) = default;
 };
 
-/// The trainer clears, runs backward, clips and steps the one optimizer. With K = accumulate_grad_batches, gradients of K
-/// batches are averaged before each step. A plain aggregate: K is run-time state, changed by `ctx.accumulate(k)`.
+/// The trainer clears, runs backward, clips and steps the one optimizer. With K = accumulate_grad_batches, gradients of
+/// K batches are averaged before each step. A plain aggregate: K is run-time state, changed by `ctx.accumulate(k)`.
 struct Automatic {
   using Stateless = ByChoice;
   static constexpr bool automatic = true;
   int accumulate_grad_batches = 1;
   Clip clip = {};
-  int tbptt = 0;  ///< time steps of a slice, where the model carries a `Hidden` state between slices (truncated back-propagation)
+  int tbptt = 0;  ///< time steps of a slice, where the model carries a `Hidden` state between slices (truncated
+                  ///< back-propagation)
 };
 
 /// `training_step` returns void and does everything itself through its context: `ctx.minimize(optimizer, loss)`, or

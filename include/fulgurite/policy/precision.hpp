@@ -15,12 +15,18 @@ namespace policy {
 template <Dtype Parameters, bool Autocasts, Dtype Compute, bool ScalesLoss>
 struct PrecisionTraits {
   using Stateless = ByChoice;
-  static constexpr Dtype parameters = Parameters;     ///< what parameters and floating inputs are converted to
-  static constexpr bool autocasts = Autocasts;        ///< steps run under autocast ...
-  static constexpr Dtype compute = Compute;           ///< ... to this type
-  static constexpr bool scales_loss = ScalesLoss;     ///< backward starts from a scaled seed, gradients are unscaled before clipping
+  static constexpr Dtype parameters = Parameters;  ///< what parameters and floating inputs are converted to
+  static constexpr bool autocasts = Autocasts;     ///< steps run under autocast ...
+  static constexpr Dtype compute = Compute;        ///< ... to this type
+  static constexpr bool scales_loss =
+      ScalesLoss;  ///< backward starts from a scaled seed, gradients are unscaled before clipping
 };
 }  // namespace policy
+
+// Parameters, buffers and floating tensors of batches are converted; LibTorch's default type is not, since it belongs
+// to the whole process: workers of a loader and other trainers make tensors at the same time. What a step makes from
+// nothing names its type: torch::zeros(sizes, batch.data.options()) or torch::zeros_like(x). The first step of a fit in
+// another type than the default is watched for calls that do not.
 
 /// Everything in single precision: "32-true".
 struct Float32 : policy::PrecisionTraits<Dtype::float32, false, Dtype::float32, false> {
@@ -34,9 +40,10 @@ struct Float64 : policy::PrecisionTraits<Dtype::float64, false, Dtype::float64, 
 struct Bf16Mixed : policy::PrecisionTraits<Dtype::float32, true, Dtype::bfloat16, false> {
   static constexpr std::string_view name = "bf16-mixed";
 };
-/// Float32 parameters, operators in float16 where that is safe, the loss scaled so that small gradients survive: "16-mixed".
-/// A step whose gradients are not finite is skipped and the scale shrinks by `backoff_factor`; after `growth_interval` good
-/// steps it grows by `growth_factor`.
+/// Float32 parameters, operators in float16 where that is safe, the loss scaled so that small gradients survive:
+/// "16-mixed". A step whose gradients are not finite is skipped and the scale shrinks by `backoff_factor`; after
+/// `growth_interval` good steps it grows by `growth_factor`. What 100 skipped steps in a row mean:
+/// TrainerOptions::non_finite.
 struct Fp16Mixed {  // its constants stand here, not in a base: designated initializers warn about bases
   using Stateless = ByChoice;
   static constexpr Dtype parameters = Dtype::float32;

@@ -1,5 +1,5 @@
 #pragma once
-// Text that the compiler puts together.
+// Text that is put together while compiling.
 
 #include <algorithm>
 #include <array>
@@ -8,37 +8,37 @@
 
 namespace fulgurite::report {
 
-/// Grows up to its capacity while a constant is computed; one character more does not compile.
+/// Takes a text while a constant is computed; without a capacity it only counts.
 template <std::size_t Capacity>
 struct TextBuilder {
   std::array<char, Capacity> text{};
   std::size_t size = 0;
 
   constexpr TextBuilder& operator<<(std::string_view more) {
-    std::copy(more.begin(), more.end(), text.begin() + static_cast<std::ptrdiff_t>(size));
+    if constexpr (Capacity != 0) std::copy(more.begin(), more.end(), text.begin() + static_cast<std::ptrdiff_t>(size));
     size += more.size();
+    auto const end = more.rfind('\n');
+    line_ = end == more.npos ? line_ + more.size() : more.size() - end - 1;
     return *this;
   }
-  /// Blanks up to a column of the line at hand, at least one.
+  /// Adds blanks up to a column of the last line, at least one.
   constexpr TextBuilder& to_column(std::size_t column) {
-    std::size_t begin = size;
-    while (begin != 0 && text[begin - 1] != '\n') --begin;
     do *this << " ";
-    while (size - begin < column);
+    while (line_ < column);
     return *this;
   }
+
+ private:
+  std::size_t line_ = 0;  ///< characters of the line at hand
 };
 
-/// The text of a consteval builder function, in exactly the memory that it needs.
-template <auto Build>
+/// The text that `Writer<TextBuilder<...>>::build()` puts together, in exactly the memory that it needs: it is counted
+/// first, then written.
+template <template <class Text> class Writer>
 struct ConstantText {
-  static constexpr auto built = Build();
-  static constexpr auto exact = [] {
-    std::array<char, built.size> chars{};
-    std::copy_n(built.text.begin(), built.size, chars.begin());
-    return chars;
-  }();
-  static constexpr std::string_view view{exact.data(), exact.size()};
+  static constexpr std::size_t size = Writer<TextBuilder<0>>::build().size;
+  static constexpr auto built = Writer<TextBuilder<size>>::build();
+  static constexpr std::string_view view{built.text.data(), size};
 };
 
 }  // namespace fulgurite::report

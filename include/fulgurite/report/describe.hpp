@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/loop/trainer.hpp>
@@ -19,13 +20,15 @@ namespace fulgurite {
 
 namespace report {
 
+/// The name of a group of callbacks.
 constexpr std::string_view stage_name(Order order) {
-  constexpr std::array<std::string_view, 7> names{"tuner", "normal", "timer", "progress", "summary", "monitor", "checkpoint"};
+  constexpr std::array<std::string_view, 7> names{"tuner",   "normal",  "timer",     "progress",
+                                                  "summary", "monitor", "checkpoint"};
   return names[static_cast<std::size_t>(order)];
 }
 
 /// Writes the description of one trainer type.
-template <class M, class S, class P, class O, class... Cs>
+template <class Text, class M, class S, class P, class O, class... Cs>
 class Describer {
   using R = Run<M, S, P, O>;
   using Callbacks = Pack<Cs...>;
@@ -48,21 +51,24 @@ class Describer {
   }
 
  private:
-  TextBuilder<16384> out;
+  Text out{};
 
   // ---- who
   template <std::size_t I>
   using At = typename Callbacks::template At<Callbacks::firing_order[I]>;
   template <class F>
   static constexpr void each_callback(F&& f) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) { (f.template operator()<At<I>>(), ...); }(std::make_index_sequence<sizeof...(Cs)>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f.template operator()<At<I>>(), ...);
+    }(std::make_index_sequence<sizeof...(Cs)>{});
   }
   template <class Hook>
   static constexpr bool heard() {
-    return (Hook::template named<Cs> || ... || (Hook::template named<M> || (loop::strategy_hears<Hook> && Hook::template named<S>)));
+    return (Hook::template named<Cs> || ... ||
+            (Hook::template named<M> || (loop::strategy_hears<Hook> && Hook::template named<S>)));
   }
 
-  /// A hook that somebody has: its name, then who hears it, in order.
+  /// Writes the name of a hook that somebody has, and who hears it, in order.
   template <class Hook>
   constexpr void event(std::string_view indent) {
     if constexpr (heard<Hook>() && (automatic || Hook::in_manual)) {
@@ -74,17 +80,41 @@ class Describer {
         any = true;
       };
       each_callback([&]<class C>() {
-        if (Hook::template named<C> && !(hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor)) name(type_name<C>());
+        if (Hook::template named<C> && !(hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor))
+          name(type_name<C>());
       });
       if (Hook::template named<M>) name(type_name<M>());
       each_callback([&]<class C>() {
-        if (Hook::template named<C> && hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor) name(type_name<C>());
+        if (Hook::template named<C> && hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor)
+          name(type_name<C>());
       });
       if (loop::strategy_hears<Hook> && Hook::template named<S>) name(type_name<S>());
       out << "\n";
     }
   }
-  /// What the loop does there, or what the model does in its place.
+  /// A function that is asked of callbacks alone, and who has it.
+  template <class Hook>
+  constexpr void of_callbacks(std::string_view indent) {
+    if constexpr ((Hook::template named<Cs> || ...)) {
+      out << indent << Hook::name();
+      out.to_column(34);
+      bool any = false;
+      each_callback([&]<class C>() {
+        if (Hook::template named<C>) out << (std::exchange(any, true) ? ", " : "") << type_name<C>();
+      });
+      out << "\n";
+    }
+  }
+  /// A function that a strategy may have.
+  template <class Hook>
+  constexpr void of_strategy(std::string_view indent) {
+    if constexpr (Hook::template named<S>) {
+      out << indent << Hook::name();
+      out.to_column(34) << type_name<S>() << "\n";
+    }
+  }
+  /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
+  /// `otherwise`.
   template <class Hook>
   constexpr void action(std::string_view indent, std::string_view otherwise) {
     if constexpr (!automatic && !Hook::in_manual) return;
@@ -94,8 +124,8 @@ class Describer {
 
   // ---- parts
   constexpr void head() {
-    out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     " << type_name<P>()
-        << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
+    out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     "
+        << type_name<P>() << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
     optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
     out << "\n  metrics       ";
     bool any = false;
@@ -121,9 +151,10 @@ class Describer {
   constexpr void optimizer(bool& any) {
     using Parts = loop::Entry<typename R::Backend, T>;
     out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
-    if constexpr (!std::is_same_v<typename Parts::Schedule, NoSchedule>) out << " with " << type_name<typename Parts::Schedule>();
+    if constexpr (!std::is_same_v<typename Parts::Schedule, NoSchedule>)
+      out << " with " << type_name<typename Parts::Schedule>();
   }
-  /// What a callback reads and writes beside being told.
+  /// Writes what a callback reads and writes, as its constants `Watches`, `reads` and `writes` say.
   template <class C>
   constexpr void touches() {
     bool any = false;
@@ -133,10 +164,14 @@ class Describer {
       out << (any ? ", " : "reads ") << what;
       any = true;
     };
-    if constexpr (requires { typename C::Watches; requires !std::is_same_v<typename C::Watches, C>; })
+    if constexpr (requires {
+                    typename C::Watches;
+                    requires !std::is_same_v<typename C::Watches, C>;
+                  })
       [&]<class... Ms>(MetricTypes<Ms...>) { (read(Ms::name()), ...); }(typename C::Watches{});
-    if constexpr (requires { C::reads; }) read(C::reads);
-    if constexpr (requires { C::writes; }) {
+    // Only texts that are known while compiling count. A data member of that name is something else.
+    if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);
+    if constexpr (FULGURITE_SAYS_TEXT(C, writes)) {
       if (!any) out.to_column(42);
       out << (any ? "; writes " : "writes ") << C::writes;
     }
@@ -144,7 +179,9 @@ class Describer {
 
   constexpr void fit() {
     out << "\nfit\n";
+    of_callbacks<hook::limits_time>("  ");
     event<hook::prepare_data>("  ");
+    of_strategy<hook::process_dataloader>("  ");
     event<hook::setup>("  ");
     event<hook::configure_model>("  ");
     action<hook::configure_optimizers>("  ", "");
@@ -161,6 +198,7 @@ class Describer {
       event<hook::on_validation_model_zero_grad>("      ");
     }
     event<hook::on_train_epoch_end>("    ");
+    of_callbacks<hook::before_statistics_pass>("  ");
     event<hook::on_train_end>("  ");
     event<hook::on_fit_end>("  ");
     event<hook::teardown>("  ");
@@ -172,9 +210,13 @@ class Describer {
     action<hook::training_step>("      ", "");
     event<hook::on_before_zero_grad>("      ");
     action<hook::optimizer_zero_grad>("      ", "optimizer.zero_grad(), at the first batch of a window");
+    of_strategy<hook::pre_backward>("      ");
     event<hook::on_before_backward>("      ");
-    action<hook::backward>("      ", automatic ? "loss.backward(1 / batches of the window)" : "ctx.backward(loss), by training_step");
+    action<hook::backward>("      ", automatic ? "loss.backward(1 / batches of the window)"
+                                               : "ctx.backward(loss), by training_step");
     event<hook::on_after_backward>("      ");
+    of_strategy<hook::post_backward>("      ");
+    if constexpr (!automatic) of_strategy<hook::no_sync>("      ");
     event<hook::on_before_optimizer_step>("      ");
     action<hook::configure_gradient_clipping>("      ", "as optimization says");
     action<hook::optimizer_step>("      ", "optimizer.step(), at the last batch of a window");
@@ -193,11 +235,17 @@ class Describer {
       out << "\n" << name << "\n";
       using V = hook::validation_step;
       using T = hook::test_step;
-      // clang-format off
-      if constexpr (std::is_same_v<Step, V>) evaluation_rows<hook::on_validation_model_eval, hook::on_validation_start, hook::on_validation_epoch_start, hook::on_validation_batch_start, V, hook::on_validation_batch_end, hook::on_validation_epoch_end, hook::on_validation_end, hook::on_validation_model_train>();
-      else if constexpr (std::is_same_v<Step, T>) evaluation_rows<hook::on_test_model_eval, hook::on_test_start, hook::on_test_epoch_start, hook::on_test_batch_start, T, hook::on_test_batch_end, hook::on_test_epoch_end, hook::on_test_end, hook::on_test_model_train>();
-      else evaluation_rows<hook::on_predict_model_eval, hook::on_predict_start, hook::on_predict_epoch_start, hook::on_predict_batch_start, Step, hook::on_predict_batch_end, hook::on_predict_epoch_end, hook::on_predict_end>();
-      // clang-format on
+      using namespace hook;
+      if constexpr (std::is_same_v<Step, V>)
+        evaluation_rows<on_validation_model_eval, on_validation_start, on_validation_epoch_start,
+                        on_validation_batch_start, V, on_validation_batch_end, on_validation_epoch_end,
+                        on_validation_end, on_validation_model_train>();
+      else if constexpr (std::is_same_v<Step, T>)
+        evaluation_rows<on_test_model_eval, on_test_start, on_test_epoch_start, on_test_batch_start, T,
+                        on_test_batch_end, on_test_epoch_end, on_test_end, on_test_model_train>();
+      else
+        evaluation_rows<on_predict_model_eval, on_predict_start, on_predict_epoch_start, on_predict_batch_start, Step,
+                        on_predict_batch_end, on_predict_epoch_end, on_predict_end>();
     }
   }
   template <class... Hooks>
@@ -223,7 +271,10 @@ class Describer {
     without(S::is_distributed, "processes", "the strategy works alone");
   }
   constexpr void state() {
-    out << "\nsaved in a checkpoint\n  weights and buffers\n  counters of the run\n";
+    out << "\nsaved in a checkpoint\n";
+    of_callbacks<hook::before_save>("  ");
+    of_callbacks<hook::after_save>("  ");
+    out << "  weights and buffers\n  counters of the run\n";
     if (Stateful<M, ArchiveProbe>) out << "  state of " << type_name<M>() << "\n";
     if (Stateful<S, ArchiveProbe>) out << "  state of " << type_name<S>() << "\n";
     if (P::scales_loss) out << "  scale of the loss\n";
@@ -243,16 +294,21 @@ class Describer {
 template <class T>
 struct Described;
 template <class M, class S, class P, class O, class... Cs>
-struct Described<Trainer<M, S, P, O, Cs...>> : ConstantText<[] { return Describer<M, S, P, O, Cs...>::build(); }> {};
+struct Described<Trainer<M, S, P, O, Cs...>> {
+  template <class Text>
+  using Writer = Describer<Text, M, S, P, O, Cs...>;
+  static constexpr std::string_view view = ConstantText<Writer>::view;
+};
 
 }  // namespace report
 
-/// The program that a trainer's types make, as one constant: `static_assert(description<decltype(trainer)>.contains...)`, or print it.
+/// The program that a trainer's types make, as a constant of the compiler. Print it, or test it:
+/// `static_assert(description<decltype(trainer)>.find("Adam") != std::string_view::npos)`.
 template <class Trainer>
 inline constexpr std::string_view description = report::Described<std::remove_cvref_t<Trainer>>::view;
 
-/// `std::cout << describe(trainer);`: the same, what the options of this trainer add and switch off, and what its strategy tells of its
-/// work so far, where it has an `account()`.
+/// `std::cout << describe(trainer);` prints the same, and below it what only this trainer object knows: what its
+/// options add and switch off, and, where its strategy has an `account()`, what the strategy has done so far.
 template <class M, class S, class P, class O, class... Cs>
 std::string describe(Trainer<M, S, P, O, Cs...> const& trainer) {
   std::string text(description<Trainer<M, S, P, O, Cs...>>);
@@ -267,12 +323,14 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer) {
   }
   if (o.barebones) say("barebones: nothing is logged, no sanity check");
   if (o.overfit_batches) say("overfit_batches: the same first batches in every epoch, in order");
-  say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) + (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
+  say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) +
+      (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
   if constexpr (O::automatic) {
     auto const& how = trainer.optimization();
     say("batches a step: " + std::to_string(how.accumulate_grad_batches));
     if (how.clip.kind != Clip::Kind::none)
-      say(std::string("gradients limited by ") + (how.clip.kind == Clip::Kind::norm ? "norm " : "value ") + std::to_string(how.clip.limit));
+      say(std::string("gradients limited by ") + (how.clip.kind == Clip::Kind::norm ? "norm " : "value ") +
+          std::to_string(how.clip.limit));
     if (how.tbptt != 0) say("batches cut along time, every " + std::to_string(how.tbptt) + " steps");
   }
   auto const loop_off = [&](Limit const& limit, char const* what) {

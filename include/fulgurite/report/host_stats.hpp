@@ -13,13 +13,14 @@
 
 namespace fulgurite::report {
 
-/// Reads /proc at each call. What the system does not tell is left out, so that elsewhere than on Linux the list is empty.
+/// Reads the numbers from /proc at each call. A number that the system does not offer is left out, so on other systems
+/// than Linux the list is empty.
 class HostStats {
  public:
   using Stats = std::vector<std::pair<std::string, double>>;
 
-  /// cpu_percent (of all cores, since the last call), cpu_vm_percent, cpu_swap_percent (of the machine's memory), and
-  /// cpu_process_bytes (resident memory of this process).
+  /// Names and values: cpu_percent (busy time of all cores since the last call), cpu_vm_percent and cpu_swap_percent
+  /// (of the machine's memory), cpu_process_bytes (resident memory of this process).
   Stats read() {
     Stats stats;
     processor(stats);
@@ -32,7 +33,8 @@ class HostStats {
   void processor(Stats& stats) {
     std::ifstream in("/proc/stat");
     std::string word;
-    // user, nice, system, idle, iowait, irq, softirq, steal: what follows is counted among these already.
+    // The columns are user, nice, system, idle, iowait, irq, softirq and steal. The columns behind them are contained
+    // in these.
     std::uint64_t all = 0, idle = 0, ticks = 0;
     if (!(in >> word) || word != "cpu") return;
     for (int field = 0; field != 8 && in >> ticks; ++field) {
@@ -65,7 +67,8 @@ class HostStats {
   static void process(Stats& stats) {
     std::ifstream in("/proc/self/statm");
     double size = 0, resident = 0;
-    if (in >> size >> resident) stats.emplace_back("cpu_process_bytes", resident * static_cast<double>(::sysconf(_SC_PAGESIZE)));
+    if (in >> size >> resident)
+      stats.emplace_back("cpu_process_bytes", resident * static_cast<double>(::sysconf(_SC_PAGESIZE)));
   }
 
   static double percent(double part, double whole) { return 100 * part / whole; }

@@ -1,5 +1,6 @@
 #pragma once
-// The rows a tensor library delivers about a model, and the table a person reads: Lightning's layout.
+// The table of a model's modules and parameters that a person reads, in Lightning's layout, and the rows it is made of,
+// which a tensor library delivers.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,8 +14,8 @@
 
 namespace fulgurite::report {
 
-/// One module of a model, its own sub-modules included. `Backend::summarize(model, max_depth)` returns the whole model first
-/// (`name` empty; a parameter that two modules share counts once), then modules in depth-first order down to `max_depth`.
+/// One row of a model's summary. A list of rows begins with the whole model, whose `name` is empty and where a
+/// parameter that two modules share counts once; its modules follow in depth-first order down to `max_depth`.
 struct ModelRow {
   std::string name;             ///< dotted, as in a checkpoint: "body.0"
   std::string type;             ///< "Linear"
@@ -24,6 +25,7 @@ struct ModelRow {
   bool training = true;         ///< train or eval mode
 };
 
+/// Whether a module's parameters train: "yes", "no", or how many do; "-" where it has none.
 inline std::string trainable_text(ModelRow const& row) {
   if (row.parameters == 0) return "-";
   if (row.trainable == row.parameters) return "yes";
@@ -33,11 +35,16 @@ inline std::string trainable_text(ModelRow const& row) {
 /// The table with its totals; ends with a newline. `rows[0]` is the whole model.
 inline std::string model_table(std::span<ModelRow const> rows) {
   if (rows.empty()) return {};
-  TextTable table{{{.title = ""}, {.title = "Name"}, {.title = "Type"}, {.title = "Params"}, {.title = "Trainable"}, {.title = "Size"},
+  TextTable table{{{.title = ""},
+                   {.title = "Name"},
+                   {.title = "Type"},
+                   {.title = "Params"},
+                   {.title = "Trainable"},
+                   {.title = "Size"},
                    {.title = "Mode"}}};
   for (std::size_t i = 1; i < rows.size(); ++i)
-    table.add({std::to_string(i - 1), rows[i].name, rows[i].type, count_text(rows[i].parameters), trainable_text(rows[i]),
-               bytes_text(rows[i].bytes), rows[i].training ? "train" : "eval"});
+    table.add({std::to_string(i - 1), rows[i].name, rows[i].type, count_text(rows[i].parameters),
+               trainable_text(rows[i]), bytes_text(rows[i].bytes), rows[i].training ? "train" : "eval"});
   auto const& whole = rows.front();
   std::string text = rows.size() > 1 ? table.text() : std::string{};
   auto const total = [&](std::string figure, char const* meaning) {

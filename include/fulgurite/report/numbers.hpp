@@ -10,7 +10,7 @@
 
 namespace fulgurite::report {
 
-/// printf for one value.
+/// One value, formatted by a printf format.
 template <class T>
 std::string formatted(char const* format, T value) {
   std::array<char, 64> text{};
@@ -23,7 +23,8 @@ std::string formatted(char const* format, T value) {
   return longer;
 }
 
-/// 203530 -> "203 K", 1234 -> "1.2 K", 7 -> "7": Lightning's notation, cut off and not rounded above 100.
+/// A count in Lightning's notation: 203530 is "203 K", 1234 is "1.2 K", 7 is "7". From 100 on digits are cut off, not
+/// rounded.
 inline std::string count_text(std::int64_t count) {
   constexpr std::array<char const*, 5> units{"", " K", " M", " B", " T"};
   double value = static_cast<double>(count);
@@ -33,7 +34,7 @@ inline std::string count_text(std::int64_t count) {
   return (value >= 100.0 ? formatted("%.0f", std::floor(value)) : formatted("%.1f", value)) + units[unit];
 }
 
-/// Bytes in powers of 1000: 814120 -> "814.1 kB".
+/// A number of bytes in powers of 1000: 814120 is "814.1 kB".
 inline std::string bytes_text(std::int64_t bytes) {
   constexpr std::array<char const*, 5> units{" B", " kB", " MB", " GB", " TB"};
   double value = static_cast<double>(bytes);
@@ -42,11 +43,12 @@ inline std::string bytes_text(std::int64_t bytes) {
   return unit == 0 ? std::to_string(bytes) + units[0] : formatted("%.1f", value) + units[unit];
 }
 
-/// 75.4 -> "01:15", 3725 -> "1:02:05": whole seconds, as tqdm writes them.
+/// Seconds as tqdm writes them, whole: 75.4 is "01:15", 3725 is "1:02:05".
 inline std::string clock_text(double seconds) {
   auto const whole = static_cast<long long>(seconds < 0 ? 0.0 : seconds);
   std::array<char, 48> text{};
-  if (whole >= 3600) std::snprintf(text.data(), text.size(), "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+  if (whole >= 3600)
+    std::snprintf(text.data(), text.size(), "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
   else std::snprintf(text.data(), text.size(), "%02lld:%02lld", whole / 60, whole % 60);
   return text.data();
 }

@@ -7,8 +7,8 @@
 
 namespace fulgurite::report {
 
-/// "10 epochs, 630 steps in 00:22; best val/accuracy 0.983 in epoch 7; best file runs/...; metrics lightning_logs/...". What is not
-/// there is left out.
+/// The last line of a fit, such as "10 epochs, 630 steps in 00:22; best val/accuracy 0.983 in epoch 7; best file
+/// runs/...; metrics lightning_logs/...". A part for which there is no value is left out.
 template <class Outcome>
 std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
   auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };

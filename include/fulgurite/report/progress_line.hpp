@@ -18,26 +18,29 @@ namespace fulgurite::report {
 struct ProgressLine {
   std::string_view title;
   long done = 0;
-  std::optional<long> total = std::nullopt;  ///< not known: no bar, no end
+  std::optional<long> total = std::nullopt;  ///< without it neither a bar nor an end is shown
   double elapsed = 0;
   std::optional<double> rate = std::nullopt;
   std::string_view postfix = {};  ///< "train/loss=0.123, val/loss=0.200"
 };
 
-/// `columns` of blocks, filled to `part` in eighths of a column (ASCII: in tenths).
+/// A bar of `columns` columns of which `part`, from 0 to 1, is filled: with block characters in eighths of a column, in
+/// ASCII in tenths.
 inline std::string progress_bar(double part, std::size_t columns, bool ascii) {
   static constexpr std::array<std::string_view, 9> blocks{" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"};
   static constexpr std::array<std::string_view, 11> digits{" ", "1", "2", "3", "4", "5", "6", "7", "8", "9", "#"};
   auto const symbol = [&](std::size_t i) { return ascii ? digits[i] : blocks[i]; };
   std::size_t const steps = ascii ? 10 : 8;
-  auto const filled = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(columns) * static_cast<double>(steps));
+  auto const filled =
+      static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(columns) * static_cast<double>(steps));
   std::string bar;
   for (std::size_t i = 0; i != columns; ++i) bar += symbol(std::min(steps, filled - std::min(filled, i * steps)));
   return bar;
 }
 
-/// "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". The bar takes what `columns` leaves, at least
-/// one column; 10 when `columns` is 0 (not known). Slower than one a second the rate turns into "1.53s/it".
+/// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
+/// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
+/// unknown. Below one item a second the rate is shown as seconds an item, "1.53s/it".
 inline std::string progress_line(ProgressLine const& line, int columns = 0, bool ascii = false) {
   bool const rated = line.rate && *line.rate > 0;
   std::string const rate = !rated             ? "?it/s"
@@ -48,7 +51,7 @@ inline std::string progress_line(ProgressLine const& line, int columns = 0, bool
   auto const clip = [&](std::string whole) {
     return columns > 0 ? std::string(clipped(whole, static_cast<std::size_t>(columns))) : whole;
   };
-  // More done than announced: the total was wrong, so it is not shown.
+  // More items are done than were announced, so the total is wrong and is not shown.
   if (!line.total || *line.total <= 0 || line.done > *line.total)
     return clip(text + std::to_string(line.done) + "it [" + clock_text(line.elapsed) + ", " + rate + postfix + "]");
   double const part = static_cast<double>(line.done) / static_cast<double>(*line.total);
@@ -64,7 +67,8 @@ inline std::string progress_line(ProgressLine const& line, int columns = 0, bool
   return clip(text + progress_bar(part, width, ascii) + right);
 }
 
-/// A metric's value at a steady width: three significant digits, filled up to five characters ("0.123", "2.000", "1e-05").
+/// A metric's value in three significant digits, filled up to five characters so that the line does not jump: "0.123",
+/// "2.000", "1e-05".
 inline std::string short_value(double value) {
   std::string text = formatted("%.3g", value);
   for (std::string_view sign : {"e+0", "e-0"})
@@ -74,7 +78,8 @@ inline std::string short_value(double value) {
   return text.size() < 5 ? text + std::string(5 - text.size(), '0') : text;
 }
 
-/// Items per second as tqdm smooths it: moving averages of the items and of the time between two looks.
+/// Items a second, smoothed as tqdm does: the quotient of two moving averages, of items and of seconds between two
+/// looks.
 class Rate {
  public:
   void add(double items, double seconds) {
@@ -82,7 +87,7 @@ class Rate {
     items_ = alpha * items + (1 - alpha) * items_;
     seconds_ = alpha * seconds + (1 - alpha) * seconds_;
   }
-  /// Both averages lack the same part of their history, which the quotient takes out.
+  /// Both averages begin at 0 and are too small by the same factor at first, which the quotient cancels.
   std::optional<double> value() const { return seconds_ > 0 ? std::optional(items_ / seconds_) : std::nullopt; }
 
  private:

@@ -9,14 +9,14 @@
 
 namespace fulgurite::report {
 
-/// Fed with counts and times in seconds; draws nothing and looks at no clock.
+/// Keeps count of items and times (in seconds) for one bar. It is told both, draws nothing, and looks at no clock.
 class ProgressMeter {
  public:
   ProgressMeter() = default;
   ProgressMeter(std::string title, std::optional<long> total, double now)
       : title_(std::move(title)), total_(total), began_(now), looked_(now), now_(now) {}
 
-  /// So many were done before (a resumed epoch): they do not count for the rate.
+  /// Begins at `done` items, as a resumed epoch does. They do not count for the rate.
   void start_at(long done) { initial_ = done_ = shown_ = done; }
   void advance(long done, double now) {
     done_ = done;
@@ -26,7 +26,7 @@ class ProgressMeter {
   double last_look() const { return now_; }
   void set_total(std::optional<long> total) { total_ = total; }
 
-  /// The line while it runs, with the smoothed rate.
+  /// The line of a bar that runs, with the smoothed rate.
   std::string running(std::string_view postfix, int columns, bool ascii) {
     rate_.add(static_cast<double>(done_ - shown_), now_ - looked_);
     if (done_ != shown_) {
@@ -36,13 +36,16 @@ class ProgressMeter {
     auto const rate = rate_.value();
     return line(rate ? rate : average(), postfix, columns, ascii);
   }
-  /// The line of a finished one: the rate over all of it.
-  std::string finished(std::string_view postfix, int columns, bool ascii) const { return line(average(), postfix, columns, ascii); }
+  /// The line of a bar that is finished, with the rate over all its items.
+  std::string finished(std::string_view postfix, int columns, bool ascii) const {
+    return line(average(), postfix, columns, ascii);
+  }
 
  private:
   std::optional<double> average() const {
     double const elapsed = now_ - began_;
-    return elapsed > 0 && done_ > initial_ ? std::optional(static_cast<double>(done_ - initial_) / elapsed) : std::nullopt;
+    return elapsed > 0 && done_ > initial_ ? std::optional(static_cast<double>(done_ - initial_) / elapsed)
+                                           : std::nullopt;
   }
   std::string line(std::optional<double> rate, std::string_view postfix, int columns, bool ascii) const {
     return progress_line({title_, done_, total_, now_ - began_, rate, postfix}, columns, ascii);

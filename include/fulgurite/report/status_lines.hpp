@@ -7,12 +7,13 @@
 
 namespace fulgurite::report {
 
-/// Nothing but what is asked for is written, each time in one piece. The cursor rests in the upper line.
+/// Draws one or two lines at the bottom of a terminal and redraws them. Each call writes once, in one piece. Between
+/// calls the cursor stays in the upper line.
 class StatusLines {
  public:
   explicit StatusLines(std::FILE* stream) : stream_(stream) {}
 
-  /// Erases before it writes: a line that fills the last column would lose it to an erasure that comes after.
+  /// Erases a line before writing it: erased afterwards, a line that fills the last column would lose that column.
   void show(std::string_view upper, std::string_view lower = {}) {
     std::string text = erase + std::string(upper);
     if (!lower.empty()) text += "\n" + std::string(erase) + std::string(lower) + up;
@@ -21,22 +22,22 @@ class StatusLines {
     upper_ = true;
     lower_ = !lower.empty();
   }
-  /// The lower line goes away.
+  /// Removes the lower line.
   void wipe_lower() {
     if (lower_) write(forget_lower());
     lower_ = false;
   }
-  /// Both go away.
+  /// Removes both lines.
   void wipe() {
     if (upper_) write(forget_lower() + erase);
     upper_ = lower_ = false;
   }
-  /// The upper line gets this text and stays for good.
+  /// Writes this text in place of the upper line, and leaves it there for good.
   void keep(std::string_view line) {
     write(forget_lower() + erase + std::string(line) + "\n");
     upper_ = lower_ = false;
   }
-  /// What stands there stays, and what comes next starts a line of its own.
+  /// Leaves both lines as they are; what is written next begins on a line of its own.
   void close() {
     if (upper_) write(lower_ ? "\n\n" : "\n");
     upper_ = lower_ = false;

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of the place where output goes: is a person's terminal there, and how wide is it.
+// What is known about the place where output goes: whether it is a person's terminal, and how wide it is.
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,27 +11,27 @@
 
 namespace fulgurite::report {
 
-/// Control codes may be written to it.
+/// Whether the stream is a terminal, to which control codes may be written.
 inline bool is_terminal(std::FILE* stream) {
   int const descriptor = ::fileno(stream);
   return descriptor >= 0 && ::isatty(descriptor) == 1;
 }
 
-/// Columns of the terminal behind the stream, 0 where that is not known.
+/// The width of the terminal behind the stream, in columns; 0 where it is not known.
 inline int terminal_columns(std::FILE* stream) {
   winsize size{};
   int const descriptor = ::fileno(stream);
   return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/// Code points of UTF-8 text, each counted as one column: right for our own output and for Latin names.
+/// The width of UTF-8 text, counting one column for each code point: right for our own output and for Latin names.
 inline std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
   for (char c : text) width += (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
   return width;
 }
 
-/// At most `columns` columns of it, never half a character.
+/// The beginning of the text that fits into `columns` columns; no character is cut in half.
 inline std::string_view clipped(std::string_view text, std::size_t columns) {
   std::size_t at = 0;
   for (std::size_t width = 0; at != text.size(); ++at)

@@ -26,14 +26,14 @@ class TextTable {
     }
   }
 
-  /// As many cells as columns; what is missing stays empty, what is too much is dropped.
+  /// Adds a row. Cells that are missing stay empty, and those beyond the last column are dropped.
   void add(std::vector<std::string> cells) {
     cells.resize(titles_.size());
     for (std::size_t i = 0; i != cells.size(); ++i) widths_[i] = std::max(widths_[i], display_width(cells[i]));
     rows_.push_back(std::move(cells));
   }
 
-  /// Ends with the lower rule and a newline.
+  /// The table; it ends with the lower rule and a newline.
   std::string text() const {
     auto const head = line(titles_);
     std::string const rule(display_width(head), '-');

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers as YAML readers take them for numbers.
+// Numbers written so that YAML readers read them as numbers.
 
 #include <cmath>
 #include <string>
@@ -8,12 +8,14 @@
 
 namespace fulgurite::report {
 
-/// Exact, always with a point: YAML 1.1 readers take 1e-05 for a text, and 3 for an integer.
+/// The number as YAML, exact and always with a point: readers of YAML 1.1 would take 1e-05 for a text and 3 for an
+/// integer.
 inline std::string yaml(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
   auto text = exact(value);
-  if (auto const at = text.find('e'); text.find('.') == std::string::npos) text.insert(at == std::string::npos ? text.size() : at, ".0");
+  if (auto const at = text.find('e'); text.find('.') == std::string::npos)
+    text.insert(at == std::string::npos ? text.size() : at, ".0");
   return text;
 }
 

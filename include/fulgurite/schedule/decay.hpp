@@ -1,5 +1,6 @@
 #pragma once
-// Schedules that only go down: steps, milestones, exponential, polynomial, cosine. Formulae are those of torch.optim.lr_scheduler.
+// Schedules that only go down: steps, milestones, exponential, polynomial, cosine. Formulae are those of
+// torch.optim.lr_scheduler.
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,8 @@ struct Step {
   double gamma = 0.1;
   double operator()(long moves) const {
     check();
-    return std::pow(gamma, static_cast<double>(moves / size));
+    long const falls = moves / size;
+    return std::pow(gamma, static_cast<double>(falls));
   }
   void check() const {
     if (size < 1) refuse("Step", "size", size, "the rate falls every 1 or more moves");
@@ -74,8 +76,8 @@ struct Polynomial {
   }
 };
 
-/// least + (1 - least) * (1 + cos(pi t/total)) / 2 until total, then `least`. CosineAnnealingLR goes back up the same way after
-/// `total`, and down again: `.periodic = true`.
+/// least + (1 - least) * (1 + cos(pi t/total)) / 2 until total, then `least`. CosineAnnealingLR goes back up the same
+/// way after `total`, and down again: `.periodic = true`.
 struct Cosine {
   using Stateless = ByChoice;
   static constexpr bool per_step = true;

@@ -2,10 +2,13 @@
 // Lowers the rates when a metric has stopped getting better. The arithmetic is that of torch's ReduceLROnPlateau.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
+#include <fulgurite/core/metric_text.hpp>
 #include <fulgurite/core/mode.hpp>
 #include <fulgurite/fwd.hpp>
 #include <fulgurite/schedule/schedule.hpp>
@@ -15,22 +18,23 @@ namespace fulgurite::schedule {
 /// Whether the threshold of an improvement is a part of the best value, or a difference from it.
 enum class ThresholdMode : std::uint8_t { rel, abs };
 
-/// What counts as an improvement, how long none is waited for, and how rates are reduced then.
+/// What counts as an improvement, how long the schedule waits without one, and how it lowers the rates then.
 struct PlateauOptions {
   Mode mode = Mode::min;
   double factor = 0.1;      ///< the rates are multiplied by it; below 1
-  int patience = 10;        ///< that many values without improvement are borne, the next one lowers the rates
+  int patience = 10;        ///< so many values in a row may bring no improvement; the next one lowers the rates
   double threshold = 1e-4;  ///< an improvement is larger than this
   ThresholdMode threshold_mode = ThresholdMode::rel;
   int cooldown = 0;    ///< values after a reduction that are not counted as bad
   double min_lr = 0;   ///< no rate is lowered below it
-  double eps = 1e-8;   ///< a reduction smaller than this is left out
+  double eps = 1e-8;   ///< a rate that would fall by less than this stays as it is
   bool strict = true;  ///< a metric that nobody has logged is an Error; false: that value is skipped
 };
 
-/// `schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}}` in the place of a schedule. Observes the metric once an epoch, after
-/// all on_train_epoch_end hooks, or with ScheduleOptions::interval = Interval::step after the validation of a batch. In manual
-/// optimization it is `scheduler.step(value)`. Unlike the others it acts on the rates as they are.
+/// `scheduled(optimizer, schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}})`: lowers the learning rates when a
+/// metric has stopped getting better. It looks at the metric once an epoch, after all `on_train_epoch_end` hooks, or
+/// with `.interval = Interval::step` after each validation. In manual optimization you call `scheduler.step(value)`. It
+/// multiplies the rates as they are at that moment; other schedules always start from the initial ones.
 template <class M>
   requires requires { M::name(); }
 class ReduceOnPlateau {
@@ -43,8 +47,10 @@ class ReduceOnPlateau {
     constexpr char const* name = "ReduceOnPlateau";
     if (!(options.factor >= 0 && options.factor < 1))
       refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
-    if (options.patience < 0) refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
-    if (!is_factor(options.threshold)) refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
+    if (options.patience < 0)
+      refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
+    if (!is_factor(options.threshold))
+      refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
     if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");
     if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "a rate is finite and not negative");
     if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "a difference is finite and not negative");
@@ -53,7 +59,8 @@ class ReduceOnPlateau {
   M metric() const { return metric_; }
   bool strict() const { return options_.strict; }
 
-  /// Lowers the optimizer's rates where `value` was one too many without improvement. NaN is no improvement.
+  /// Takes one value of the metric, and lowers the optimizer's rates where it was one too many without improvement. NaN
+  /// is no improvement.
   void observe(double value, auto& optimizer) {
     if (better(value)) {
       best_ = value;
@@ -97,5 +104,9 @@ class ReduceOnPlateau {
   int bad_ = 0;
   int cooldown_ = 0;
 };
+
+/// Refused by the trainer: a metric is a constant, not a text.
+template <std::convertible_to<std::string_view> Text>
+ReduceOnPlateau(Text const&, PlateauOptions = {}) -> ReduceOnPlateau<MetricText>;
 
 }  // namespace fulgurite::schedule

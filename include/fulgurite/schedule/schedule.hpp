@@ -1,28 +1,57 @@
 #pragma once
-// Learning-rate schedules as values: a count of moves in, a factor of the initial rate out. `scheduled(optimizer, schedule, ...)`
-// puts one on an optimizer; anything callable with a long that returns a double is one.
+// Learning-rate schedules as values: a count of moves in, a factor of the initial rate out; some have a momentum, too.
+// `scheduled(optimizer, schedule, ...)` gives one to an optimizer. Anything that takes a long and returns a double is a
+// schedule. When schedules move: docs/semantics.md, Schedules.
 
 #include <concepts>
 #include <limits>
+#include <optional>
 #include <string>
 
+#include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite::schedule {
 
-/// `factor = schedule(moves)`. Made of a number of steps, it says `static constexpr bool per_step = true` and moves every
-/// optimizer step; all others move every epoch, unless ScheduleOptions::interval says otherwise.
+/// What a schedule is: callable with the number of its moves so far, and its result is the factor of each group's
+/// initial learning rate. A schedule that is made of a number of steps says `static constexpr bool per_step = true` and
+/// then moves with every optimizer step; all others move once an epoch, unless ScheduleOptions::interval says
+/// otherwise.
 template <class S>
-concept Schedule = requires(S const& schedule, long moves) { { schedule(moves) } -> std::convertible_to<double>; };
+concept Schedule = requires(S const& schedule, long moves) {
+  { schedule(moves) } -> std::convertible_to<double>;
+};
+
+/// A schedule that moves the momentum as well (for Adam: the first beta). `momentum(moves)` returns the value for all
+/// parameter groups, or nothing where the momentum stays as it is. A schedule that has the function but never moves the
+/// momentum says so by `moves_momentum()`.
+template <class S>
+concept MomentumSchedule = Schedule<S> && requires(S const& schedule, long moves) {
+  { schedule.momentum(moves) } -> std::convertible_to<std::optional<double>>;
+};
+
+/// The momentum after so many moves, of any schedule.
+template <class S>
+constexpr std::optional<double> momentum_of(S const& schedule, long moves) {
+  if constexpr (MomentumSchedule<S>) return schedule.momentum(moves);
+  else return std::nullopt;
+}
+/// Whether it moves the momentum at some time.
+template <class S>
+constexpr bool moves_momentum(S const& schedule) {
+  if constexpr (requires { schedule.moves_momentum(); }) return schedule.moves_momentum();
+  else return MomentumSchedule<S>;
+}
 
 template <class S>
 inline constexpr bool counts_steps = [] {
-  if constexpr (requires { S::per_step; }) return bool(S::per_step);
+  if constexpr (FULGURITE_SAYS(S, bool, per_step)) return S::per_step;
   else return false;
 }();
 
-/// Constants that make no schedule are one Error, from the first factor on: when the optimizers are made.
+/// Refuses constants that make no schedule with the Error [fulgurite.schedule.constants]. It is thrown when the first
+/// factor is asked for, which is when the optimizers are made.
 template <class Value>
 [[noreturn]] void refuse(char const* schedule, char const* constant, Value value, char const* rule) {
   throw Error("fulgurite.schedule.constants", std::string("schedule::") + schedule + " with ." + constant + " = " +
@@ -35,10 +64,13 @@ constexpr void check(S const& schedule) {
   if constexpr (requires { schedule.check(); }) schedule.check();
 }
 
-/// Fit to be a factor: neither negative nor infinite nor NaN.
+/// Whether a number can be a momentum: at least 0 and below 1.
+constexpr bool is_momentum(double value) { return value >= 0 && value < 1; }
+
+/// Whether a number can be a factor of a rate: neither negative nor infinite nor NaN.
 constexpr bool is_factor(double value) { return value >= 0 && value <= std::numeric_limits<double>::max(); }
 
-/// How much of `total` moves is done, from 0 to 1; of none, all.
+/// The part of `total` moves that is done, from 0 to 1. Where `total` is 0, all of it is.
 constexpr double done(long moves, long total) {
   return moves < total ? static_cast<double>(moves) / static_cast<double>(total) : 1.0;
 }
@@ -56,7 +88,23 @@ struct Constant {
   }
 };
 
-/// Both at once: `LinearWarmup{100} * Cosine{1000}` (torch's ChainedScheduler).
+/// The factors of a schedule without its momentum: what `rate_only` makes.
+template <Schedule S>
+struct RateOnly {
+  using Stateless = ByChoice;
+  static constexpr bool per_step = counts_steps<S>;
+  S of;
+  constexpr double operator()(long moves) const { return of(moves); }
+  constexpr void check() const { schedule::check(of); }
+};
+/// Takes a schedule's factors and leaves its momentum alone, for an optimizer that has none: `scheduled(adagrad,
+/// schedule::rate_only(schedule::OneCycle{.total = 100}))`.
+template <Schedule S>
+constexpr RateOnly<S> rate_only(S of) {
+  return {of};
+}
+
+/// Two schedules multiplied: `LinearWarmup{100} * Cosine{1000}` (torch's ChainedScheduler).
 template <Schedule A, Schedule B>
 struct Product {
   using Stateless = ByChoice;
@@ -64,17 +112,26 @@ struct Product {
   A first;
   B second;
   constexpr double operator()(long moves) const { return first(moves) * second(moves); }
+  /// Where both schedules move the momentum, the second one's value counts.
+  constexpr std::optional<double> momentum(long moves) const
+    requires(MomentumSchedule<A> || MomentumSchedule<B>)
+  {
+    auto const later = momentum_of(second, moves);
+    return later ? later : momentum_of(first, moves);
+  }
+  constexpr bool moves_momentum() const { return schedule::moves_momentum(first) || schedule::moves_momentum(second); }
   constexpr void check() const {
     schedule::check(first);
     schedule::check(second);
   }
 };
+/// Multiplies two schedules, see Product.
 template <Schedule A, Schedule B>
 constexpr Product<A, B> operator*(A first, B second) {
   return {first, second};
 }
 
-/// One after the other: what `then` makes.
+/// Two schedules, one after the other; `then` makes it.
 template <Schedule A, Schedule B>
 struct Sequence {
   using Stateless = ByChoice;
@@ -86,8 +143,18 @@ struct Sequence {
     check();
     return moves < boundary ? first(moves) : second(moves - boundary);
   }
+  /// While `second` has no momentum, it stays where `first` left it.
+  constexpr std::optional<double> momentum(long moves) const
+    requires(MomentumSchedule<A> || MomentumSchedule<B>)
+  {
+    if (moves < boundary) return momentum_of(first, moves);
+    auto const later = momentum_of(second, moves - boundary);
+    return later || boundary == 0 ? later : momentum_of(first, boundary - 1);
+  }
+  constexpr bool moves_momentum() const { return schedule::moves_momentum(first) || schedule::moves_momentum(second); }
   constexpr void check() const {
-    if (boundary < before()) refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and ascend");
+    if (boundary < before())
+      refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and ascend");
     schedule::check(first);
     schedule::check(second);
   }
@@ -99,8 +166,9 @@ struct Sequence {
   }
 };
 
-/// SequentialLR: `then(LinearWarmup{100}, 100, Cosine{900})`; `second` starts from its own 0 at move `boundary`. Goes on with more:
-/// `then(LinearWarmup{100}, 100, Constant{}, 500, Cosine{400})`, all boundaries counted from the start of the run.
+/// Runs one schedule after another, as SequentialLR: `then(LinearWarmup{100}, 100, Cosine{900})`. `second` begins at
+/// move `boundary`, which is its own move 0. More schedules may follow: `then(LinearWarmup{100}, 100, Constant{}, 500,
+/// Cosine{400})`; all boundaries are counted from the start of the run.
 template <Schedule A, Schedule B, class... Rest>
 constexpr auto then(A first, long boundary, B second, Rest... rest) {
   if constexpr (sizeof...(Rest) == 0) return Sequence<A, B>{first, boundary, second};

@@ -25,7 +25,7 @@ struct Linear {
   }
 };
 
-/// From `from` (of the initial rate) to 1 in `steps` equal moves, then 1. Of 0 steps: always 1.
+/// From `from`, as a part of the initial rate, to 1 in `steps` equal moves, then 1. With 0 steps it is always 1.
 struct LinearWarmup {
   using Stateless = ByChoice;
   static constexpr bool per_step = true;
@@ -41,7 +41,8 @@ struct LinearWarmup {
   }
 };
 
-/// A linear warm-up of `warmup` moves, then a cosine over what is left of `total`. The first step is taken at 1/warmup, not at 0.
+/// A linear warm-up of `warmup` moves, then a cosine over what is left of `total`. The first step already has 1/warmup
+/// of the rate; with a rate of 0 it would do nothing.
 struct WarmupCosine {
   using Stateless = ByChoice;
   static constexpr bool per_step = true;

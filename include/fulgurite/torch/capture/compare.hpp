@@ -1,5 +1,5 @@
 #pragma once
-// A step against its replay: texts, bits, random numbers.
+// What a step and its replay are compared by on the CPU: texts, bits, and random numbers.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,28 +10,33 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <fulgurite/torch/capture/tape.hpp>
+#include <fulgurite/torch/capture/world.hpp>
 
 namespace fulgurite::libtorch::capture {
 
-/// Where random numbers stand, bit for bit.
+/// The states of the random generators that a step draws from. If it draws none, no generator is looked at or put back,
+/// so that other threads may draw meanwhile.
 class Generators {
  public:
-  /// Where the step draws none, another thread's draws are not looked at, and not undone.
   Generators(Tape const& tape, bool draws) {
     if (!draws) return;
     add(at::detail::getDefaultCPUGenerator());
     tape.each_generator([&](at::Generator const& generator) { add(generator); });
-    for (auto& generator : all_) states_.push_back(state(generator));
+    states_ = now();
   }
-  std::vector<at::Tensor> now() {
+  std::vector<at::Tensor> now() const {
     std::vector<at::Tensor> states;
-    for (auto& generator : all_) states.push_back(state(generator));
+    for (auto generator : all_) {
+      std::lock_guard const lock(generator.mutex());
+      states.push_back(generator.get_state());
+    }
     return states;
   }
-  void restore() {
+  void restore() const {
     for (std::size_t i = 0; i != all_.size(); ++i) {
-      std::lock_guard const lock(all_[i].mutex());
-      all_[i].set_state(states_[i]);
+      auto generator = all_[i];
+      std::lock_guard const lock(generator.mutex());
+      generator.set_state(states_[i]);
     }
   }
 
@@ -39,15 +44,30 @@ class Generators {
   void add(at::Generator const& generator) {
     if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
   }
-  static at::Tensor state(at::Generator& generator) {
-    std::lock_guard const lock(generator.mutex());
-    return generator.get_state();
-  }
   std::vector<at::Generator> all_;
   std::vector<at::Tensor> states_;
 };
 
-/// The bits of tensors, layouts aside.
+/// All that a step may change, as it was at one moment: the model's memory, and random numbers where the step draws
+/// any.
+class Before {
+ public:
+  Before(World const& world, Tape const& tape, bool draws)
+      : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
+  void restore() const {
+    world_.restore(bytes_);
+    generators_.restore();
+  }
+  /// The states of the same generators now.
+  std::vector<at::Tensor> drawn() const { return generators_.now(); }
+
+ private:
+  World const& world_;
+  Generators generators_;
+  std::vector<char> bytes_;
+};
+
+/// The bytes of tensors, one after another, as if each were contiguous.
 inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
   at::AutoDispatchBelowADInplaceOrView const below;
   std::vector<char> all;
@@ -59,14 +79,17 @@ inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
   return all;
 }
 
-/// What differs between two texts of a step; empty: nothing.
+/// The first difference between the texts of two steps; empty if there is none.
 inline std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
   std::size_t const n = std::min(a.size(), b.size());
   for (std::size_t i = 0; i != n; ++i)
     if (a[i] != b[i])
       return "the step is not the same each time: " + a[i].substr(0, a[i].find(' ')) +
-             " is called with other numbers, shapes or tensors, or is another operator (a number of the host that changes?)";
-  return a.size() == b.size() ? "" : "the step is not the same each time: it calls " + std::to_string(a.size()) + " operators or " + std::to_string(b.size());
+             " is called with other numbers, shapes or tensors, or is another operator (a number of the host that "
+             "changes?)";
+  return a.size() == b.size() ? ""
+                              : "the step is not the same each time: it calls " + std::to_string(a.size()) +
+                                    " operators or " + std::to_string(b.size());
 }
 
 }  // namespace fulgurite::libtorch::capture

@@ -1,5 +1,5 @@
 #pragma once
-// What is given away after a replay: copies, since the next replay overwrites the tape's own tensors.
+// What a replay gives away: copies, since the next replay overwrites the tape's own tensors.
 
 #include <cstddef>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// A copy that nobody holds any more is given away again: most losses are dropped before the next step.
+/// A copy that nobody holds any more is filled and given away again; most losses are dropped before the next step.
 class Copies {
  public:
   at::Tensor take(Tape const& tape, std::size_t number) {
@@ -32,8 +32,8 @@ class Copies {
 
  private:
   static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
-    return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() && (!from.is_contiguous() || copy.is_contiguous()) &&
-           copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
+    return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
+           (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
   }
 
   std::vector<at::Tensor> last_;

@@ -1,12 +1,15 @@
 #pragma once
-// Tensors as they were when an operator was called, and the arguments that hold them.
+// Tensors as they were when an operator was called, and arguments of operators that hold tensors.
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/StorageImpl.h>
+
+#include <fulgurite/torch/device/internals.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -15,18 +18,22 @@ using Storage = c10::StorageImpl*;
 
 inline Storage storage_of(at::Tensor const& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 
-/// A dense real tensor of this device: the only kind that a tape (of the CPU) or a graph (of a GPU) knows.
+/// Whether this is a dense real tensor of the device: the only kind that a recording knows.
 inline bool is_plain(at::Tensor const& tensor, at::Device device = at::kCPU) {
-  return tensor.layout() == at::kStrided && tensor.device() == device && tensor.unsafeGetTensorImpl()->has_storage() && !tensor.is_quantized() &&
-         !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_complex();
+  return tensor.layout() == at::kStrided && tensor.device() == device && tensor.unsafeGetTensorImpl()->has_storage() &&
+         !tensor.is_quantized() && !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() &&
+         !tensor._is_zerotensor() && !tensor.is_complex();
 }
 
-/// Shares the memory; no graph.
+/// A device as warnings name it.
+inline std::string name_of(at::Device device) { return device.is_cpu() ? "the CPU" : device.str(); }
+
+/// A handle on the same memory, without a graph.
 inline at::Tensor detached(at::Tensor const& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0), true));
 }
 
-/// The same, and it says whether it needs a gradient: kernels may ask.
+/// The same, but it still says whether it needs a gradient, since kernels may ask.
 inline at::Tensor frozen(at::Tensor const& tensor) {
   auto copy = detached(tensor);
   if (tensor.requires_grad()) copy.unsafeGetTensorImpl()->set_requires_grad(true);
@@ -48,7 +55,7 @@ void each_tensor_of(Values const& values, F&& f) {
   for (IValue const& value : values) each_tensor_in(value, f);
 }
 
-/// The argument with every tensor replaced by change(tensor); lists are copied.
+/// The argument, with change(tensor) in place of every tensor in it. Lists are copied.
 template <class F>
 IValue with_tensors(IValue const& value, F&& change) {
   if (value.isTensor()) return value.toTensor().defined() ? IValue(change(value.toTensor())) : value;
@@ -61,12 +68,13 @@ IValue with_tensors(IValue const& value, F&& change) {
   return list;
 }
 
-/// Equal in everything but the values.
+/// Whether the two are equal in everything but their values and their memory.
 inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.storage_offset() == b.storage_offset();
 }
 
-/// The bytes from its first element to behind its last, within its storage.
+/// The bytes of its storage that a tensor reaches, from its first element to behind its last.
 struct Span {
   std::int64_t begin, end;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Batches and results as a tape sees them: the tensors in a fixed order, and nothing beside them.
+// Batches and results as a recording sees them: their tensors in a fixed order.
 
 #include <concepts>
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/torch/walk.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -19,7 +19,8 @@ consteval bool only();
 template <std::size_t Depth>
 struct AllOf {
   template <class... Fields>
-  constexpr auto operator()(Fields&...) const -> std::bool_constant<(only<std::remove_const_t<Fields>, Depth>() && ...)> {
+  constexpr auto operator()(Fields&...) const
+      -> std::bool_constant<(only<std::remove_const_t<Fields>, Depth>() && ...)> {
     return {};
   }
 };
@@ -32,25 +33,29 @@ consteval bool tuple_only(std::index_sequence<I...>, std::integral_constant<std:
 template <class T, std::size_t Depth>
 consteval bool only() {
   if constexpr (TensorLike<T>) return true;
-  else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>) return false;
+  else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>)
+    return false;
   else if constexpr (walk::is_example<T>) {
     if constexpr (std::is_void_v<typename T::TargetType>) return only<typename T::DataType, Depth - 1>();
     else return only<typename T::DataType, Depth - 1>() && only<typename T::TargetType, Depth - 1>();
-  } else if constexpr (walk::is_optional<T> || walk::Container<T>) return only<std::remove_const_t<typename T::value_type>, Depth - 1>();
+  } else if constexpr (walk::is_optional<T> || walk::Container<T>)
+    return only<std::remove_const_t<typename T::value_type>, Depth - 1>();
   else if constexpr (std::is_bounded_array_v<T>) return only<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
   else if constexpr (walk::TupleLike<T>)
-    return tuple_only<T>(std::make_index_sequence<std::tuple_size_v<T>>{}, std::integral_constant<std::size_t, Depth - 1>{});
+    return tuple_only<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
+                         std::integral_constant<std::size_t, Depth - 1>{});
   else if constexpr (aggregate::fields<T> != 0)
     return decltype(aggregate::with_fields(std::declval<T&>(), AllOf<Depth - 1>{}))::value;
   else return false;
 }
 
-/// Nothing but tensors in known containers. A number, a text or a class that cannot be looked into would be used by the step without
-/// the tape knowing.
+/// Whether a T holds nothing but tensors, in containers that are known. A step would use a number, a text or a class
+/// that cannot be looked into without the recording knowing of it.
 template <class T>
 inline constexpr bool only_tensors = only<std::remove_cvref_t<T>, 6>();
 
-/// f(tensor) for each place of a tensor, filled or not; extent(n) for each container or optional that could be of another length.
+/// f(tensor) for each place of a tensor, whether there is one or not; extent(n) for the length of each container and
+/// optional.
 template <class T, class F, class G>
 void each_leaf(T& object, F&& f, G&& extent) {
   using B = std::remove_const_t<T>;
@@ -62,9 +67,10 @@ void each_leaf(T& object, F&& f, G&& extent) {
   }
 }
 
-/// Everything about a batch that decides which graph it needs, and what its metrics weigh. `more(tensor)` for each that is there.
-template <class B, class More>
-void layout_of(B const& batch, std::vector<std::int64_t>& row, More&& more) {
+/// Everything about a batch that decides which recording it needs, and what its metrics weigh. On the CPU this includes
+/// where in a cache line each tensor begins, since kernels may add in another order elsewhere.
+template <class B>
+void shape_of(B const& batch, std::vector<std::int64_t>& row) {
   row.clear();
   each_leaf(
       batch,
@@ -78,21 +84,31 @@ void layout_of(B const& batch, std::vector<std::int64_t>& row, More&& more) {
         if (tensor.layout() != at::kStrided) return;
         row.insert(row.end(), tensor.sizes().begin(), tensor.sizes().end());
         row.insert(row.end(), tensor.strides().begin(), tensor.strides().end());
-        more(tensor);
+        if (tensor.device().is_cpu() && tensor.has_storage())
+          row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
       },
       [&](std::int64_t n) { row.push_back(n); });
-  // A size of its own decides the weight of what is logged.
-  if constexpr (requires { { batch.batch_size() } -> std::convertible_to<std::int64_t>; }) row.push_back(batch.batch_size());
+  // A batch that says its own size decides with it what logged values weigh.
+  if constexpr (requires {
+                  { batch.batch_size() } -> std::convertible_to<std::int64_t>;
+                })
+    row.push_back(batch.batch_size());
 }
 
-/// The same for a tape, which holds for one such row alone. The address within a cache line belongs to it, since kernels may add in another
-/// order where it differs.
-template <class B>
-void shape_of(B const& batch, std::vector<std::int64_t>& row) {
-  layout_of(batch, row, [&](at::Tensor const& tensor) {
-    if (tensor.device().is_cpu() && tensor.has_storage())
-      row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
-  });
-}
+/// The shape and the tensors of the batch while one step runs: no longer, since loaders reuse memory that nobody holds.
+class HeldLeaves {
+ public:
+  template <class Batch>
+  HeldLeaves(std::vector<std::int64_t>& shape, std::vector<at::Tensor>& leaves, Batch const& batch) : leaves_(leaves) {
+    shape_of(batch, shape);
+    each_leaf(batch, [&](at::Tensor const& tensor) { leaves_.push_back(tensor); }, [](std::int64_t) {});
+  }
+  ~HeldLeaves() { leaves_.clear(); }
+  HeldLeaves(HeldLeaves const&) = delete;
+  HeldLeaves& operator=(HeldLeaves const&) = delete;
+
+ private:
+  std::vector<at::Tensor>& leaves_;
+};
 
 }  // namespace fulgurite::libtorch::capture

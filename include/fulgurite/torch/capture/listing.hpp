@@ -1,5 +1,6 @@
 #pragma once
-// Reads what was recorded: where each tensor comes from, what makes the step unfit for a tape, and a text that is the same for the same step.
+// Reads a recorded step: where each tensor comes from, why the step cannot become a tape, and a text that is the same
+// whenever the step is.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +21,8 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// Where a tensor's memory comes from: the model, the batch, a call of the step, or a number that the host wrapped.
+/// Where a tensor's memory comes from: the model, the batch, an operator of the step, or a number of the host that
+/// LibTorch has wrapped in a tensor.
 struct Role {
   enum class Kind { world, batch, made, constant };
   Kind kind;
@@ -33,39 +35,45 @@ inline bool one_of(std::string_view name, std::initializer_list<std::string_view
   return false;
 }
 
-/// Returns memory whose values are not set.
-inline bool is_empty_factory(std::string_view name) { return name.starts_with("aten::empty") || name.starts_with("aten::new_empty"); }
-/// Returns values that its arguments alone decide, those of tensors not looked at.
+/// The operator returns memory whose values are not set.
+inline bool is_empty_factory(std::string_view name) {
+  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+}
+/// The operator returns values that follow from its arguments alone, without the values of tensors among them.
 inline bool is_constant_factory(std::string_view name) {
-  return one_of(name, {"aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor", "aten::arange", "aten::zeros_like", "aten::ones_like",
-                       "aten::full_like", "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::eye"});
+  return one_of(name, {"aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor", "aten::arange",
+                       "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::new_zeros", "aten::new_ones",
+                       "aten::new_full", "aten::eye"});
 }
-/// Sets its first argument without reading it.
+/// The operator sets its first argument without reading it.
 inline bool overwrites(std::string_view name) {
-  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_", "aten::random_",
-                       "aten::exponential_"});
+  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
+                       "aten::bernoulli_", "aten::random_", "aten::exponential_"});
 }
-/// Answers from shapes and types, not from values.
+/// The operator answers from shapes and types, not from values.
 inline bool asks_for_shape(std::string_view name) {
-  return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice", "aten::_has_compatible_shallow_copy_type"});
+  return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice",
+                       "aten::_has_compatible_shallow_copy_type"});
 }
-/// Its results have as many elements as values say, and it lacks the tag that says so.
+/// The operator's results have as many elements as the values of its arguments say, though it lacks LibTorch's tag for
+/// that.
 inline bool is_sized_by_values(std::string_view name) {
   return one_of(name, {"aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"});
 }
-/// Writes running statistics which its declaration does not mention.
+/// The operator writes running statistics, though its schema does not say so.
 inline bool writes_undeclared(std::string_view name) {
   return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
 }
 
 class Listing {
  public:
-  std::vector<std::string> lines;   ///< one a call
-  std::string refusal;              ///< why this step cannot be on a tape; empty: it can
-  std::vector<bool> view;           ///< of each call: it only makes views, or asks for shapes
+  std::vector<std::string> lines;         ///< one a call
+  std::string refusal;                    ///< why this step cannot be on a tape; empty: it can
+  std::vector<bool> view;                 ///< of each call: whether it only makes views, or asks for shapes
   std::unordered_set<Storage> rewritten;  ///< memory that some call writes in place
 
-  /// `batch`: the tensors of the batch in order. `seed`: what backward started from, or undefined; its values belong to the step.
+  /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined; its values belong
+  /// to the step.
   Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
       : world_(world), batch_(std::move(batch)), seed_(seed) {
     for (auto const& tensor : batch_)
@@ -76,11 +84,10 @@ class Listing {
     }
   }
 
-  /// A tensor that leaves the step. The text of it, or a refusal.
+  /// The text of a tensor that leaves the step.
   std::string leaves(at::Tensor const& tensor) {
     text_.clear();
-    if (!is_plain(tensor)) refuse("the step returns or logs a tensor that is not a dense real one of the CPU");
-    else append(tensor, "what the step returns or logs");
+    append(tensor, "what the step returns or logs");
     return text_;
   }
 
@@ -112,7 +119,8 @@ class Listing {
     using at::Tag;
     if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
     if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
-    if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name)) refuse(name + " has a result whose shape depends on values");
+    if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
+      refuse(name + " has a result whose shape depends on values");
     if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
 
     text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
@@ -134,7 +142,8 @@ class Listing {
         fresh = true;
         if (std::find(here.begin(), here.end(), storage) != here.end()) return;
         here.push_back(storage);
-        if (made_.contains(storage) || world_.number(storage) || shares_batch(storage)) refuse(name + " returns a tensor that it was not given");
+        if (made_.contains(storage) || world_.number(storage) || shares_batch(storage))
+          refuse(name + " returns a tensor that it was not given");
       });
     }
     bool const values = fresh ? !is_constant_factory(name) && !is_empty_factory(name) : writes;
@@ -145,7 +154,8 @@ class Listing {
         auto const storage = storage_of(tensor);
         if (values && !sets && raw_.contains(storage)) refuse(name + " reads a tensor that the host has filled");
         auto const kind = role(tensor).kind;
-        if (written && (kind == Role::Kind::batch || kind == Role::Kind::constant)) refuse(name + " writes into the batch or a constant");
+        if (written && (kind == Role::Kind::batch || kind == Role::Kind::constant))
+          refuse(name + " writes into the batch or a constant");
         if (written || writes_undeclared(name)) rewritten.insert(storage);
         if (written) set_.push_back(storage);
       });
@@ -165,11 +175,13 @@ class Listing {
     return text_;
   }
 
-  /// The operator of x.index({mask}) is also that of x.index({numbers}), whose result has the shape of the numbers.
+  /// Whether a call of aten::index is one of x.index({numbers}), whose result has the shape of the numbers, and not of
+  /// x.index({mask}), whose result depends on values.
   static bool indexes_by_number(Call const& call) {
     bool masks = call.name() != "aten::index";
     each_tensor_of(call.in, [&](at::Tensor const& tensor) {
-      masks = masks || (!tensor.is_same(call.in[0].toTensor()) && (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte));
+      masks = masks || (!tensor.is_same(call.in[0].toTensor()) &&
+                        (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte));
     });
     return !masks;
   }
@@ -188,14 +200,16 @@ class Listing {
     auto offset = tensor.storage_offset();
     if (kind == Role::Kind::batch) {
       for (std::size_t i = 0; i != batch_.size(); ++i)
-        if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) && overlap(batch_[i], batch_[number]))
+        if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) &&
+            overlap(batch_[i], batch_[number]))
           refuse("tensors of the batch share memory");
       offset -= batch_[number].storage_offset();
     } else if (kind == Role::Kind::constant) {
       bool const wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
       bool const seed = seed_.defined() && storage_of(seed_) == storage_of(tensor);
       if (!wrapped && !seed)
-        refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: register it as a buffer");
+        refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: "
+                        "register it as a buffer");
       else text_ += " value " + std::to_string(bits_of(tensor));
     }
     text_ += ' ';
@@ -225,7 +239,8 @@ class Listing {
     else if (value.isString()) text_ += " '" + value.toStringRef() + "'";
     else if (value.isDevice()) text_ += " " + value.toDevice().str();
     else if (value.isGenerator())
-      text_ += " generator " + std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
+      text_ += " generator " +
+               std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
     else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
   }
 
@@ -235,7 +250,8 @@ class Listing {
   }
   static std::uint64_t bits_of(at::Tensor const& tensor) {
     std::uint64_t bits = 0;
-    if (tensor.numel() != 0) std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
+    if (tensor.numel() != 0)
+      std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
     return bits;
   }
 

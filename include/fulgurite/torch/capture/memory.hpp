@@ -1,5 +1,5 @@
 #pragma once
-// What a replay does to memory without asking an operator.
+// What a replay does to memory by itself, without an operator.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// Work on tensors that are dense, which whoever makes it has seen to.
+/// Work on tensors, which have to be dense.
 struct Memory {
   enum class Kind {
     clear,
@@ -36,8 +36,8 @@ struct Memory {
   /// Whether the first tensor is a row of the second.
   bool fits_rows() const {
     auto const &row = tensors[0], &all = tensors[1];
-    return row.dim() == 1 && all.dim() == 2 && row.is_contiguous() && all.is_contiguous() && row.size(0) == all.size(1) &&
-           row.scalar_type() == all.scalar_type() && all.numel() != 0;
+    return row.dim() == 1 && all.dim() == 2 && row.is_contiguous() && all.is_contiguous() &&
+           row.size(0) == all.size(1) && row.scalar_type() == all.scalar_type() && all.numel() != 0;
   }
 
  private:
@@ -47,11 +47,13 @@ struct Memory {
     for (std::int64_t i = 0; i != all.size(0); ++i, to += bytes) std::memcpy(to, row.const_data_ptr(), bytes);
   }
   static void add(at::Tensor const& to, at::Tensor const& from) {
-    if (to.scalar_type() == at::kFloat) add(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
+    if (to.scalar_type() == at::kFloat)
+      add(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
     else add(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
   }
   void divide(at::Tensor const& tensor) const {
-    if (tensor.scalar_type() == at::kFloat) divide(static_cast<float*>(tensor.data_ptr()), static_cast<float>(number), tensor.numel());
+    if (tensor.scalar_type() == at::kFloat)
+      divide(static_cast<float*>(tensor.data_ptr()), static_cast<float>(number), tensor.numel());
     else divide(static_cast<double*>(tensor.data_ptr()), number, tensor.numel());
   }
   template <class T>

@@ -1,5 +1,6 @@
 #pragma once
-// Where the results of a tape lie: those that are never needed at the same time share their place, as they would in a step that frees memory.
+// Where the results of a tape lie: results that are never needed at the same time share their place in memory, as in a
+// step that frees what it no longer needs.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,17 +16,18 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// Gives memory to storages that have none so far. A tape that keeps every result apart works on memory several times as large as a plain step's,
-/// and larger than the caches: for nets of some size that costs more than all that a replay saves.
+/// Gives memory to storages that have none so far. A tape that kept each result in a place of its own would work on
+/// several times as much memory as a plain step, and more than fits into the caches: for larger nets that costs more
+/// than a replay saves.
 class MemoryPlan {
  public:
   MemoryPlan() = default;
   MemoryPlan(MemoryPlan const&) = delete;
   MemoryPlan& operator=(MemoryPlan const&) = delete;
 
-  /// This storage gets its memory elsewhere, or keeps it for good: it never shares.
+  /// This storage gets its memory elsewhere, or keeps it for good: it shares with no other.
   void leave_out(Storage storage) { apart_.insert(storage); }
-  /// The step of this number touches the storage.
+  /// The tape's step of this number reads or writes the storage.
   void use(Storage storage, std::size_t step) {
     auto const [found, first] = uses_.try_emplace(storage, uses_.size(), step, step);
     if (!first) found->second.last = step;
@@ -33,13 +35,14 @@ class MemoryPlan {
 
   std::size_t last_use(Storage storage) const { return uses_.at(storage).last; }
 
-  /// Memory for all that were used and not left out. Each place begins at a cache line, as LibTorch's own memory does: kernels may add in another
-  /// order elsewhere.
+  /// Gives memory to all storages that were used and not left out. Each place begins at a cache line, as LibTorch's own
+  /// memory does, since kernels may add in another order elsewhere.
   void lay_out() {
     std::vector<std::pair<Storage, Use>> pieces;
     for (auto const& [storage, use] : uses_)
       if (!apart_.contains(storage) && storage->nbytes() != 0) pieces.emplace_back(storage, use);
-    std::sort(pieces.begin(), pieces.end(), [](auto const& a, auto const& b) { return a.second.number < b.second.number; });
+    std::sort(pieces.begin(), pieces.end(),
+              [](auto const& a, auto const& b) { return a.second.number < b.second.number; });
     std::vector<Place> taken, all;  // taken: in the order of their places
     for (auto const& [storage, use] : pieces) {
       std::erase_if(taken, [&](Place const& place) { return place.last < use.first; });
@@ -54,7 +57,8 @@ class MemoryPlan {
     if (bytes_ == 0) return;
     memory_ = c10::GetCPUAllocator()->allocate(bytes_);
     std::memset(memory_.get(), 0xff, bytes_);
-    for (auto const& place : all) place.storage->set_data_ptr_noswap({static_cast<char*>(memory_.get()) + place.begin, at::kCPU});
+    for (auto const& place : all)
+      place.storage->set_data_ptr_noswap({static_cast<char*>(memory_.get()) + place.begin, at::kCPU});
   }
 
   std::size_t bytes() const { return bytes_; }

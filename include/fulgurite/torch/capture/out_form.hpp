@@ -1,5 +1,6 @@
 #pragma once
-// The form of an operator that writes into memory it is given, where there is one and it gives the same bits.
+// Finds the form of an operator that writes its result into memory which it is given, where there is one that gives the
+// same bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@
 namespace fulgurite::libtorch::capture {
 
 struct OutForm {
-  /// Where an argument comes from: the call's own arguments, the places of its results, a constant, or what the form before this one has made.
+  /// Where an argument of the form comes from: the call's own arguments, the places of its results, a constant, or what
+  /// the form before this one has made.
   struct Source {
     enum class Kind { given, place, constant, before };
     Kind kind;
@@ -41,7 +43,10 @@ struct OutForm {
     for (auto const& source : arguments) {
       using Kind = Source::Kind;
       if (source.kind == Kind::before) all.emplace_back(made);
-      else all.push_back(source.kind == Kind::given ? given[source.index] : source.kind == Kind::place ? places[source.index] : source.constant);
+      else
+        all.push_back(source.kind == Kind::given   ? given[source.index]
+                      : source.kind == Kind::place ? places[source.index]
+                                                   : source.constant);
     }
     return all;
   }
@@ -61,10 +66,13 @@ inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name
   return found == all.end() ? none : found->second;
 }
 
-/// The same arguments in the same order, then one place for each result; with a kernel of the CPU's own, not one made of the plain form.
+/// The overload that takes the same arguments in the same order, then a place for each result. It must have a kernel of
+/// the CPU's own, not one that is made of the plain form.
 inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
   auto const& out = op.schema();
-  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() || out.returns().size() != plain.returns().size()) return std::nullopt;
+  if (out.arguments().size() != plain.arguments().size() + plain.returns().size() ||
+      out.returns().size() != plain.returns().size())
+    return std::nullopt;
   OutForm form{op, {}, {}};
   std::size_t given = 0, places = 0;
   for (auto const& argument : out.arguments()) {
@@ -83,37 +91,52 @@ inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c
   return form;
 }
 
-/// Operators without such a form that do the same as another one, which has it.
+/// Some operators have no such form, but do the same as another operator that has one.
 inline std::optional<OutForm> other_name(std::string const& name) {
   using Kind = OutForm::Source::Kind;
-  auto const named = [](char const* other, char const* overload) { return c10::Dispatcher::singleton().findSchema({other, overload}); };
+  auto const named = [](char const* other, char const* overload) {
+    return c10::Dispatcher::singleton().findSchema({other, overload});
+  };
   if (name == "aten::relu")
-    if (auto const op = named("aten::clamp_min", "out")) return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}, {}};
-  if (name == "aten::addmm")  // which would copy the bias into the place by an operator
+    if (auto const op = named("aten::clamp_min", "out"))
+      return OutForm{*op, {{Kind::given, 0}, {Kind::constant, 0, at::Scalar(0)}, {Kind::place, 0}}, {}};
+  if (name == "aten::addmm")  // its own form would call an operator to copy the bias into the place
     if (auto const op = named("aten::addmm_", ""))
-      return OutForm{*op, {{Kind::place, 0}, {Kind::given, 1}, {Kind::given, 2}, {Kind::given, 3}, {Kind::given, 4}}, 0};
+      return OutForm{
+          *op, {{Kind::place, 0}, {Kind::given, 1}, {Kind::given, 2}, {Kind::given, 3}, {Kind::given, 4}}, 0};
   if (name == "aten::clone" || name == "aten::_to_copy")
-    if (auto const op = named("aten::copy_", "")) return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}, {}};
+    if (auto const op = named("aten::copy_", ""))
+      return OutForm{*op, {{Kind::place, 0}, {Kind::given, 0}, {Kind::constant, 0, false}}, {}};
   return std::nullopt;
 }
 
-/// The mean of squared differences: LibTorch's own operator for it has no such form that keeps quiet, and divides the sum by an operator more, which
-/// for a few numbers costs more than all the rest.
+/// The mean of squared differences, made of other operators: LibTorch's own form for it warns, and divides the sum by
+/// one operator more, which for a few numbers takes longer than all the rest.
 inline std::optional<OutForm> mean_of_squares(Call const& call) {
   using Kind = OutForm::Source::Kind;
   if (call.name() != "aten::mse_loss" || call.in[2].toInt() != at::Reduction::Mean) return std::nullopt;
   auto const &x = call.in[0].toTensor(), &y = call.in[1].toTensor();
-  bool const fits = x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() && x.numel() != 0 &&
+  bool const fits = x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes() &&
+                    x.scalar_type() == y.scalar_type() && x.numel() != 0 &&
                     (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
-  auto const squares = c10::Dispatcher::singleton().findSchema({"aten::mse_loss", "out"}), sum = c10::Dispatcher::singleton().findSchema({"aten::sum", "IntList_out"});
+  auto const squares = c10::Dispatcher::singleton().findSchema({"aten::mse_loss", "out"}),
+             sum = c10::Dispatcher::singleton().findSchema({"aten::sum", "IntList_out"});
   if (!fits || !squares || !sum) return std::nullopt;
-  OutForm form{*sum, {{Kind::before}, {Kind::constant, 0, c10::List<std::int64_t>()}, {Kind::constant, 0, false}, {Kind::constant, 0, IValue()}, {Kind::place, 0}}};
-  form.before.push_back({*squares, {{Kind::given, 0}, {Kind::given, 1}, {Kind::constant, 0, std::int64_t(at::Reduction::None)}, {Kind::place, 0}}});
+  OutForm form{*sum,
+               {{Kind::before},
+                {Kind::constant, 0, c10::List<std::int64_t>()},
+                {Kind::constant, 0, false},
+                {Kind::constant, 0, IValue()},
+                {Kind::place, 0}}};
+  form.before.push_back(
+      {*squares,
+       {{Kind::given, 0}, {Kind::given, 1}, {Kind::constant, 0, std::int64_t(at::Reduction::None)}, {Kind::place, 0}}});
   form.divisor = static_cast<double>(x.numel());
   return form;
 }
 
-/// Runs both forms on copies of what the call received: the bits, the layouts and the arguments must be the same, and nothing be complained of.
+/// Runs both forms on copies of what the call received. The bits, the layouts and the arguments must be the same
+/// afterwards, and there must be no warning.
 class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
@@ -152,14 +175,12 @@ class Trial {
       if (form.divisor != 1) Memory{Memory::Kind::divide, places, form.divisor}.run();
       for (std::size_t i = 0; i != places.size(); ++i) {
         auto const& result = plain[i].toTensor();
-        if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second || !same_layout(places[i], result) ||
-            !same_bytes(places[i], result))
+        if (storage_of(places[i]) != before[i].first || places[i].storage().nbytes() != before[i].second ||
+            !same_layout(places[i], result) || !same_bytes(places[i], result))
           return false;
       }
       return count_.warnings == 0 && arguments_untouched(given);
-    } catch (std::exception const&) {
-      return false;
-    }
+    } catch (std::exception const&) { return false; }
   }
 
  private:
@@ -168,13 +189,14 @@ class Trial {
     void process(c10::Warning const&) override { ++warnings; }
   };
 
-  /// The bytes that the tensor looks at, as far from the start of a cache line as they are.
+  /// A copy of the bytes that the tensor looks at, as far from the start of a cache line as the tensor's own.
   static at::Tensor copy(at::Tensor const& tensor) {
     auto const item = static_cast<std::int64_t>(tensor.itemsize());
     auto const span = span_of(tensor);
     auto const bytes = static_cast<std::size_t>(span.end - span.begin);
     auto const before = bytes == 0 ? 0 : reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64;
-    at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes), c10::GetCPUAllocator(), true);
+    at::Storage storage(at::Storage::use_byte_size_t(), static_cast<std::int64_t>(before + bytes),
+                        c10::GetCPUAllocator(), true);
     if (bytes != 0) std::memcpy(static_cast<char*>(storage.mutable_data()) + before, tensor.const_data_ptr(), bytes);
     auto other = frozen(tensor);
     other.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
@@ -184,7 +206,8 @@ class Trial {
   static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
     auto const x = span_of(a), y = span_of(b);
     auto const bytes = static_cast<std::size_t>(x.end - x.begin);
-    return x.end - x.begin == y.end - y.begin && (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
+    return x.end - x.begin == y.end - y.begin &&
+           (bytes == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), bytes) == 0);
   }
   Stack copies() const {
     Stack all;
@@ -205,13 +228,16 @@ class Trial {
   c10::WarningUtils::WarningHandlerGuard quiet_;
 };
 
-/// Nullopt: the plain form is called, and its result adopted.
+/// The form to call in place of this call; nullopt: the plain form is called, and its result adopted.
 inline std::optional<OutForm> out_form(Call const& call) {
-  if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) || writes_undeclared(call.name())) return std::nullopt;
+  if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) ||
+      writes_undeclared(call.name()))
+    return std::nullopt;
   std::unordered_map<Storage, int> seen;
   each_tensor_of(call.in, [&](at::Tensor const& tensor) { ++seen[storage_of(tensor)]; });
   for (IValue const& value : call.out)
-    if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0) return std::nullopt;
+    if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0)
+      return std::nullopt;
   if (auto form = other_name(call.name()); form && Trial(call).passes(*form)) return form;
   if (auto form = mean_of_squares(call); form && Trial(call).passes(*form)) return form;
   for (auto const& op : overloads(call.name()))

@@ -1,5 +1,5 @@
 #pragma once
-// Writes down every operator that LibTorch dispatches below autograd on this thread while a step runs.
+// Writes down every operator that LibTorch dispatches on this thread, below autograd, while a step runs.
 
 #include <atomic>
 #include <cstddef>
@@ -13,18 +13,20 @@
 #include <torch/library.h>
 
 #include <fulgurite/torch/capture/frozen.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 
 namespace fulgurite::libtorch::capture {
 
 using torch::jit::Stack;
 
-/// The counter by which others see that a tensor was written to, and the memory that was.
+/// A piece of memory that was written, and the counter by which others notice that.
 struct Version {
   Storage storage;
   c10::VariableVersion counter;
 };
 
-/// One call: the operator, what it received and returned, whether graphs were being made, and the version counters of what it wrote.
+/// One call: the operator, its arguments and results, whether graphs were being made (grad mode), and the version
+/// counters of what it wrote.
 struct Call {
   c10::OperatorHandle op;
   Stack in, out;
@@ -33,16 +35,12 @@ struct Call {
   std::string name() const { return op.operator_name().name; }
 };
 
-/// The key at which calls are intercepted. It lies below autograd and autocast and has no kernel in LibTorch, so it costs nothing while
-/// it is not included.
-inline constexpr auto seam = c10::DispatchKey::Fake;
-
 class Recorder {
  public:
   explicit Recorder(at::Device device = at::kCPU) : device_(device) {}
 
   std::vector<Call> calls;
-  std::string refusal;  ///< the first thing that cannot be on a tape; from then on nothing is kept
+  std::string refusal;  ///< why the step cannot be recorded; from then on nothing is kept
 
   void refuse(std::string reason) {
     if (!refusal.empty()) return;
@@ -66,7 +64,8 @@ class Recorder {
       if (!alias || !alias->isWrite()) continue;
       if (moved(in[i], given[i])) return refuse(op.operator_name().name + " changes the shape of a tensor in place");
       each_tensor_in(given[i], [&](at::Tensor const& tensor) {
-        if (!tensor.is_inference()) written.push_back({storage_of(tensor), tensor.unsafeGetTensorImpl()->version_counter()});
+        if (!tensor.is_inference())
+          written.push_back({storage_of(tensor), tensor.unsafeGetTensorImpl()->version_counter()});
       });
     }
     calls.push_back({op, std::move(in), std::move(out), graph, std::move(written)});
@@ -76,7 +75,7 @@ class Recorder {
     thread_local Recorder* recorder = nullptr;
     return recorder;
   }
-  /// Calls that were intercepted on threads where nobody records.
+  /// How many calls were intercepted on threads where nobody records.
   static std::atomic<long>& strays() {
     static std::atomic<long> count = 0;
     return count;
@@ -89,12 +88,15 @@ class Recorder {
     Stack kept;
     if (!refusal.empty()) return kept;
     each_tensor_of(values, [&](at::Tensor const& tensor) {
-      bool const number = !device_.is_cpu() && tensor.is_cpu() && tensor.dim() == 0;  // kernels of a device take it by value
-      if (!number && !is_plain(tensor, device_)) refuse("the step uses a tensor that is not a dense real one of " + (device_.is_cpu() ? "the CPU" : device_.str()));
+      bool const number = !device_.is_cpu() && tensor.is_cpu() &&
+                          tensor.dim() == 0;  // a number of the host, which kernels of a device take by value
+      if (!number && !is_plain(tensor, device_))
+        refuse("the step uses a tensor that is not a dense real one of " + name_of(device_));
     });
     if (!refusal.empty()) return kept;
     kept.reserve(values.size());
-    for (IValue const& value : values) kept.push_back(with_tensors(value, [](at::Tensor const& tensor) { return frozen(tensor); }));
+    for (IValue const& value : values)
+      kept.push_back(with_tensors(value, [](at::Tensor const& tensor) { return frozen(tensor); }));
     return kept;
   }
 
@@ -112,29 +114,32 @@ class Recorder {
 };
 
 inline void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
-  c10::impl::ExcludeDispatchKeyGuard const inner(seam);
-  auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, seam);
+  c10::impl::ExcludeDispatchKeyGuard const inner(recording_key);
+  auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, recording_key);
   if (auto* recorder = Recorder::current()) return recorder->take(op, below, stack);
   ++Recorder::strays();
   op.redispatchBoxed(below, stack);
 }
 
-/// Whether steps can be recorded: false where someone else has taken the key (another copy of this library with hidden symbols).
+/// Whether steps can be recorded. They cannot if someone else has taken the dispatch key, as another copy of this
+/// library with hidden symbols would have.
 inline bool available() {
   static torch::Library* const library = [] {
     torch::Library* made = nullptr;
-    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(seam)) return made;
-    made = new torch::Library(torch::Library::IMPL, "_", seam, __FILE__, __LINE__);  // lives as long as the process
+    if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(recording_key)) return made;
+    made = new torch::Library(torch::Library::IMPL, "_", recording_key, __FILE__,
+                              __LINE__);  // lives as long as the process
     made->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
     return made;
   }();
   return library != nullptr;
 }
 
-/// While it lives, this thread's operators go to the recorder.
+/// While it lives, calls of operators on this thread go to the recorder.
 class Recording {
  public:
-  explicit Recording(Recorder& recorder) : recorder_(recorder), outer_(Recorder::current()), strays_(Recorder::strays()), on_(seam) {
+  explicit Recording(Recorder& recorder)
+      : recorder_(recorder), outer_(Recorder::current()), strays_(Recorder::strays()), on_(recording_key) {
     Recorder::current() = &recorder;
   }
   ~Recording() {

@@ -1,5 +1,6 @@
 #pragma once
-// What a tape may touch beside its batch: the parameters, gradients and buffers of one model, and whether they are still what they were.
+// What a recorded step may touch beside its batch: the parameters, gradients and buffers of one model; and whether they
+// are still what they were.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,14 +19,16 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/torch/averaging.hpp>
 #include <fulgurite/torch/capture/frozen.hpp>
+#include <fulgurite/torch/capture/host_bytes.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
 
 namespace fulgurite::libtorch::capture {
 
-/// Switches of LibTorch that decide which operators a step calls.
+/// Switches of LibTorch by which a step may call other operators.
 struct Modes {
-  explicit Modes(at::DeviceType type) : autocast(at::autocast::is_autocast_enabled(type)), cast(at::autocast::get_autocast_dtype(type)) {}
+  explicit Modes(at::DeviceType type)
+      : autocast(at::autocast::is_autocast_enabled(type)), cast(at::autocast::get_autocast_dtype(type)) {}
   bool graph = c10::GradMode::is_enabled();
   bool inference = c10::InferenceMode::is_enabled();
   bool autocast;
@@ -37,19 +40,22 @@ struct Modes {
   friend bool operator==(Modes const&, Modes const&) = default;
 };
 
-/// One tensor of the model: the handle, where its memory is, and what makes autograd treat it as it does.
+/// One tensor of the model: its handle, where its memory is, and how autograd treats it.
 class Watched {
  public:
-  explicit Watched(at::Tensor tensor) : tensor_(std::move(tensor)), copy_(frozen(tensor_)), data_(tensor_.data_ptr()), hooks_(hooks(tensor_)) {}
+  explicit Watched(at::Tensor tensor)
+      : tensor_(std::move(tensor)), copy_(frozen(tensor_)), data_(tensor_.data_ptr()), hooks_(hooks(tensor_)) {}
 
   bool unchanged() const {
-    return tensor_.unsafeGetTensorImpl()->has_storage() && storage_of(tensor_) == storage_of(copy_) && tensor_.const_data_ptr() == data_ &&
-           same_layout(tensor_, copy_) && tensor_.requires_grad() == copy_.requires_grad() && hooks(tensor_) == hooks_;
+    return tensor_.unsafeGetTensorImpl()->has_storage() && storage_of(tensor_) == storage_of(copy_) &&
+           tensor_.const_data_ptr() == data_ && same_layout(tensor_, copy_) &&
+           tensor_.requires_grad() == copy_.requires_grad() && hooks(tensor_) == hooks_;
   }
   at::Tensor const& tensor() const { return tensor_; }
 
  private:
-  /// Hooks of C++ stand in a list behind one hook; one that is removed leaves an empty place.
+  /// All hooks that were registered from C++ stand in one list behind a single hook of LibTorch. One that was removed
+  /// leaves an empty place in that list.
   struct Hooks {
     std::size_t count = 0, listed = 0;
     std::ptrdiff_t removed = 0;
@@ -72,10 +78,14 @@ class Watched {
   Hooks hooks_;
 };
 
-/// The model when a step was recorded.
+/// The model as it was when its first step was recorded.
 class World {
  public:
-  explicit World(torch::nn::Module& model, at::Device device = at::kCPU) : device_(device), modes_(device.type()) {
+  explicit World(torch::nn::Module& model, at::Device device = at::kCPU)
+      : World(model, {&model, sizeof(torch::nn::Module)}, device) {}
+  /// `object`: the model as an object of its own type, with all its members.
+  World(torch::nn::Module& model, Object object, at::Device device)
+      : device_(device), modes_(device.type()), host_(object, model) {
     for (auto const& parameter : distinct(model.parameters())) {
       add(parameter);
       parameters_.emplace_back(parameter, parameter.grad());
@@ -88,12 +98,15 @@ class World {
       owned_.push_back(module);
       modules_.emplace_back(module.get(), module->is_training());
     }
+    recorded_ = switches();
   }
 
-  /// A tensor that cannot be watched: the model stays eager.
+  /// Why no step of this model can be recorded: it has a tensor of a kind that cannot be watched. Empty: it has none.
   std::string const& refusal() const { return refusal_; }
 
-  /// Asked before each replay: whether all of it is where it was, and nothing was switched.
+  at::Device device() const { return device_; }
+
+  /// Asked before each replay: whether all tensors are where they were, and nothing was switched.
   bool unchanged() const {
     if (!(Modes(device_.type()) == modes_)) return false;
     for (auto const& watched : watched_)
@@ -105,16 +118,48 @@ class World {
     return true;
   }
 
-  /// Whether the model consists of what it did: slower to ask, and not asked before each replay.
+  /// Whether the model still has the same parameters, buffers and modules. This takes too long to be asked before each
+  /// replay.
   bool is_of(torch::nn::Module const& model) const {
     auto const parameters = distinct(model.parameters()), buffers = distinct(model.buffers());
     auto const modules = model.modules(false);
     auto const same = [](at::Tensor const& a, at::Tensor const& b) { return a.is_same(b); };
-    return std::equal(parameters.begin(), parameters.end(), parameters_.begin(), parameters_.end(), [&](auto const& a, auto const& b) { return same(a, b.first); }) &&
+    return std::equal(parameters.begin(), parameters.end(), parameters_.begin(), parameters_.end(),
+                      [&](auto const& a, auto const& b) { return same(a, b.first); }) &&
            std::equal(buffers.begin(), buffers.end(), buffers_.begin(), buffers_.end(), same) && modules == owned_;
   }
 
-  /// The number of this memory; nullopt: it is none of the model's.
+  /// What a hook may switch on and off: which parameters need a gradient and where it is, and which modules are in
+  /// train().
+  struct Switches {
+    std::vector<bool> needs_gradient = {}, trains = {};
+    std::vector<at::Tensor> gradients = {};
+  };
+  Switches switches() const {
+    Switches all;
+    for (auto const& [parameter, gradient] : parameters_) {
+      all.needs_gradient.push_back(parameter.requires_grad());
+      all.gradients.push_back(parameter.grad());
+    }
+    for (auto const& [module, training] : modules_) all.trains.push_back(module->is_training());
+    return all;
+  }
+  void set(Switches const& to) const {
+    for (std::size_t i = 0; i != parameters_.size(); ++i) {
+      auto const& parameter = parameters_[i].first;
+      if (parameter.is_leaf()) parameter.set_requires_grad(to.needs_gradient[i]);
+      if (!parameter.grad().is_same(to.gradients[i])) parameter.mutable_grad() = to.gradients[i];
+    }
+    for (std::size_t i = 0; i != modules_.size(); ++i)  // train() also sets a module's children, which come after it
+      if (modules_[i].first->is_training() != to.trains[i]) modules_[i].first->train(to.trains[i]);
+  }
+  Switches const& recorded() const { return recorded_; }
+
+  /// The numbers and handles that the model keeps beside its tensors.
+  HostBytes& host() { return host_; }
+  HostBytes const& host() const { return host_; }
+
+  /// The number of this piece of memory; nullopt if it is none of the model's.
   std::optional<std::size_t> number(Storage storage) const {
     auto const found = numbers_.find(storage);
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
@@ -126,7 +171,8 @@ class World {
     for (auto const& watched : watched_) f(watched.tensor());
   }
 
-  /// All bytes, one piece of memory after another: whole ones, since a call may write a part that belongs to no tensor (an arena's clearing).
+  /// All bytes of the model's tensors, one piece of memory after another. Pieces are taken whole, since a step may
+  /// write to a part of one that belongs to no tensor, as when an arena is cleared.
   std::vector<char> bytes() const {
     std::size_t size = 0;
     for (auto const& storage : storages_) size += storage.nbytes();
@@ -149,7 +195,7 @@ class World {
  private:
   void add(at::Tensor const& tensor) {
     if (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense()) {
-      refusal_ = "the model has a tensor that is not a dense real one of " + (device_.is_cpu() ? "the CPU" : device_.str());
+      refusal_ = "the model has a tensor that is not a dense real one of " + name_of(device_);
       return;
     }
     watched_.emplace_back(tensor);
@@ -158,14 +204,26 @@ class World {
 
   at::Device device_;
   Modes modes_;
+  HostBytes host_;
   std::vector<Watched> watched_;
   std::vector<std::pair<at::Tensor, at::Tensor>> parameters_;
   std::vector<at::Tensor> buffers_;
   std::vector<std::shared_ptr<torch::nn::Module>> owned_;
-  std::vector<std::pair<torch::nn::Module const*, bool>> modules_;
+  std::vector<std::pair<torch::nn::Module*, bool>> modules_;
+  Switches recorded_;
   std::unordered_map<Storage, std::size_t> numbers_;
   std::vector<at::Storage> storages_;
   std::string refusal_;
 };
+
+/// What the user's code has changed since `host` was taken, as far as that can be seen.
+inline std::string who_changed(World const& world, std::vector<char> const& host) {
+  if (auto what = world.host().changed(host); !what.empty()) return what;
+  std::string what = "training_step went by something that is no tensor, and that has changed: a member of the model "
+                     "that changes all the time, a global";
+  for (std::size_t i = 0; i != world.host().unseen().size(); ++i)
+    what += (i == 0 ? ", or a member of '" : "', '") + world.host().unseen()[i];
+  return what + (world.host().unseen().empty() ? "" : "', which cannot be looked into");
+}
 
 }  // namespace fulgurite::libtorch::capture

@@ -1,11 +1,12 @@
 #pragma once
-// Convolutions over one and two dimensions; samples are channels first.
+// Convolutions over one and two dimensions. A sample has its channels first.
 
 #include <fulgurite/torch/chain/window.hpp>
 
 namespace fulgurite {
 
-// Of constants only, so that they can be template arguments: Conv2d<3, 16, 3, Conv2dOptions{.stride = 2, .padding = 1}>.
+// These options hold constants only, so that they can be template arguments: Conv2d<3, 16, 3, Conv2dOptions{.stride =
+// 2, .padding = 1}>.
 struct Conv1dOptions {
   chain::Extent stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
@@ -32,7 +33,8 @@ constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::ar
 
 }  // namespace chain
 
-/// As torch::nn::Conv1d with zeros around. FLOPs: 2 Out (In / groups) Kernel for each place (the bias is not counted).
+/// As torch::nn::Conv1d, padded with zeros. FLOPs: 2 Out (In / groups) Kernel for each place of the result; the bias is
+/// not counted.
 template <chain::Extent In, chain::Extent Out, chain::Extent Kernel, Conv1dOptions Options = {}>
 struct Conv1d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count =
@@ -45,7 +47,8 @@ struct Conv1d : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Conv2d with zeros around. FLOPs: 2 Out (In / groups) height width (of the kernel) for each place.
+/// As torch::nn::Conv2d, padded with zeros. FLOPs: 2 Out (In / groups) times the kernel's height and width for each
+/// place of the result; the bias is not counted.
 template <chain::Extent In, chain::Extent Out, Size2 Kernel, Conv2dOptions Options = {}>
 struct Conv2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count =
@@ -54,9 +57,8 @@ struct Conv2d : chain::BuiltIn {
 
   static constexpr chain::Step step(chain::Shape in) {
     constexpr auto& o = Options;
-    constexpr std::array windows{
-        chain::Window{Kernel.height, o.stride.height, o.padding.height, o.dilation.height},
-        chain::Window{Kernel.width, o.stride.width, o.padding.width, o.dilation.width}};
+    constexpr std::array windows{chain::Window{Kernel.height, o.stride.height, o.padding.height, o.dilation.height},
+                                 chain::Window{Kernel.width, o.stride.width, o.padding.width, o.dilation.width}};
     return chain::convolve(in, In, Out, Options.groups, windows);
   }
 };

@@ -5,8 +5,9 @@
 
 namespace fulgurite {
 
-/// The shape of one sample, without the batch: `Input<1, 28, 28>` as the first of a chain's types lets the compiler check each
-/// extent. No layer: it has no index, and costs nothing. Further on, it asserts the shape that is reached. A 0 or less is refused.
+/// The shape of one sample, without the dimension of the batch. `Input<1, 28, 28>` as the first of a chain's types lets
+/// the compiler check each extent. It is no layer: it has no index and costs nothing. Further on in a chain it asserts
+/// the shape that is reached. Extents below 1 are refused.
 template <chain::Extent... Extents>
 struct Input : chain::BuiltIn {
   static constexpr bool keeps_shape = false;
@@ -23,7 +24,7 @@ struct Input : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Linear: works on the last dimension. FLOPs: 2 In Out for each row (the bias is not counted).
+/// As torch::nn::Linear, over the last dimension. FLOPs: 2 In Out for each row; the bias is not counted.
 template <chain::Extent In, chain::Extent Out, bool Bias = true>
 struct Linear : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = In * Out + (Bias ? Out : 0);
@@ -38,7 +39,8 @@ struct Linear : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Embedding: Count vectors of length Features; takes whole numbers, gives a dimension more. FLOPs: none, it is a look-up.
+/// As torch::nn::Embedding: Count vectors of length Features. Takes whole numbers, and gives one dimension more. FLOPs:
+/// none, since it only looks up.
 template <chain::Extent Count, chain::Extent Features>
 struct Embedding : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = Count * Features;
@@ -53,7 +55,7 @@ struct Embedding : chain::BuiltIn {
   }
 };
 
-/// As torch::nn::Flatten: one row of features a sample.
+/// As torch::nn::Flatten: each sample becomes one row of features.
 struct Flatten : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;
 

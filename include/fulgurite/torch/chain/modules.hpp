@@ -1,5 +1,5 @@
 #pragma once
-// LibTorch's module for each layer type: what holds its parameters, initialises them, saves them and computes.
+// LibTorch's module for each type of layer. It holds the layer's parameters, initialises and saves them, and computes.
 
 #include <memory>
 #include <type_traits>
@@ -44,19 +44,35 @@ inline auto build(Tag<SiLU>) { return make<torch::nn::SiLUImpl>(); }
 inline auto build(Tag<Mish>) { return make<torch::nn::MishImpl>(); }
 inline auto build(Tag<Softplus>) { return make<torch::nn::SoftplusImpl>(); }
 inline auto build(Tag<Flatten>) { return make<torch::nn::FlattenImpl>(); }
-template <auto A> auto build(Tag<LeakyReLU<A>>) { return make<torch::nn::LeakyReLUImpl>(torch::nn::LeakyReLUOptions().negative_slope(A)); }
 template <auto A> auto build(Tag<ELU<A>>) { return make<torch::nn::ELUImpl>(torch::nn::ELUOptions().alpha(A)); }
 template <int D> auto build(Tag<Softmax<D>>) { return make<torch::nn::SoftmaxImpl>(torch::nn::SoftmaxOptions(D)); }
-template <int D> auto build(Tag<LogSoftmax<D>>) { return make<torch::nn::LogSoftmaxImpl>(torch::nn::LogSoftmaxOptions(D)); }
 template <auto P> auto build(Tag<Dropout<P>>) { return make<torch::nn::DropoutImpl>(P); }
 template <auto P> auto build(Tag<Dropout2d<P>>) { return make<torch::nn::Dropout2dImpl>(P); }
-template <Extent I, Extent O, bool B> auto build(Tag<Linear<I, O, B>>) { return make<torch::nn::LinearImpl>(torch::nn::LinearOptions(I, O).bias(B)); }
-template <Extent N, Extent F> auto build(Tag<Embedding<N, F>>) { return make<torch::nn::EmbeddingImpl>(torch::nn::EmbeddingOptions(N, F)); }
-template <Extent... E> auto build(Tag<LayerNorm<E...>>) { return make<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions({E...})); }
-template <Size2 O> auto build(Tag<AdaptiveAvgPool2d<O>>) {
+// clang-format on
+template <auto A>
+auto build(Tag<LeakyReLU<A>>) {
+  return make<torch::nn::LeakyReLUImpl>(torch::nn::LeakyReLUOptions().negative_slope(A));
+}
+template <int D>
+auto build(Tag<LogSoftmax<D>>) {
+  return make<torch::nn::LogSoftmaxImpl>(torch::nn::LogSoftmaxOptions(D));
+}
+template <Extent I, Extent O, bool B>
+auto build(Tag<Linear<I, O, B>>) {
+  return make<torch::nn::LinearImpl>(torch::nn::LinearOptions(I, O).bias(B));
+}
+template <Extent N, Extent F>
+auto build(Tag<Embedding<N, F>>) {
+  return make<torch::nn::EmbeddingImpl>(torch::nn::EmbeddingOptions(N, F));
+}
+template <Extent... E>
+auto build(Tag<LayerNorm<E...>>) {
+  return make<torch::nn::LayerNormImpl>(torch::nn::LayerNormOptions({E...}));
+}
+template <Size2 O>
+auto build(Tag<AdaptiveAvgPool2d<O>>) {
   return make<torch::nn::AdaptiveAvgPool2dImpl>(torch::nn::AdaptiveAvgPool2dOptions({O.height, O.width}));
 }
-// clang-format on
 
 template <Extent I, Extent O, Extent K, Conv1dOptions Given>
 auto build(Tag<Conv1d<I, O, K, Given>>) {

@@ -5,7 +5,8 @@
 
 namespace fulgurite {
 
-/// torch::nn::BatchNormOptions', as a template argument: BatchNorm2d<64, BatchNormOptions{.momentum = 0.01}>.
+/// The options of torch::nn::BatchNormOptions as a template argument: BatchNorm2d<64, BatchNormOptions{.momentum =
+/// 0.01}>.
 struct BatchNormOptions {
   double eps = 1e-5, momentum = 0.1;
   bool affine = true, track_running_stats = true;
@@ -29,27 +30,24 @@ struct BatchNorm : BuiltIn {
 
 }  // namespace chain
 
-/// Over a row of features, or over channels of a sequence (then begin the chain with Input<channels, length>).
+/// Normalises a row of features, or the channels of a sequence (begin the chain with Input<channels, length> then).
 template <chain::Extent Features, BatchNormOptions Options = {}>
 struct BatchNorm1d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Shape natural{Features};
 
-  static constexpr chain::Step step(chain::Shape in) {
-    return BatchNorm1d::over(in.known_rank() ? in : natural, 1, 2);
-  }
+  static constexpr chain::Step step(chain::Shape in) { return BatchNorm1d::over(in.known_rank() ? in : natural, 1, 2); }
 };
 
-/// Over the channels of images.
+/// Normalises the channels of images.
 template <chain::Extent Features, BatchNormOptions Options = {}>
 struct BatchNorm2d : chain::BatchNorm<Features, Options> {
   static constexpr chain::Shape natural{Features, chain::unknown, chain::unknown};
 
-  static constexpr chain::Step step(chain::Shape in) {
-    return BatchNorm2d::over(in.known_rank() ? in : natural, 3, 3);
-  }
+  static constexpr chain::Step step(chain::Shape in) { return BatchNorm2d::over(in.known_rank() ? in : natural, 3, 3); }
 };
 
-/// `LayerNorm<64>`: over the last dimension, or the last ones; with scale and shift.
+/// `LayerNorm<64>` normalises over the last dimension, `LayerNorm<8, 8>` over the last two, and so on; with scale and
+/// shift.
 template <chain::Extent... Extents>
 struct LayerNorm : chain::BuiltIn {
   static constexpr bool keeps_shape = true;

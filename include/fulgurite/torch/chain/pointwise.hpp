@@ -13,7 +13,7 @@ struct Pointwise : BuiltIn {
   static constexpr Step step(Shape in) { return {in}; }
 };
 
-/// `auto`, since 0 does not convert to a constant of type double. NaN fails, too.
+/// The rate is `auto`, since 0 does not convert to a constant of type double. NaN fails the test, too.
 template <auto Rate>
 struct Dropping : Pointwise {
   static constexpr Step step(Shape in) {
@@ -22,7 +22,7 @@ struct Dropping : Pointwise {
   }
 };
 
-/// Along a dimension that is counted with the batch's, which is 0; negative ones from the end.
+/// A layer along a dimension, which is counted with the batch's as 0; negative numbers count from the end.
 template <int Dimension>
 struct Along : Pointwise {
   static constexpr Step step(Shape in) {
@@ -34,7 +34,7 @@ struct Along : Pointwise {
 
 }  // namespace chain
 
-// As those of torch::nn with the same name and default options.
+// These are as those of torch::nn with the same name and default options.
 struct Identity : chain::Pointwise {};
 struct ReLU : chain::Pointwise {};
 struct GELU : chain::Pointwise {};
@@ -48,7 +48,7 @@ struct LeakyReLU : chain::Pointwise {};
 template <auto Alpha = 1.0>
 struct ELU : chain::Pointwise {};
 
-/// Over the last dimension unless told: `Softmax<1>` is over channels.
+/// Over the last dimension, unless another is given: `Softmax<1>` is over channels.
 template <int Dimension = -1>
 struct Softmax : chain::Along<Dimension> {};
 template <int Dimension = -1>

@@ -5,7 +5,7 @@
 
 namespace fulgurite {
 
-/// As template arguments: MaxPool2d<3, Pool2dOptions{.stride = 2, .padding = 1}>.
+/// Options as a template argument: MaxPool2d<3, Pool2dOptions{.stride = 2, .padding = 1}>.
 struct Pool2dOptions {
   Size2 stride = 0;  ///< 0: the window's own size
   Size2 padding = 0;
@@ -31,13 +31,13 @@ struct Pool2d : BuiltIn {
 
 }  // namespace chain
 
-/// As those of torch::nn.
+/// These are as those of torch::nn.
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct MaxPool2d : chain::Pool2d<Kernel, Options> {};
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct AvgPool2d : chain::Pool2d<Kernel, Options> {};
 
-/// Images of any size to Out: `AdaptiveAvgPool2d<1>` is the mean of each channel.
+/// Brings images of any size to the size Out: `AdaptiveAvgPool2d<1>` gives the mean of each channel.
 template <Size2 Out>
 struct AdaptiveAvgPool2d : chain::BuiltIn {
   static constexpr chain::Extent parameter_count = 0;

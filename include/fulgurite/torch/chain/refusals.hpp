@@ -1,11 +1,12 @@
 #pragma once
-// The sentences about chains. The compiler prints the template arguments of what fails: the two layers and the two numbers.
+// The sentences about chains that do not fit. The compiler prints the template arguments of the one that fails: the two
+// layers and the two numbers.
 
 #include <fulgurite/torch/chain/run.hpp>
 
 namespace fulgurite::chain {
 
-/// "This layer gives that number", "but the next takes this one".
+/// Two halves of a sentence: this layer gives that number, but the next one takes this number.
 template <Extent Number, class Layer>
 struct Gives;
 template <Extent Number, class Layer>
@@ -16,7 +17,7 @@ inline constexpr bool fits = false;
 template <class Layer>
 inline constexpr bool is_right = false;
 
-/// One row for each fault; instantiated for the first one only, so that a mistake is one error.
+/// One row for each fault. Only the first fault of a chain is instantiated, so that a mistake is one error.
 template <Fault, class Gives, class Takes, class Layer>
 struct Refusal {};
 

@@ -1,5 +1,6 @@
 #pragma once
-// A shape sent through a pack of layers: what comes out, what it costs, or the first layer that refuses it. Chains may nest.
+// Sends a shape through a pack of layers, and finds what comes out, what it costs, or the first layer that refuses it.
+// Chains may nest.
 
 #include <cstddef>
 #include <type_traits>
@@ -13,7 +14,8 @@ namespace fulgurite {
 template <class... Layers>
 class Chain;
 
-/// Adds what comes in to what its layer (usually a Chain) makes of it; both must have one shape. Its parameters are named as the layer's.
+/// Adds its input to what its layer (usually a Chain) makes of it; both must have one shape. Its parameters have the
+/// names that the layer gives them.
 template <class Branch>
 struct Residual;
 
@@ -22,7 +24,7 @@ namespace chain {
 template <class... Layers>
 struct List {};
 
-/// The layers inside of a layer; `void` for a plain one.
+/// The layers inside of a layer that is a chain; `void` for all others.
 template <class L>
 struct Inner {
   using type = void;
@@ -45,11 +47,11 @@ inline constexpr bool is_chain = false;
 template <class... Layers>
 inline constexpr bool is_chain<Chain<Layers...>> = true;
 
-/// The facts of a layer, a chain among them, without asking Chain itself, which needs LibTorch.
+/// The facts of a layer, which may be a chain, without Chain itself, which needs LibTorch.
 template <class L>
 struct Facts {};
 
-/// The shape of a pack's first layer that expects one; layers that keep the shape are passed over.
+/// The shape that the first layer which expects one takes; layers that keep the shape are passed over.
 template <class... Layers>
 constexpr Shape natural() {
   Shape found;
@@ -129,7 +131,8 @@ struct Leaves<std::index_sequence<Is...>, Layers...> : Leaf<Is, Layers>... {};
 template <std::size_t I, class L>
 Leaf<I, L> leaf(Leaf<I, L> const*);
 template <std::size_t I, class... Layers>
-auto at(List<Layers...>) -> decltype(leaf<I>(static_cast<Leaves<std::index_sequence_for<Layers...>, Layers...>*>(nullptr)));
+auto at(List<Layers...>)
+    -> decltype(leaf<I>(static_cast<Leaves<std::index_sequence_for<Layers...>, Layers...>*>(nullptr)));
 
 /// The layer that a path leads to; `Nothing` for an empty one.
 struct Nothing;

@@ -1,5 +1,6 @@
 #pragma once
-// The shape of one sample, as a constant: what a layer takes and gives. Batches add a dimension in front, which no shape names.
+// The shape of one sample as a constant: what a layer takes and gives. A batch adds a dimension in front, which no
+// shape here has.
 
 #include <array>
 #include <concepts>
@@ -10,10 +11,10 @@ namespace fulgurite::chain {
 
 using Extent = std::int64_t;
 
-/// An extent, or a count, that the types do not tell: the height of an image without `Input<...>`.
+/// An extent or a count that the types do not tell, as the height of an image without `Input<...>`.
 inline constexpr Extent unknown = -1;
 
-/// `Shape{3, 28, 28}`: three channels of 28 by 28. Shapes compare; a default one is of unknown rank.
+/// `Shape{3, 28, 28}`: three channels of 28 by 28. A default one is of unknown rank.
 class Shape {
  public:
   static constexpr std::size_t most = 8;  ///< dimensions beside the batch's
@@ -39,14 +40,14 @@ class Shape {
     return other;
   }
   constexpr Shape with_last(Extent extent) const { return with(rank_ - 1, extent); }
-  /// One dimension more; at most `most` in all, which the caller checks.
+  /// The shape with one dimension more. There are at most `most`, which the caller checks.
   constexpr Shape then(Extent extent) const {
     auto other = *this;
     other.extents_[static_cast<std::size_t>(other.rank_++)] = extent;
     return other;
   }
 
-  /// The product of the extents [from, to): unknown if one of them is.
+  /// The product of the extents [from, to); unknown if one of them is.
   constexpr Extent elements(int from, int to) const {
     if (!known_rank()) return unknown;
     Extent all = 1;
@@ -65,7 +66,7 @@ class Shape {
   std::array<Extent, most> extents_{};
 };
 
-/// Two known extents that differ; what is unknown agrees with all.
+/// Whether two extents are both known and differ.
 constexpr bool differ(Extent a, Extent b) { return a != unknown && b != unknown && a != b; }
 
 /// A product of counts, unknown if one of them is.
@@ -76,7 +77,8 @@ constexpr Extent plus(Extent a, Extent b) { return a == unknown || b == unknown 
 
 namespace fulgurite {
 
-/// Height and width: of a kernel, a stride, a padding. A number stands for both: `Conv2d<1, 8, 3>`, `Conv2d<1, 8, Size2{3, 5}>`.
+/// A height and a width, as of a kernel, a stride or a padding. One number stands for both: `Conv2d<1, 8, 3>`,
+/// `Conv2d<1, 8, Size2{3, 5}>`.
 struct Size2 {
   chain::Extent height, width;
 

@@ -1,5 +1,5 @@
 #pragma once
-// A chain's facts, without LibTorch: what the compiler checks, and the constants.
+// The facts about a chain that need no LibTorch: what the compiler checks, and the constants.
 
 #include <fulgurite/torch/chain/layers.hpp>
 #include <fulgurite/torch/chain/refusals.hpp>
@@ -9,18 +9,18 @@ namespace fulgurite {
 
 namespace chain {
 
-/// What the types tell, whether the layers fit or not.
+/// What the types tell, even if the layers do not fit.
 template <class... Layers>
 class Constants {
   static constexpr Shape starts_with = natural<Layers...>();
   static constexpr Step ran = run<Layers...>(starts_with);
 
  public:
-  /// Trainable numbers.
+  /// The number of trainable numbers.
   static constexpr Extent parameter_count = (Extent{0} + ... + parameters_of<Layers>());
-  /// Of one sample, forward only; a multiplication with its addition is two. Counted as PyTorch's FlopCounterMode (and so
-  /// Lightning's measure_flops) does: Linear 2 rows In Out, convolutions 2 Out (In / groups) kernel places; nothing else
-  /// counts. A step of training is about three times that.
+  /// The operations of forward for one sample; a multiplication with its addition counts as two. Counted as PyTorch's
+  /// FlopCounterMode (and with it Lightning's measure_flops) does: Linear 2 rows In Out, convolutions 2 Out (In /
+  /// groups) kernel places, and nothing else. A step of training takes about three times as many.
   static constexpr Extent flops = known_flops<ran.flops>();
   static constexpr Shape input_shape = starts_with;
   static constexpr Shape output_shape = ran.out;
@@ -33,9 +33,10 @@ class Constants {
 
 }  // namespace chain
 
-/// What `Chain<Layers...>` knows of itself; an error where two layers do not fit. Shapes are those of one sample: no dimension
-/// for the batch. Without `Input<...>` in front, a chain takes what its first layer expects: Linear<784, 256> one row of 784,
-/// Conv2d<3, ...> 3 channels of an image of unknown height and width (`chain::unknown`).
+/// What `Chain<Layers...>` knows of itself; it does not compile if two layers do not fit. Shapes are those of one
+/// sample, without a dimension for the batch. Without `Input<...>` in front, a chain takes what its first layer
+/// expects: Linear<784, 256> one row of 784, Conv2d<3, ...> three channels of an image of unknown height and width
+/// (`chain::unknown`).
 template <class... Layers>
 class ChainShape : public chain::Constants<Layers...> {
   static_assert(sizeof(typename chain::Constants<Layers...>::Said) != 0);

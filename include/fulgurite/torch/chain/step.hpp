@@ -1,5 +1,5 @@
 #pragma once
-// What a layer says of a shape that reaches it: the shape it gives, its work, or what is wrong, and where.
+// A layer's answer to a shape that reaches it: the shape that it gives and its work, or what is wrong and where.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ enum class Fault : std::uint8_t {
   residual,  ///< a branch that gives another shape than it takes
 };
 
-/// Which layer is meant: its position, then that inside of it, where chains are nested.
+/// Which layer is meant: its position and, if chains are nested, the position inside of it.
 struct Path {
   static constexpr std::size_t most = 8;
   std::array<int, most> index{};
@@ -40,7 +40,8 @@ struct Path {
   }
 };
 
-/// The answer of `step(shape)`. A layer fills `out` and `flops`, or gives `refuse(...)`; the rest is filled by the chain.
+/// The answer of `step(shape)`. A layer fills `out` and `flops`, or gives `refuse(...)`; the rest is filled by the
+/// chain.
 struct Step {
   Shape out{};
   Extent flops = 0;  ///< forward, of one sample
@@ -56,9 +57,10 @@ constexpr Step refuse(Fault fault, Extent gives = 0, Extent takes = 0) {
 /// Marks a layer whose module chain/modules.hpp knows.
 struct BuiltIn {};
 
-/// What a layer declares: its count of trainable numbers, and what it makes of a shape. Optional: `keeps_shape` (true for
-/// what works on each number alone), `natural`, the shape it takes where no other layer and no Input tells. A layer of your
-/// own names its LibTorch module, too: `using Module = ScaleImpl;`, made without arguments.
+/// What a layer declares: how many trainable numbers it has, and what it makes of a shape. Optional are `keeps_shape`,
+/// true for a layer that works on each number alone, and `natural`, the shape that it takes if no other layer and no
+/// Input tells. A layer of your own names its LibTorch module, too, which is made without arguments: `using Module =
+/// ScaleImpl;`.
 template <class L>
 concept Layer = (std::derived_from<L, BuiltIn> || requires { typename L::Module; }) && requires(Shape shape) {
   { L::parameter_count } -> std::convertible_to<Extent>;

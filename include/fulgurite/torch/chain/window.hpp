@@ -7,12 +7,12 @@
 
 namespace fulgurite::chain {
 
-/// A kernel along one dimension.
+/// A window along one dimension, with stride, padding and dilation.
 struct Window {
   Extent kernel, stride, padding, dilation;
 
   constexpr bool sane() const { return kernel > 0 && stride > 0 && padding >= 0 && dilation > 0; }
-  /// The least extent that holds it.
+  /// The least extent in which it fits.
   constexpr Extent least() const { return std::max<Extent>(dilation * (kernel - 1) + 1 - 2 * padding, 1); }
   constexpr bool fits(Extent in) const { return in == unknown || in >= least(); }
   constexpr Extent places(Extent in) const {
@@ -20,7 +20,7 @@ struct Window {
   }
 };
 
-/// A sample of channels and the dimensions that windows slide along. `channels` 0: as many as come.
+/// A sample of channels and of the dimensions along which windows slide. `channels` 0: any number of them.
 template <std::size_t N>
 constexpr Step slide(Shape in, Extent channels, std::array<Window, N> const& windows) {
   for (auto const& window : windows)

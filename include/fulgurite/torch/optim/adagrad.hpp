@@ -18,7 +18,8 @@ struct AdagradOptions {
   double eps = 1e-10;
 
   void state(auto& archive) {
-    archive("lr", lr)("lr_decay", lr_decay)("weight_decay", weight_decay)("initial_accumulator_value", initial_accumulator_value)("eps", eps);
+    archive("lr", lr)("lr_decay", lr_decay)("weight_decay", weight_decay)("initial_accumulator_value",
+                                                                          initial_accumulator_value)("eps", eps);
   }
 };
 
@@ -38,7 +39,8 @@ struct Adagrad {
   }
   static std::optional<double> momentum(Options const&) { return std::nullopt; }
 
-  Adagrad(Options const& o, long steps_before) : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
+  Adagrad(Options const& o, long steps_before)
+      : o_(o), rate_(o.lr / (1 + static_cast<double>(steps_before) * o.lr_decay)) {}
 
   template <class V>
   [[gnu::always_inline]] void operator()(V p, V g, V sum) const {
@@ -54,7 +56,8 @@ struct Adagrad {
 
 }  // namespace rule
 
-/// `optim::Adagrad(*this, {.lr = 0.01})`: the steps of torch::optim::Adagrad, in one pass over flat buffers; see ArenaOptimizer. State sum.
+/// `optim::Adagrad(*this, {.lr = 0.01})`: the steps of torch::optim::Adagrad, in one pass over flat buffers; see
+/// ArenaOptimizer. State sum.
 class Adagrad : public ArenaOptimizer<rule::Adagrad> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

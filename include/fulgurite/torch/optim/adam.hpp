@@ -19,7 +19,9 @@ struct AdamOptions {
   double weight_decay = 0;  ///< added to the gradient
   bool amsgrad = false;
 
-  void state(auto& archive) { archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad); }
+  void state(auto& archive) {
+    archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad);
+  }
 };
 
 struct AdamWOptions {
@@ -29,7 +31,9 @@ struct AdamWOptions {
   double weight_decay = 1e-2;  ///< shrinks the parameter itself
   bool amsgrad = false;
 
-  void state(auto& archive) { archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad); }
+  void state(auto& archive) {
+    archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad);
+  }
 };
 
 namespace rule {
@@ -50,6 +54,7 @@ struct Adam {
     for (auto const beta : o.betas) require_option(beta >= 0 && beta < 1, name, "betas", beta);
   }
   static std::optional<double> momentum(Options const& o) { return o.betas[0]; }
+  static void set_momentum(Options& o, double value) { o.betas[0] = value; }
 
   Adam(Options const& o, long steps_before)
       : o_(o),
@@ -66,7 +71,8 @@ struct Adam {
     exp_avg.mul_(o_.betas[0]).add_(g, 1 - o_.betas[0]);
     exp_avg_sq.mul_(o_.betas[1]).addcmul_(g, g, 1 - o_.betas[1]);
     if (o_.amsgrad) libtorch::take_maximum(max_exp_avg_sq, exp_avg_sq);
-    auto const denominator = (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt().div_(std::sqrt(correction2_)).add_(o_.eps);
+    auto const denominator =
+        (o_.amsgrad ? max_exp_avg_sq : exp_avg_sq).sqrt().div_(std::sqrt(correction2_)).add_(o_.eps);
     p.addcdiv_(exp_avg, denominator, -(o_.lr / correction1_));
   }
 
@@ -77,14 +83,14 @@ struct Adam {
 
 }  // namespace rule
 
-/// `optim::Adam(*this, {.lr = 1e-3})`: the steps of torch::optim::Adam, in one pass over flat buffers; see ArenaOptimizer. States
-/// exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
+/// `optim::Adam(*this, {.lr = 1e-3})`: the steps of torch::optim::Adam, in one pass over flat buffers; see
+/// ArenaOptimizer. States exp_avg, exp_avg_sq, and with amsgrad max_exp_avg_sq.
 class Adam : public ArenaOptimizer<rule::Adam<AdamOptions, false>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;
 };
 
-/// The same of torch::optim::AdamW.
+/// `optim::AdamW(*this, {.lr = 1e-3})`: the same for torch::optim::AdamW.
 class AdamW : public ArenaOptimizer<rule::Adam<AdamWOptions, true>> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

@@ -1,5 +1,6 @@
 #pragma once
-// An optimizer over an arena, in the shape that the loops drive: groups, rates, one pass a step, state by name.
+// An optimizer over an arena, in the shape that the loops drive: parameter groups, rates, one pass over memory in a
+// step, and a state by name.
 
 #include <algorithm>
 #include <array>
@@ -16,29 +17,32 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/torch/arena.hpp>
-#include <fulgurite/torch/averaging.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
+#include <fulgurite/torch/optim/finite.hpp>
 #include <fulgurite/torch/optim/pass.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
 
 namespace fulgurite::optim {
 
 inline void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
   if (holds) return;
-  throw Error("fulgurite.optim.option", std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
-                                            " is not allowed: rates, eps, decays and momenta are not negative, betas are in [0, 1)");
+  throw Error("fulgurite.optim.option",
+              std::string(optimizer) + "'s " + std::string(option) + " = " + std::to_string(value) +
+                  " is not allowed: rates, eps, decays and momenta are not negative, betas are in [0, 1)");
 }
 
-/// Parameters with options of their own: `optim::Adam({{body->parameters(), {.lr = 1e-4}}, {head->parameters(), {.lr = 1e-3}}})`.
+/// Parameters with options of their own: `optim::Adam({{body->parameters(), {.lr = 1e-4}}, {head->parameters(), {.lr =
+/// 1e-3}}})`.
 template <class Options>
 struct Group {
   std::vector<at::Tensor> parameters;
   Options options = {};
 };
 
-/// What an optimizer keeps of one parameter: the steps it has taken, and tensors by the names that torch.optim gives them. They are slices
-/// of the buffers: what is written to them is written to the optimizer.
+/// What an optimizer keeps of one parameter: the steps it has taken, and tensors by the names that torch.optim gives
+/// them. They are slices of the buffers: what is written to them is written to the optimizer.
 struct ParameterState {
   long step = 0;
   std::map<std::string, at::Tensor, std::less<>> tensors = {};
@@ -46,23 +50,26 @@ struct ParameterState {
   at::Tensor const& operator[](std::string_view name) const {
     auto const found = tensors.find(name);
     if (found == tensors.end())
-      throw Error("fulgurite.optim.state_name", "this optimizer keeps no '" + std::string(name) + "' with its present options");
+      throw Error("fulgurite.optim.state_name",
+                  "this optimizer keeps no '" + std::string(name) + "' with its present options");
     return found->second;
   }
 };
 
-/// Updates parameters, which become slices of a few flat buffers, as do their gradients: clearing is one operation, clipping one, and the
-/// update one pass. The steps are those of torch::optim, bit for bit on x86 CPUs for float and double (LibTorch 2.11): same operations,
-/// same order, same rounding. Different are
-///   - gradients: they stay where they are and are added to, so that -0 becomes 0; `p.grad()` is defined, and zero, where backward did not
+/// Updates parameters, which become slices of a few flat buffers, as do their gradients: clearing is one operation,
+/// clipping one, and the update one pass. The steps are those of torch::optim, bit for bit on x86 CPUs for float and
+/// double (LibTorch 2.11): same operations, same order, same rounding. Different are
+///   - gradients: they stay where they are and are added to, so that -0 becomes 0; `p.grad()` is defined, and zero,
+///   where backward did not
 ///     reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see libtorch::Arena);
-///   - the 2-norm that clipping divides by: one sum instead of a sum of sums;
 ///   - a parameter that is listed twice in a group (a shared module): it is stepped once;
 ///   - sparse gradients, which become dense;
-///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over when the other does.
+///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over
+///   when the other does.
 ///     Where both were cleared and no backward reached it, it counts for the second as having a gradient of zero.
-/// Everybody keeps using the module as before: loading weights, to(device), freezing, taking p.grad(), even set_data or Module::zero_grad.
-/// Where that takes a tensor out of the buffers it is copied back in at the next step, which costs time but no gradient.
+/// Everybody keeps using the module as before: loading weights, to(device), freezing, taking p.grad(), even set_data or
+/// Module::zero_grad. Where that takes a tensor out of the buffers it is copied back in at the next step, which costs
+/// time but no gradient.
 template <class Rule>
 class ArenaOptimizer {
  public:
@@ -81,11 +88,15 @@ class ArenaOptimizer {
   explicit ArenaOptimizer(std::vector<at::Tensor> const& parameters, Options const& options = {}) : ArenaOptimizer() {
     add_group(parameters, options);
   }
+  /// With a rate alone, as torch::optim takes it: `optim::Adam(parameters(), 1e-3)`.
+  template <class From>
+    requires(std::derived_from<From, torch::nn::Module> || std::same_as<From, std::vector<at::Tensor>>)
+  ArenaOptimizer(From const& from, std::floating_point auto lr) : ArenaOptimizer(from, with_rate(lr)) {}
   ArenaOptimizer(std::vector<Group<Options>> const& groups) : ArenaOptimizer() {
     for (auto const& group : groups) add_group(group.parameters, group.options);
   }
 
-  /// Gradients become zero in place.
+  /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
 
   void step() {
@@ -98,34 +109,59 @@ class ArenaOptimizer {
   double lr(std::size_t group) const { return groups_.at(group).lr; }
   void set_lr(std::size_t group, double value) { groups_.at(group).lr = value; }
   std::optional<double> momentum(std::size_t group) const { return Rule::momentum(groups_.at(group)); }
+  /// Sets the momentum of a group, or the first beta of Adam. Throws fulgurite.optim.option for a value that is none,
+  /// and for a group that was made without momentum, since it keeps no buffer for one.
+  void set_momentum(std::size_t group, double value)
+    requires requires(Options& options) { Rule::set_momentum(options, value); }
+  {
+    Options options = groups_.at(group);
+    Rule::set_momentum(options, value);
+    Rule::check(options);
+    if (value != 0 && momentum(group) == 0.0) require_kept(group, options);
+    groups_[group] = options;
+  }
   std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
   Options const& options(std::size_t group) const { return groups_.at(group); }
 
-  /// A further parameter group. Buffers are made anew.
+  /// Adds a parameter group. The buffers are made anew.
   void add_group(std::vector<at::Tensor> const& parameters, Options const& options) {
     Rule::check(options);
     std::vector<at::Tensor> own;
     for (auto const& parameter : parameters) {
       auto const same = [&](at::Tensor const& other) { return other.is_same(parameter); };
       if (std::any_of(arena_->parameters().begin(), arena_->parameters().end(), same))
-        throw Error("fulgurite.optim.two_groups", "a parameter is in two groups of one optimizer: give it to one of them");
+        throw Error("fulgurite.optim.two_groups",
+                    "a parameter is in two groups of one optimizer: give it to one of them");
       if (std::none_of(own.begin(), own.end(), same)) own.push_back(parameter);
     }
     auto const initial = Rule::initial(options);
     arena_->add(own, groups_.size(), {initial.begin(), initial.end()});
     groups_.push_back(options);
   }
-  /// With this rate; its other options are those of the first.
+  /// The same with this rate; the other options are those of the first group.
   void add_group(std::vector<at::Tensor> const& parameters, double lr) {
     Options options = groups_.empty() ? Options{} : groups_.front();
     options.lr = lr;
     add_group(parameters, options);
   }
 
-  /// All groups' parameters, in the order given. Clipping takes their gradients as a whole.
+  /// Which gradients count as received, and the way to put that back: for a strategy that runs a step once more and
+  /// takes its effects back. See libtorch::Arena.
+  std::vector<bool> received() { return arena_->received(); }
+  void set_received(std::vector<bool> const& all) { arena_->set_received(all); }
+
+  /// Whether all gradients are finite, found in one pass over memory; nullopt if that would wait for a device.
+  std::optional<bool> gradients_finite() {
+    for (auto const& buffer : arena_->buffers())
+      if (!buffer.gradients.is_cpu()) return std::nullopt;
+    return arena_->all_gradients([](at::Tensor const& flat) { return libtorch::all_finite(flat); });
+  }
+
+  /// The parameters of all groups, in the order given. Clipping takes their gradients as a whole.
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
 
-  /// By the module's name for it ("0.weight"), or by its position ("3") where the optimizer was given tensors.
+  /// What the optimizer keeps of one parameter, which is called by the module's name for it ("0.weight"), or by its
+  /// position ("3") if the optimizer was given tensors.
   ParameterState state(std::string_view parameter) const { return state_of(arena_->slots()[position(parameter)]); }
   ParameterState state(at::Tensor const& parameter) const {
     for (auto const& slot : arena_->slots())
@@ -133,8 +169,9 @@ class ArenaOptimizer {
     unknown("a tensor");
   }
 
-  /// Options of the groups, and of each parameter, by its name, the steps and the state. Loading demands the same names, groups, kinds of
-  /// state, shapes and element types, whatever the order; else it is an Error, and nothing has changed.
+  /// Saves the options of the groups and, for each parameter by its name, its steps and its state. Loading needs the
+  /// same names, groups, kinds of state, shapes and element types, in any order; if something differs it throws an
+  /// Error, and nothing has changed.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
@@ -149,10 +186,10 @@ class ArenaOptimizer {
  private:
   struct SavedState {
     std::string name = {};
-    SavedValue value = {};
+    SavedTensor value = {};
     void state(auto& archive) { archive("name", name)("value", value); }
   };
-  /// One parameter in an archive.
+  /// A parameter as an archive holds it.
   struct Saved {
     std::string name = {};
     std::size_t group = 0;
@@ -161,8 +198,24 @@ class ArenaOptimizer {
     void state(auto& archive) { archive("name", name)("group", group)("steps", steps)("states", states); }
   };
 
+  static Options with_rate(double lr) {
+    Options options;
+    options.lr = lr;
+    return options;
+  }
   ArenaOptimizer() : arena_(std::make_unique<libtorch::Arena>(Rule::states.size())) {}
 
+  /// Throws an Error if a parameter of the group lacks a state that these options need.
+  void require_kept(std::size_t group, Options const& options) const {
+    auto const needed = Rule::initial(options);
+    for (auto const& slot : arena_->slots())
+      for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
+        if (needed[s] && !slot.states[s].defined())
+          throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
+                                                    std::to_string(group) +
+                                                    " and keeps no buffer for one: construct it "
+                                                    "with one");
+  }
   [[noreturn]] static void unknown(std::string const& what) {
     throw Error("fulgurite.optim.unknown_parameter",
                 what + " is not among this optimizer's parameters: name one as the module does, or by its position");
@@ -193,24 +246,27 @@ class ArenaOptimizer {
   }
 
   void load(std::vector<Options> const& groups, std::vector<Saved> const& parameters) {
-    auto const refuse = [](std::string const& why) {
-      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another " + std::string(name()) + ": " + why +
-                                                        "; groups, parameters and options must be those of the optimizer it is loaded into");
-    };
+    std::string problems;
+    auto const differs = [&](std::string const& how) { problems += (problems.empty() ? "" : "; ") + how; };
     auto& slots = arena_->slots();
-    if (groups.size() != groups_.size() || parameters.size() != slots.size())
-      refuse(std::to_string(parameters.size()) + " parameters in " + std::to_string(groups.size()) + " groups, here " + std::to_string(slots.size()) + " in " +
-             std::to_string(groups_.size()));
-    for (auto const& options : groups) Rule::check(options);
     std::vector<Saved const*> of(slots.size());
-    for (std::size_t i = 0; i != slots.size(); ++i) {
-      auto const named = name_of(i);
-      auto const found = std::find_if(parameters.begin(), parameters.end(), [&](Saved const& one) { return one.name == named; });
-      if (found == parameters.end()) refuse("no '" + named + "' is in it");
-      if (found->group != slots[i].group) refuse("'" + named + "' is in group " + std::to_string(found->group));
-      require_same_states(state_of(slots[i]), *found, refuse);
-      of[i] = &*found;
-    }
+    if (groups.size() != groups_.size() || parameters.size() != slots.size())
+      differs(std::to_string(parameters.size()) + " parameters in " + std::to_string(groups.size()) + " groups, here " +
+              std::to_string(slots.size()) + " in " + std::to_string(groups_.size()));
+    else
+      for (std::size_t i = 0; i != slots.size(); ++i) {
+        auto const named = name_of(i);
+        auto const found =
+            std::find_if(parameters.begin(), parameters.end(), [&](Saved const& one) { return one.name == named; });
+        if (found == parameters.end()) differs("no '" + named + "' is in it");
+        else compare(slots[i], *found, groups, differs);
+        of[i] = found == parameters.end() ? nullptr : &*found;
+      }
+    if (!problems.empty())
+      throw Error("fulgurite.optim.state_mismatch",
+                  "the saved state is of another " + std::string(name()) + ": " + problems +
+                      "; groups, parameters and options must be those of the optimizer it is loaded into");
+    for (auto const& options : groups) Rule::check(options);
     for (std::size_t i = 0; i != slots.size(); ++i) {
       slots[i].steps = of[i]->steps;
       auto tensors = state_of(slots[i]).tensors;
@@ -218,16 +274,24 @@ class ArenaOptimizer {
     }
     groups_ = groups;
   }
-  static void require_same_states(ParameterState const& here, Saved const& there, auto const& refuse) {
-    if (there.states.size() != here.tensors.size()) refuse("of '" + there.name + "' it has other kinds of state");
+  /// differs(how) for all that keeps what was saved of a parameter from being what is kept of it here.
+  static void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups,
+                      auto const& differs) {
+    auto const here = state_of(slot);
+    if (there.group != slot.group) return differs("'" + there.name + "' is in group " + std::to_string(there.group));
+    if (there.steps < 0) differs("'" + there.name + "' has taken " + std::to_string(there.steps) + " steps");
+    if (there.states.size() != here.tensors.size()) differs("of '" + there.name + "' it has other kinds of state");
+    auto const needed = Rule::initial(groups[slot.group]);
+    for (std::size_t s = 0; s != needed.size(); ++s)
+      if (needed[s] && !slot.states[s].defined())
+        differs("its options need a '" + std::string(Rule::states[s]) + "' of '" + there.name + "'");
     for (auto const& [name, value] : there.states) {
       auto const found = here.tensors.find(name);
-      if (found == here.tensors.end()) refuse("of '" + there.name + "' it has a '" + name + "'");
-      auto const& tensor = found->second;
-      if (value.dtype != libtorch::element_name(tensor.scalar_type(), there.name) || value.shape != tensor.sizes().vec() ||
-          value.bytes.size() != tensor.nbytes())
-        refuse("'" + name + "' of '" + there.name + "' is " + value.dtype + " " + libtorch::shape_text(value.shape) + ", here of type " +
-               std::string(libtorch::element_name(tensor.scalar_type(), there.name)) + " " + libtorch::shape_text(tensor.sizes()));
+      if (found == here.tensors.end()) differs("of '" + there.name + "' it has a '" + name + "'");
+      else if (auto const& tensor = found->second; !libtorch::fits(tensor, value))
+        differs("'" + name + "' of '" + there.name + "' is " + value.description() + ", here of type " +
+                std::string(libtorch::element_name(tensor.scalar_type(), there.name)) + " " +
+                libtorch::shape_text(tensor.sizes()));
     }
   }
 

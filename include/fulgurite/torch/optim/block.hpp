@@ -1,5 +1,6 @@
 #pragma once
-// A block of numbers under the names that at::Tensor gives its operations, so that one text of an update rule serves both.
+// A block of numbers with the operations of at::Tensor under the same names, so that one text of an update rule serves
+// for both.
 
 #include <array>
 #include <cmath>
@@ -13,11 +14,12 @@
 
 namespace fulgurite::libtorch {
 
-/// Memory for results that are no states, for one block at a time. One of each thread.
+/// Memory for results that are no state of the optimizer, for one block at a time. Each thread has its own.
 template <class T>
 class Scratch {
  public:
-  static constexpr std::size_t most = 8192;  ///< numbers in a block: with gradient, states and results it stays in the second cache
+  static constexpr std::size_t most =
+      8192;  ///< numbers in a block: with gradient, states and results it stays in the second cache
 
   static Scratch& of_thread() {
     thread_local Scratch scratch;
@@ -25,7 +27,8 @@ class Scratch {
   }
   T* fresh() { return data_[used_++]; }
   void clear() { used_ = 0; }
-  /// LibTorch's square root, which is MKL's and rounds otherwise than the processor's in the last bit; of what `fresh` gave last.
+  /// LibTorch's square root of the block that `fresh` gave last. It is MKL's, which differs from the processor's in the
+  /// last bit.
   [[gnu::noinline]] void take_root(std::size_t size) {
     auto& tensor = tensors_[used_ - 1];
     tensor.unsafeGetTensorImpl()->set_sizes_contiguous(static_cast<std::int64_t>(size));
@@ -44,8 +47,9 @@ class Scratch {
   std::size_t used_ = 0;
 };
 
-/// Rounds where LibTorch's CPU kernels round. `Fused`: as its AVX2 and AVX-512 kernels, whose x + alpha * y has one rounding; else as its
-/// plain ones. A block ends where a slice of an arena ends, at a multiple of 64 bytes. `alpha * y` and division are never contracted.
+/// A block of numbers whose operations round where LibTorch's CPU kernels round. With `Fused` as LibTorch's AVX2 and
+/// AVX-512 kernels do, in which x + alpha * y is rounded once; else as its plain ones. A block ends where a slice of an
+/// arena ends, at a multiple of 64 bytes. `alpha * y` and division are never contracted.
 template <class T, bool Fused>
 class Block {
  public:
@@ -62,10 +66,15 @@ class Block {
   }
   [[gnu::always_inline]] Block const& add_(Block const& y, double alpha) const { return change(sum(alpha), y); }
   [[gnu::always_inline]] Block add(Block const& y, double alpha) const { return result(sum(alpha), y); }
-  [[gnu::always_inline]] Block const& addcmul_(Block const& a, Block const& b, double value) const { return change(sum_of_products(value), a, b); }
-  [[gnu::always_inline]] Block addcmul(Block const& a, Block const& b, double value) const { return result(sum_of_products(value), a, b); }
+  [[gnu::always_inline]] Block const& addcmul_(Block const& a, Block const& b, double value) const {
+    return change(sum_of_products(value), a, b);
+  }
+  [[gnu::always_inline]] Block addcmul(Block const& a, Block const& b, double value) const {
+    return result(sum_of_products(value), a, b);
+  }
   [[gnu::always_inline]] Block const& addcdiv_(Block const& a, Block const& b, double value = 1.0) const {
-    return change([s = static_cast<T>(value)](T x, T y, T z) __attribute__((always_inline)) { return x + s * y / z; }, a, b);
+    return change([s = static_cast<T>(value)](T x, T y, T z) __attribute__((always_inline)) { return x + s * y / z; },
+                  a, b);
   }
   [[gnu::always_inline]] Block sqrt() const {
     auto const to = result([](T x) __attribute__((always_inline)) { return x; });
@@ -75,13 +84,13 @@ class Block {
   [[gnu::always_inline]] Block const& copy_(Block const& from) const {
     return change([](T, T y) __attribute__((always_inline)) { return y; }, from);
   }
-  /// The greater of both; a nan wins.
+  /// The greater of both numbers; nan if one of them is.
   [[gnu::always_inline]] Block const& take_maximum(Block const& other) const {
     return change([](T x, T y) __attribute__((always_inline)) { return y > x || y != y ? y : x; }, other);
   }
 
  private:
-  /// This becomes f(this, more...), number by number.
+  /// Sets each number of this block to f(number, more...).
   template <class F, class... Blocks>
   [[gnu::always_inline]] Block const& change(F f, Blocks const&... more) const {
     in_place(f, size_, data_, more.data_...);
@@ -94,7 +103,8 @@ class Block {
     return to;
   }
 
-  // What is written is read by nobody else, and portions have a constant length: then both compilers vectorise at -O2.
+  // Nobody else reads what is written here, and portions have a constant length: so both compilers vectorise the loop
+  // at -O2.
   template <class F, class... Pointers>
   [[gnu::always_inline]] static void in_place(F f, std::size_t size, T* __restrict to, Pointers... from) {
     for (std::size_t begin = 0; begin < size; begin += portion) {

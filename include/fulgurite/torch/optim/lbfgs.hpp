@@ -14,36 +14,38 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
 #include <torch/optim/lbfgs.h>
 
-#include <fulgurite/checkpoint/saved_value.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/torch/arena.hpp>
-#include <fulgurite/torch/averaging.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
 
 namespace fulgurite::optim {
 
 struct LBFGSOptions {
   double lr = 1;
-  std::int64_t max_iter = 20;                              ///< evaluations of the closure in a step, but for line searches
-  std::optional<std::int64_t> max_eval = std::nullopt;     ///< 5/4 of max_iter
+  std::int64_t max_iter = 20;                           ///< evaluations of the closure in a step, but for line searches
+  std::optional<std::int64_t> max_eval = std::nullopt;  ///< 5/4 of max_iter
   double tolerance_grad = 1e-7;
   double tolerance_change = 1e-9;
   std::int64_t history_size = 100;
   std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or none
 
   void state(auto& archive) {
-    archive("lr", lr)("max_iter", max_iter)("max_eval", max_eval)("tolerance_grad", tolerance_grad)("tolerance_change", tolerance_change)(
-        "history_size", history_size)("line_search_fn", line_search_fn);
+    archive("lr", lr)("max_iter", max_iter)("max_eval", max_eval)("tolerance_grad", tolerance_grad)(
+        "tolerance_change", tolerance_change)("history_size", history_size)("line_search_fn", line_search_fn);
   }
 };
 
-/// `optim::LBFGS(*this, {.max_iter = 4})`: the steps are torch::optim::LBFGS's own. Parameters and gradients lie in an arena, so that clearing
-/// and clipping are one operation, and gradients stay where they are (`stable_gradients`). One group. What it has learnt of the curvature is
-/// of all parameters together, in their present type and place: it does not move along with to(device).
+/// `optim::LBFGS(*this, {.max_iter = 4})`: the steps are torch::optim::LBFGS's own. Parameters and gradients lie in an
+/// arena, so that clearing and clipping are one operation, and gradients stay where they are (`stable_gradients`). One
+/// group. What it has learnt of the curvature is of all parameters together, in their present type and place: it does
+/// not move along with to(device).
 class LBFGS {
  public:
   using Options = LBFGSOptions;
@@ -53,14 +55,17 @@ class LBFGS {
 
   explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
   explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {})
-      : arena_(std::make_unique<libtorch::Arena>(0)), options_(checked(options)), optimizer_(distinct(parameters), theirs(options)) {
+      : arena_(std::make_unique<libtorch::Arena>(0)),
+        options_(checked(options)),
+        optimizer_(distinct(parameters), theirs(options)) {
     arena_->add(distinct(parameters), 0, {});
   }
 
-  /// Gradients become zero in place.
+  /// Sets the gradients to zero, in place.
   void zero_grad() { arena_->zero_grad(); }
 
-  /// The closure clears, runs backward and returns the loss; it is called as often as the method asks. Returns the first loss.
+  /// The closure clears the gradients, runs backward and returns the loss; it is called as often as the method needs
+  /// it. Returns the first loss.
   template <class Closure>
   at::Tensor step(Closure&& closure) {
     arena_->look();
@@ -73,13 +78,14 @@ class LBFGS {
   std::optional<double> momentum(std::size_t) const { return std::nullopt; }
   std::optional<double> weight_decay(std::size_t) const { return std::nullopt; }
   void add_group(std::vector<at::Tensor> const&, double) {
-    throw Error("fulgurite.optimizer.one_group", "LBFGS has one parameter group, so none can be added: use another optimizer");
+    throw Error("fulgurite.optimizer.one_group",
+                "LBFGS has one parameter group, so none can be added: use another optimizer");
   }
 
   libtorch::ArenaParameters parameters() { return libtorch::ArenaParameters(*arena_); }
 
-  /// Iterations, and by torch.optim's names d, H_diag, prev_flat_grad and, oldest first, old_dirs.0, old_stps.0, ro.0 and so on. Nothing
-  /// before the first step.
+  /// The number of iterations and, under torch.optim's names, d, H_diag, prev_flat_grad and, oldest first, old_dirs.0,
+  /// old_stps.0, ro.0 and so on. Before the first step there is none of these.
   ParameterState state() const {
     ParameterState all;
     if (auto const* now = torch_state()) {
@@ -89,7 +95,8 @@ class LBFGS {
     return all;
   }
 
-  /// Loading demands parameters of the same count and type, in the same order; else it is an Error, and nothing has changed.
+  /// Loading needs parameters of the same count and type, in the same order; if something differs it throws an Error,
+  /// and nothing has changed.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
@@ -106,18 +113,21 @@ class LBFGS {
   struct Saved {
     long func_evals = 0, n_iter = 0;
     double t = 0, prev_loss = 0;
-    std::vector<SavedValue> last = {};  ///< d, H_diag, prev_flat_grad
-    std::vector<SavedValue> old_dirs = {}, old_stps = {}, ro = {};
+    std::vector<SavedTensor> last = {};  ///< d, H_diag, prev_flat_grad
+    std::vector<SavedTensor> old_dirs = {}, old_stps = {}, ro = {};
     void state(auto& archive) {
-      archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)("old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
+      archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)(
+          "old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
     }
   };
 
   static Options const& checked(Options const& o) {
     require_option(o.lr >= 0, name(), "lr", o.lr);
     require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
-    require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)", static_cast<double>(o.history_size));
-    require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(), "line_search_fn (which is strong_wolfe or none)", 0);
+    require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)",
+                   static_cast<double>(o.history_size));
+    require_option(!o.line_search_fn || *o.line_search_fn == "strong_wolfe", name(),
+                   "line_search_fn (which is strong_wolfe or none)", 0);
     return o;
   }
   static torch::optim::LBFGSOptions theirs(Options const& o) {
@@ -130,11 +140,12 @@ class LBFGS {
         .line_search_fn(o.line_search_fn);
   }
   static std::vector<at::Tensor> distinct(std::vector<at::Tensor> const& parameters) {
-    if (parameters.empty()) throw Error("fulgurite.optim.parameter", "LBFGS was given no parameters: hand it module->parameters()");
+    if (parameters.empty())
+      throw Error("fulgurite.optim.parameter", "LBFGS was given no parameters: hand it module->parameters()");
     return libtorch::distinct(parameters);
   }
 
-  /// LibTorch files it under the first parameter.
+  /// LibTorch keeps the state under the first parameter.
   State const* torch_state() const {
     auto const& all = optimizer_.state();
     auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
@@ -165,8 +176,9 @@ class LBFGS {
     to.t = now->t();
     to.prev_loss = now->prev_loss();
     if (now->d().defined())
-      for (auto const& tensor : {now->d(), now->H_diag(), now->prev_flat_grad()}) to.last.push_back(libtorch::saved(tensor));
-    auto const many = [](std::vector<SavedValue>& list, std::deque<at::Tensor> const& tensors) {
+      for (auto const& tensor : {now->d(), now->H_diag(), now->prev_flat_grad()})
+        to.last.push_back(libtorch::saved(tensor));
+    auto const many = [](std::vector<SavedTensor>& list, std::deque<at::Tensor> const& tensors) {
       for (auto const& tensor : tensors) list.push_back(libtorch::saved(tensor));
     };
     many(to.old_dirs, now->old_dirs());
@@ -176,7 +188,14 @@ class LBFGS {
   }
 
   void load(Options const& options, Saved const& from) {
+    c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
     checked(options);
+    auto const past = from.old_dirs.size();
+    if (from.old_stps.size() != past || from.ro.size() != past ||
+        past > static_cast<std::size_t>(options.history_size))  // LibTorch takes these lengths on trust
+      throw Error("fulgurite.optim.state_mismatch",
+                  "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
+                  "since it was written");
     auto state = std::make_unique<State>();
     std::int64_t count = 0;
     auto type = arena_->parameters().front().scalar_type();
@@ -184,26 +203,31 @@ class LBFGS {
       count += parameter.numel();
       type = c10::promoteTypes(type, parameter.scalar_type());
     }
-    auto const tensor = [&](SavedValue const& value, bool vector) {
+    auto const tensor = [&](SavedTensor const& value, bool vector) {
       for (auto const& known : libtorch::element_names) {
-        bool const fits = value.dtype == known.name && (vector ? known.type == type && value.shape == std::vector{count} : value.shape.empty());
+        bool const fits = value.dtype() == known.name &&
+                          (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
         if (!fits) continue;  // a number may be whole: H_diag begins as one
-        auto made = at::empty(value.shape, arena_->parameters().front().options().requires_grad(false).dtype(known.type));
+        auto made =
+            at::empty(value.shape(), arena_->parameters().front().options().requires_grad(false).dtype(known.type));
         libtorch::restore(made, value);
         return made;
       }
-      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor of " + value.dtype + " " +
-                                                        libtorch::shape_text(value.shape) + ", the parameters here are " + std::to_string(count) +
+      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor " +
+                                                        value.description() + ", the parameters here are " +
+                                                        std::to_string(count) +
                                                         " numbers together; they must be those it was saved with");
     };
-    auto const many = [&](std::vector<SavedValue> const& values, bool vectors) {
+    auto const many = [&](std::vector<SavedTensor> const& values, bool vectors) {
       std::deque<at::Tensor> all;
       for (auto const& value : values) all.push_back(tensor(value, vectors));
       return all;
     };
     state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
     if (from.last.size() == 3)
-      state->d(tensor(from.last[0], true)).H_diag(tensor(from.last[1], false)).prev_flat_grad(tensor(from.last[2], true));
+      state->d(tensor(from.last[0], true))
+          .H_diag(tensor(from.last[1], false))
+          .prev_flat_grad(tensor(from.last[2], true));
     state->old_dirs(many(from.old_dirs, true)).old_stps(many(from.old_stps, true)).ro(many(from.ro, false));
     auto& all = optimizer_.state();
     auto* const key = optimizer_.param_groups().front().params().front().unsafeGetTensorImpl();

@@ -1,5 +1,6 @@
 #pragma once
-// An update rule over a stretch of flat buffers: block by block where LibTorch's CPU kernels are known to the bit, else as operators.
+// Runs an update rule over a stretch of flat buffers: block by block if the CPU kernels of LibTorch are known to the
+// bit, else as operators.
 
 #include <algorithm>
 #include <array>
@@ -11,19 +12,22 @@
 #include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 
-#include <fulgurite/torch/arena.hpp>
+#include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/block.hpp>
 
 namespace fulgurite::libtorch {
 
 /// One pass: each block is read, updated and written while it is in the cache.
 template <bool Fused, class T, std::size_t N, class Rule>
-[[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+[[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients,
+                                          std::array<T*, N> const& states, std::size_t size) {
   auto& scratch = Scratch<T>::of_thread();
   for (std::size_t from = 0; from < size; from += Scratch<T>::most) {
     auto const length = std::min(size - from, Scratch<T>::most);
     scratch.clear();
-    auto const block = [&](T* data) __attribute__((always_inline)) { return Block<T, Fused>(data == nullptr ? nullptr : data + from, length, scratch); };
+    auto const block = [&](T* data) __attribute__((always_inline)) {
+      return Block<T, Fused>(data == nullptr ? nullptr : data + from, length, scratch);
+    };
     [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
       rule(block(parameters), block(gradients), block(states[I])...);
     }(std::make_index_sequence<N>{});
@@ -31,17 +35,20 @@ template <bool Fused, class T, std::size_t N, class Rule>
 }
 
 #if defined(__x86_64__)
-/// Compiled for the processors for which LibTorch has kernels with fused multiply-add, whatever the rest is compiled for.
+/// This is compiled for the processors for which LibTorch has kernels with fused multiply-add, whatever the rest of the
+/// program is compiled for.
 template <class T, std::size_t N, class Rule>
-[[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+[[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients,
+                                                             std::array<T*, N> const& states, std::size_t size) {
   blocks<true>(rule, parameters, gradients, states, size);
 }
 template <class T, std::size_t N, class Rule>
-[[gnu::noinline]] void plain_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states, std::size_t size) {
+[[gnu::noinline]] void plain_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states,
+                                    std::size_t size) {
   blocks<false>(rule, parameters, gradients, states, size);
 }
 
-/// LibTorch computes with its AVX2 or AVX-512 kernels (ATEN_CPU_CAPABILITY=default forbids it).
+/// Whether LibTorch computes with its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default forbids.
 inline bool libtorch_fuses() {
   static bool const fuses = at::get_cpu_capability().starts_with("AVX");
   return fuses;
@@ -49,9 +56,12 @@ inline bool libtorch_fuses() {
 #endif
 
 template <class T, std::size_t N, class Rule>
-void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run const& run, [[maybe_unused]] Arena::Buffer const& buffer) {
+void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run const& run,
+               [[maybe_unused]] Arena::Buffer const& buffer) {
 #if defined(__x86_64__)
-  auto const data = [&](at::Tensor const& flat) { return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + run.begin : nullptr; };
+  auto const data = [&](at::Tensor const& flat) {
+    return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + run.begin : nullptr;
+  };
   std::array<T*, N> states{};
   for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s]);
   auto const size = static_cast<std::size_t>(run.end - run.begin);
@@ -60,16 +70,19 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 #endif
 }
 
-/// The same text as operators of LibTorch, one a line: for GPUs, for other element types and processors.
+/// The same rule as operators of LibTorch, one for each line: for GPUs, and for other element types and processors.
 template <std::size_t N, class Rule>
 void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
-  auto const part = [&](at::Tensor const& flat) { return flat.defined() ? flat.narrow(0, run.begin, run.end - run.begin) : at::Tensor(); };
+  auto const part = [&](at::Tensor const& flat) {
+    return flat.defined() ? flat.narrow(0, run.begin, run.end - run.begin) : at::Tensor();
+  };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     rule(part(buffer.parameters), part(buffer.gradients), part(buffer.states[I])...);
   }(std::make_index_sequence<N>{});
 }
 
-/// Operators use LibTorch's threads, blocks do not: from four threads on these gain more than the cache does.
+/// Whether blocks are the faster way. Operators use LibTorch's threads, which blocks do not, and for a long stretch
+/// that gains more from four threads on than the cache does.
 inline bool prefers_blocks(Arena::Run const& run, at::Tensor const& flat) {
 #if defined(__x86_64__)
   return flat.is_cpu() && (run.end - run.begin < (std::int64_t{1} << 18) || at::get_num_threads() < 4);

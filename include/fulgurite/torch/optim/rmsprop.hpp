@@ -19,7 +19,8 @@ struct RMSpropOptions {
   bool centered = false;
 
   void state(auto& archive) {
-    archive("lr", lr)("alpha", alpha)("eps", eps)("weight_decay", weight_decay)("momentum", momentum)("centered", centered);
+    archive("lr", lr)("alpha", alpha)("eps", eps)("weight_decay", weight_decay)("momentum", momentum)("centered",
+                                                                                                      centered);
   }
 };
 
@@ -40,6 +41,7 @@ struct RMSprop {
     require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
   }
   static std::optional<double> momentum(Options const& o) { return o.momentum; }
+  static void set_momentum(Options& o, double value) { o.momentum = value; }
 
   RMSprop(Options const& o, long) : o_(o) {}
 
@@ -63,8 +65,8 @@ struct RMSprop {
 
 }  // namespace rule
 
-/// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see ArenaOptimizer. States
-/// square_avg, with momentum momentum_buffer, centered grad_avg.
+/// `optim::RMSprop(*this, {.lr = 0.01})`: the steps of torch::optim::RMSprop, in one pass over flat buffers; see
+/// ArenaOptimizer. States square_avg, with momentum momentum_buffer, centered grad_avg.
 class RMSprop : public ArenaOptimizer<rule::RMSprop> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

@@ -28,14 +28,18 @@ struct SGD {
   using Options = SGDOptions;
   static constexpr std::string_view name = "SGD";
   static constexpr std::array<std::string_view, 1> states = {"momentum_buffer"};
-  static std::array<std::optional<double>, 1> initial(Options const& o) { return {o.momentum != 0 ? std::optional(0.0) : std::nullopt}; }
+  static std::array<std::optional<double>, 1> initial(Options const& o) {
+    return {o.momentum != 0 ? std::optional(0.0) : std::nullopt};
+  }
   static void check(Options const& o) {
     require_option(o.lr >= 0, name, "lr", o.lr);
     require_option(o.momentum >= 0, name, "momentum", o.momentum);
     require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);
-    require_option(!o.nesterov || (o.momentum > 0 && o.dampening == 0), name, "nesterov (which needs momentum > 0 and dampening = 0)", 1);
+    require_option(!o.nesterov || (o.momentum > 0 && o.dampening == 0), name,
+                   "nesterov (which needs momentum > 0 and dampening = 0)", 1);
   }
   static std::optional<double> momentum(Options const& o) { return o.momentum; }
+  static void set_momentum(Options& o, double value) { o.momentum = value; }
 
   SGD(Options const& o, long steps_before) : o_(o), first_(steps_before == 0) {}
 
@@ -57,8 +61,8 @@ struct SGD {
 
 }  // namespace rule
 
-/// `optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})`: the steps of torch::optim::SGD, in one pass over flat buffers; see ArenaOptimizer.
-/// State momentum_buffer, where there is momentum.
+/// `optim::SGD(*this, {.lr = 0.1, .momentum = 0.9})`: the steps of torch::optim::SGD, in one pass over flat buffers;
+/// see ArenaOptimizer. State momentum_buffer, where there is momentum.
 class SGD : public ArenaOptimizer<rule::SGD> {
  public:
   using ArenaOptimizer::ArenaOptimizer;

@@ -1,0 +1,8 @@
+# Before 1.0 each minor version may change the interface. The number is meson.build's; tests/recipes compares them.
+set(PACKAGE_VERSION 0.1.0)
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_GREATER_EQUAL 0.1 AND PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()

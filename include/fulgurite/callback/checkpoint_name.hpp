@@ -1,0 +1,58 @@
+#pragma once
+// What the files of a ModelCheckpoint are called: a template, filled with the epoch, the step and metrics.
+
+#include <optional>
+#include <string>
+
+#include <fulgurite/callback/checkpoint_folder.hpp>
+#include <fulgurite/callback/file_name.hpp>
+#include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::checkpointing {
+
+/// The name of a file, without version and extension. The Error [fulgurite.callback.checkpoint_name] says, when the
+/// callback is made, where a file of such a name would not lie in the folder, and when a run is set up, which field has
+/// no value.
+class Name {
+ public:
+  explicit Name(ModelCheckpointOptions const& options) : template_(options.filename, options.auto_insert_metric_name) {
+    auto const example =
+        options.filename.empty() ? options.filename : template_.text([](auto&) { return FileName::Value{}; });
+    if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty())
+      throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+  }
+
+  /// Whether the run has a value for each field.
+  void check(auto& ctx) const {
+    template_.each_field([&](std::string const& field) {
+      if (field == "epoch" || field == "step") return;
+      bool declared = false;
+      ctx.each_metric([&](auto const& metric, auto const&) { declared = declared || metric.name() == field; });
+      if (!declared || template_.wants_whole(field))
+        throw Error("fulgurite.callback.checkpoint_name",
+                    "ModelCheckpoint: {" + field + "} in the file name " +
+                        (declared ? "is a metric, not a whole number: write {" + field + ":.2f}"
+                                  : "is neither epoch, step nor a metric of the model"));
+    });
+  }
+
+  /// The name at this moment. A metric without a value is 0.
+  std::string text(auto& ctx) const {
+    return template_.text([&](std::string const& field) -> FileName::Value {
+      if (field == "epoch") return {static_cast<double>(ctx.current_epoch()), true};
+      if (field == "step") return {static_cast<double>(ctx.global_step()), true};
+      FileName::Value found;
+      ctx.each_metric([&](auto const& metric, auto const&) {
+        if (metric.name() != field) return;
+        if (std::optional<double> const value = ctx.value(metric)) found = {*value, false};
+      });
+      return found;
+    });
+  }
+
+ private:
+  FileName template_;
+};
+
+}  // namespace fulgurite::checkpointing

@@ -1,0 +1,72 @@
+#pragma once
+// The folder that a ModelCheckpoint writes to, and what it has to do with the folder of a run that was resumed.
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace fulgurite::checkpointing {
+
+/// A folder, and the one that a loaded state names.
+class Place {
+ public:
+  /// `given` is the folder that the options name; empty where they name none.
+  explicit Place(std::filesystem::path given) : given_(std::move(given)) {}
+
+  std::filesystem::path const& folder() const { return folder_; }
+
+  /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
+  /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.
+  bool choose(auto& ctx) {
+    if (!given_.empty()) folder_ = given_;
+    else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
+    else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
+    chosen_ = true;
+    return moved();
+  }
+
+  /// Warns where files of others lie in the folder.
+  void tell_of_files(auto& ctx) const {
+    std::error_code none;
+    if (std::filesystem::is_directory(folder_, none) && !std::filesystem::is_empty(folder_, none))
+      ctx.warn_each("fulgurite.callback.checkpoint_folder",
+                    "ModelCheckpoint: " + folder_.string() + " is not empty: what lies there is left alone");
+  }
+
+  /// Warns, once, where the run goes on in another folder than the one that was loaded.
+  void tell_of_move(auto& ctx) {
+    if (auto const from = std::exchange(moved_from_, {}); !from.empty())
+      ctx.warn_each("fulgurite.callback.checkpoint_moved",
+                    "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
+                        ": the best file is remembered, the other kept ones are left alone");
+  }
+
+  /// Loading, the folder is that of the run before, unless one was given or chosen. Returns whether that is another.
+  bool state(auto& archive) {
+    auto saved = folder_;
+    archive("dirpath", saved);
+    if (!archive.loading) return false;
+    loaded_ = saved;
+    if (!given_.empty()) folder_ = given_;
+    else if (!chosen_) folder_ = saved;
+    return moved();
+  }
+  /// The move was told of before.
+  void forget_move() { moved_from_.clear(); }
+
+ private:
+  /// A run that is resumed into another folder must not delete what the first one left.
+  bool moved() {
+    if (loaded_.empty() || folder_.empty() || loaded_ == folder_) return false;
+    moved_from_ = std::exchange(loaded_, {});
+    return true;
+  }
+
+  std::filesystem::path given_;
+  std::filesystem::path folder_{};
+  std::filesystem::path loaded_{}, moved_from_{};
+  bool chosen_ = false;
+};
+
+}  // namespace fulgurite::checkpointing

@@ -1,0 +1,202 @@
+#pragma once
+// The files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last. It only names files
+// that exist.
+
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <fulgurite/callback/checkpoint_folder.hpp>
+#include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/callback/top_k.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/link_file.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+
+namespace fulgurite {
+
+/// A file that is to be written: its name without version and extension, and the values that rank it.
+struct SavingFile {
+  std::string name = {};
+  std::optional<double> score = std::nullopt;  ///< of the metric, where one is watched
+  int epoch = 0;
+  long step = 0;
+  bool ranked = true;  ///< false: it is kept beside the ranked ones, and none gives way to it
+
+  void state(auto& archive) { archive("name", name)("score", score)("epoch", epoch)("step", step)("ranked", ranked); }
+};
+
+/// The result of a save. `file` is empty where none was written.
+struct SavedFile {
+  std::filesystem::path file = {};
+  std::exception_ptr failure = nullptr;  ///< why the first file that failed could not be written
+};
+
+/// The names of the files that are kept, and their values. A file that cannot be written leaves no trace here, and the
+/// file that it was to displace stays. But the state in a file shall name that very file; so names are entered before
+/// it is written, and taken back where that fails.
+class KeptFiles {
+ public:
+  explicit KeptFiles(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
+
+  struct Ranking {
+    TopK top;
+    std::filesystem::path best = {};  ///< without a metric the latest
+    std::optional<double> best_score = std::nullopt;
+    int best_epoch = 0;
+  };
+  struct Last {
+    std::filesystem::path file = {};
+    long step = 0;
+  };
+  Ranking const& ranking() const { return ranking_; }
+  Last const& last() const { return last_; }
+
+  /// Writes a file, where the options keep any, and last beside it.
+  SavedFile save(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+                 SavingFile const& now) {
+    auto const ranked_before = ranking_;
+    auto const last_before = last_;
+    SavedFile saved;
+    auto const could = [&saved](auto&& write) {
+      try {
+        write();
+        return true;
+      } catch (...) {
+        if (!saved.failure) saved.failure = std::current_exception();
+        return false;
+      }
+    };
+    bool const keeps = how.save_top_k != 0 || !now.ranked;
+    bool const has_last = how.save_last.kind != SaveLast::no;
+    std::optional<std::filesystem::path> displaced;
+    Name file, last;
+    auto const name_last = [&] {
+      last = has_last ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
+      if (has_last) last_ = {last.path, now.step};
+    };
+    auto const name_both = [&] {
+      ranking_ = ranked_before;
+      displaced.reset();
+      if (keeps) file = place(files, folder, how, now, displaced);
+      name_last();
+    };
+    name_both();
+    auto const write_file = [&] { files.write(file.path, how.save_weights_only); };
+    bool const written = keeps && could([&] { claim(file, write_file, name_both); });
+    if (written) saved.file = file.path;
+    else ranking_ = ranked_before;
+    bool there = true;
+    if (has_last) {
+      auto const rename_last = [&] {
+        name_last();
+        if (written) write_file();  // it says what last is called
+      };
+      bool const copies = copies_last(how);
+      auto const make = [&] {
+        if (copies) files.write(last.path, how.save_weights_only);
+        else files.make(last.path, [&](auto const& link) { file::link_to(file.path, link); });
+      };
+      there = (copies || written) && could([&] { claim(last, make, rename_last); });
+      if (!there) last_ = last_before;
+      else if (!written) saved.file = last.path;
+    }
+    // A link that could not be made anew still leads to the file that would give way.
+    bool const gives_way = written && displaced && *displaced != file.path && !ranking_.top.contains(*displaced) &&
+                           (there || copies_last(how));
+    if (gives_way) checkpointing::make_room(files, folder, *displaced);
+    return saved;
+  }
+
+  /// Writes last alone.
+  SavedFile save_last(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions how,
+                      long step) {
+    how.save_top_k = 0;
+    return save(files, folder, how, {.name = {}, .step = step});
+  }
+
+  /// Registers the files that are kept, so that no other callback removes them. It is called when a fit starts, since a
+  /// state may have been loaded.
+  void hold(HeldFiles& held, HeldFiles::Holder holder) const {
+    for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
+    for (auto const& file : {ranking_.best, last_.file})
+      if (!file.empty()) held.hold(file, holder);
+  }
+
+  /// Whether last is a file of its own: where no other file is kept, there is none to link to.
+  static bool copies_last(ModelCheckpointOptions const& how) {
+    return how.save_last.kind == SaveLast::copy || (how.save_last.kind == SaveLast::link && how.save_top_k == 0);
+  }
+
+  /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
+  void leave() {
+    ranking_.top.clear();
+    last_.file.clear();
+  }
+
+  void state(auto& archive) {
+    archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
+                                                                                       ranking_.best_epoch);
+    archive("last_model_path", last_.file)("last_written_step", last_.step).child("best_k_models", ranking_.top);
+  }
+
+ private:
+  /// The path of a file that is to be written. `is_new` says that no such file existed; one that another process makes
+  /// meanwhile is then left to it.
+  struct Name {
+    std::filesystem::path path = {};
+    bool is_new = false;
+  };
+
+  /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
+  static void claim(Name const& name, auto&& write, auto&& rename) {
+    while (true) {
+      try {
+        NewNamesOnly const only(name.is_new);
+        write();
+        return;
+      } catch (FileExists const&) {}
+      rename();
+    }
+  }
+
+  Name place(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+             SavingFile const& now, std::optional<std::filesystem::path>& displaced) {
+    if (now.ranked && now.score) displaced = ranking_.top.displaced();
+    else if (now.ranked && how.save_top_k == 1 && !ranking_.best.empty()) displaced = ranking_.best;
+    auto name = fresh(files, folder, how, now.name, displaced.value_or(std::filesystem::path{}));
+    if (!now.ranked) return name;
+    if (now.score) {
+      if (ranking_.top.contains(name.path)) displaced.reset();
+      ranking_.top.add(name.path, *now.score, now.epoch);
+      ranking_.best = ranking_.top.best_path();
+      ranking_.best_score = ranking_.top.best_score();
+      ranking_.best_epoch = ranking_.top.best_epoch();
+    } else {
+      ranking_.best = name.path;
+      ranking_.best_epoch = now.epoch;
+    }
+    return name;
+  }
+
+  /// Finds a name that may be written to. `ours` may be overwritten, unless others count on it as well. A version is
+  /// appended where another such file exists, or where it would be `beside`, which is to be written, too.
+  Name fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+             std::string const& name, std::filesystem::path const& ours,
+             std::filesystem::path const& beside = {}) const {
+    if (!how.enable_version_counter) return {folder / (name + how.extension), false};
+    auto const overwritten = files.of_others(ours) || ours == beside ? std::filesystem::path{} : ours;
+    auto path = checkpointing::unused_name(folder, name, how.extension, overwritten, [&](auto const& other) {
+      return other == beside || ranking_.top.contains(other) || files.taken(other);
+    });
+    bool const is_new = path != overwritten;
+    return {std::move(path), is_new};
+  }
+
+  Ranking ranking_;
+  Last last_{};
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,204 @@
+#pragma once
+// Weights that Python saved: by torch.save(model.state_dict(), "x.pt"), or in a checkpoint of Lightning.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/checkpoint/pickle_reader.hpp>
+#include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/checkpoint/zip_archive.hpp>
+
+namespace fulgurite {
+
+/// Whether a file of that name is read as one that torch.save wrote: .pt, .pth, .ckpt or .bin. The name decides and
+/// never the content, so that no file is taken for a pickle by surprise.
+inline bool is_pt_name(std::filesystem::path const& path) {
+  auto const extension = path.extension();
+  return extension == ".pt" || extension == ".pth" || extension == ".ckpt" || extension == ".bin";
+}
+
+/// The tensors of a state dict that torch.save wrote (PyTorch 1.6 or newer), with the face of SafetensorsFile. Where
+/// the file holds a dict with "state_dict" in it, as a checkpoint of Lightning does, it is that one. No code of the
+/// file is run, and what is neither a tensor nor plain data is refused by name. All is checked when the file is opened,
+/// but checksums when bytes are read. Errors are [fulgurite.checkpoint.pt_zip], [...pt_pickle] and [...pt_file].
+class PtFile {
+ public:
+  struct Entry {
+    std::string name;
+    std::string dtype;  ///< safetensors' name, such as "F32"
+    std::vector<std::int64_t> shape;
+    ZipArchive::Entry const* storage = nullptr;
+    std::uint64_t offset = 0;           ///< in elements of the storage
+    std::vector<std::int64_t> strides;  ///< in elements
+  };
+
+  explicit PtFile(std::filesystem::path path) : zip_(std::move(path)) {
+    auto const* const pickle = find_pickle();
+    check_kind();
+    if (pickle->size > pickle::Limits{}.bytes) refuse("its pickle is too long: save model.state_dict() alone");
+    std::string bytes(static_cast<std::size_t>(pickle->size), '\0');
+    zip_.read(*pickle, 0, std::as_writable_bytes(std::span(bytes)));
+    auto const values = pickle::Reader(bytes, zip_.path().string() + ", " + pickle->name).read();
+    for (auto const& [key, value] : state_dict(values).items)
+      if (auto const* tensor = values.get<pickle::Tensor>(value)) add(values, key, *tensor);
+    if (entries_.empty()) refuse("there is no tensor in its state dict: save model.state_dict()");
+  }
+
+  std::filesystem::path const& path() const { return zip_.path(); }
+  /// The tensors, in the order of the state dict.
+  std::vector<Entry> const& entries() const& { return entries_; }
+  void entries() && = delete;
+  /// The tensor of that name, or nullptr.
+  Entry const* find(std::string_view name) const {
+    auto const found = index_.find(name);
+    return found == index_.end() ? nullptr : &entries_[found->second];
+  }
+  /// Reads a tensor's bytes in row-major order into `into`, which has exactly the tensor's size.
+  void read(Entry const& entry, std::span<std::byte> into) const {
+    auto const element = *safetensors::element_size(entry.dtype);
+    auto const size = *safetensors::bytes_of(entry.dtype, entry.shape);
+    if (into.size() != size)
+      refuse("'" + entry.name + "' has " + std::to_string(size) + " bytes, not " + std::to_string(into.size()));
+    if (into.empty()) return;
+    if (is_row_major(entry)) return zip_.read(*entry.storage, entry.offset * element, into);
+    std::vector<std::byte> from(static_cast<std::size_t>((reach(entry) + 1) * element));
+    zip_.read(*entry.storage, entry.offset * element, from);
+    gather(entry, element, from.data(), into);
+  }
+
+ private:
+  static constexpr std::size_t most_dimensions = 64;  // PyTorch's own limit
+
+  [[noreturn]] void refuse(std::string const& why) const {
+    throw Error("fulgurite.checkpoint.pt_file", zip_.path().string() + ": " + why);
+  }
+
+  ZipArchive::Entry const* find_pickle() {
+    ZipArchive::Entry const* found = nullptr;
+    for (auto const& entry : zip_.entries()) {
+      auto const slash = entry.name.find('/');
+      if (slash == entry.name.npos || std::string_view(entry.name).substr(slash) != "/data.pkl") continue;
+      if (found != nullptr) refuse("two pickles are in it: '" + found->name + "' and '" + entry.name + "'");
+      found = &entry;
+      root_ = entry.name.substr(0, slash + 1);
+    }
+    if (found == nullptr) refuse("this is a zip archive without a data.pkl: torch.save did not write it");
+    return found;
+  }
+  void check_kind() const {
+    if (zip_.find(root_ + "constants.pkl") != nullptr)
+      refuse("this is a program of TorchScript: save its weights, by torch.save(module.state_dict(), file)");
+    auto const* const order = zip_.find(root_ + "byteorder");
+    if (order == nullptr) return;  // before PyTorch 2.1
+    std::string text(std::min<std::size_t>(static_cast<std::size_t>(order->size), 16), '\0');
+    zip_.read(*order, 0, std::as_writable_bytes(std::span(text)));
+    if (text != "little") refuse("its numbers are not little endian: save it on another machine");
+  }
+
+  /// The dict of weights, which is the file's value or stands in it.
+  pickle::Dict const& state_dict(pickle::Values const& values) const {
+    auto const* const root = values.get<pickle::Dict>(values.root);
+    if (root == nullptr) refuse("it holds no dict: save model.state_dict()");
+    if (auto const* const inner = values.find(*root, "state_dict")) {
+      auto const* const dict = values.get<pickle::Dict>(*inner);
+      if (dict == nullptr) refuse("its 'state_dict' is no dict");
+      return *dict;
+    }
+    return *root;
+  }
+
+  void add(pickle::Values const& values, pickle::Ref key, pickle::Tensor const& tensor) {
+    auto const* const name = values.get<std::string_view>(key);
+    if (name == nullptr || !utf8::is_valid(*name)) refuse("the name of a tensor is no text");
+    Entry entry{std::string(*name), {}, {}, nullptr, 0, {}};
+    auto const wrong = [&](std::string const& why) { refuse("'" + entry.name + "' " + why); };
+    auto const& storage = *values.get<pickle::Storage>(tensor.storage);
+    entry.dtype = storage.dtype;
+    auto const element = safetensors::element_size(entry.dtype);
+    if (!element) wrong("is in a " + std::string(storage.kind) + ", an element type that is not known here");
+    auto const numbers = [&](pickle::Ref tuple, char const* what) {
+      std::vector<std::int64_t> all;
+      for (auto const item : values.get<pickle::Tuple>(tuple)->items) {
+        auto const* const number = values.get<std::int64_t>(item);
+        if (number == nullptr || *number < 0) wrong(std::string("has ") + what + " that are no numbers from 0 on");
+        all.push_back(*number);
+        if (all.size() > most_dimensions) wrong("has more than 64 dimensions");
+      }
+      return all;
+    };
+    entry.shape = numbers(tensor.shape, "extents");
+    entry.strides = numbers(tensor.strides, "strides");
+    if (entry.shape.size() != entry.strides.size()) wrong("has not one stride for each extent");
+    if (tensor.offset < 0) wrong("begins before its storage");
+    entry.offset = static_cast<std::uint64_t>(tensor.offset);
+    entry.storage = zip_.find(root_ + "data/" + std::string(storage.key));
+    if (entry.storage == nullptr) wrong("lies in 'data/" + std::string(storage.key) + "', which the file lacks");
+    if (storage.count > std::numeric_limits<std::uint64_t>::max() / *element ||
+        storage.count * *element != entry.storage->size)
+      wrong("lies in '" + entry.storage->name + "', which has " + std::to_string(entry.storage->size) + " bytes, not " +
+            std::to_string(storage.count) + " elements");
+    auto const bytes = safetensors::bytes_of(entry.dtype, entry.shape);
+    // An expanded tensor, which has more elements than its storage, could be made to fill any memory.
+    if (!bytes || *bytes > entry.storage->size) wrong("is larger than its storage: save it by .contiguous()");
+    if (*bytes != 0 && !fits(entry, storage.count)) wrong("leaves its storage");
+    if (!index_.emplace(entry.name, entries_.size()).second) wrong("occurs twice");
+    entries_.push_back(std::move(entry));
+  }
+
+  /// How far the last element is from the first. Only for entries that have elements and fit.
+  static std::uint64_t reach(Entry const& entry) {
+    std::uint64_t far = 0;
+    for (std::size_t i = 0; i != entry.shape.size(); ++i)
+      far += static_cast<std::uint64_t>(entry.shape[i] - 1) * static_cast<std::uint64_t>(entry.strides[i]);
+    return far;
+  }
+  static bool fits(Entry const& entry, std::uint64_t count) {
+    if (entry.offset >= count) return false;
+    auto room = count - 1 - entry.offset;
+    for (std::size_t i = 0; i != entry.shape.size(); ++i) {
+      auto const steps = static_cast<std::uint64_t>(entry.shape[i] - 1);
+      auto const stride = static_cast<std::uint64_t>(entry.strides[i]);
+      if (steps != 0 && stride > room / steps) return false;
+      room -= steps * stride;
+    }
+    return true;
+  }
+  static bool is_row_major(Entry const& entry) {
+    std::int64_t stride = 1;
+    for (std::size_t i = entry.shape.size(); i-- != 0; stride *= entry.shape[i])
+      if (entry.shape[i] != 1 && entry.strides[i] != stride) return false;
+    return true;
+  }
+  static void gather(Entry const& entry, std::size_t element, std::byte const* from, std::span<std::byte> into) {
+    std::vector<std::int64_t> index(entry.shape.size(), 0);
+    std::int64_t at = 0;
+    for (auto* to = into.data(); to != into.data() + into.size(); to += element) {
+      std::memcpy(to, from + static_cast<std::uint64_t>(at) * element, element);
+      for (std::size_t i = index.size(); i-- != 0;) {  // the last index runs fastest
+        if (++index[i] != entry.shape[i]) {
+          at += entry.strides[i];
+          break;
+        }
+        at -= entry.strides[i] * (entry.shape[i] - 1);
+        index[i] = 0;
+      }
+    }
+  }
+
+  ZipArchive zip_;
+  std::string root_;  // the folder in the archive, with a slash
+  std::vector<Entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,139 @@
+#pragma once
+// Writes named tensors as Python's torch.save(state_dict, file) would, durably.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/pickle_globals.hpp>
+#include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/checkpoint/zip_writer.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/utf8.hpp>
+
+namespace fulgurite {
+
+namespace pickle {
+
+/// Writes the pickle of an OrderedDict of tensors, in protocol 2, with the opcodes and names that torch.load takes by
+/// default.
+class StateDictWriter {
+ public:
+  StateDictWriter() {
+    text_ = "\x80\x02";  // PROTO
+    ordered_dict();
+    text_ += '(';  // MARK
+  }
+  /// Appends a tensor that fills the storage of that number.
+  void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number) {
+    std::uint64_t count = 1;
+    for (auto const extent : shape) count *= static_cast<std::uint64_t>(extent);
+    text(name);
+    global("torch._utils._rebuild_tensor_v2");
+    text_ += "((";
+    text("storage");
+    global(storage);
+    text(std::to_string(number));
+    text("cpu");
+    integer(count);
+    text_ += "tQ";  // TUPLE, BINPERSID
+    integer(0);     // the tensor begins where its storage does
+    text_ += '(';
+    for (auto const extent : shape) integer(static_cast<std::uint64_t>(extent));
+    text_ += "t(";
+    for (std::size_t i = 0; i != shape.size(); ++i) {
+      std::uint64_t stride = 1;
+      for (auto const extent : shape.subspan(i + 1)) stride *= static_cast<std::uint64_t>(extent);
+      integer(stride);
+    }
+    text_ += "t\x89";  // NEWFALSE: it needs no gradients
+    ordered_dict();    // it has no hooks
+    text_ += "tR";     // REDUCE
+  }
+  std::string finish() && { return std::move(text_ += "u."); }  // SETITEMS, STOP
+
+ private:
+  void global(std::string_view name) {
+    auto const dot = name.rfind('.');
+    ((((text_ += 'c') += name.substr(0, dot)) += '\n') += name.substr(dot + 1)) += '\n';
+  }
+  void ordered_dict() {
+    global("collections.OrderedDict");
+    text_ += ")R";  // EMPTY_TUPLE, REDUCE
+  }
+  void text(std::string_view value) {
+    text_ += 'X';
+    zip::append(text_, static_cast<std::uint32_t>(value.size()));
+    text_ += value;
+  }
+  void integer(std::uint64_t value) {
+    if (value < 0x80000000) {
+      text_ += 'J';
+      zip::append(text_, static_cast<std::int32_t>(value));
+    } else {
+      text_ += "\x8a\x08";  // LONG1
+      zip::append(text_, value);
+    }
+  }
+
+  std::string text_;
+};
+
+/// PyTorch's name of the storages of that element type, by safetensors' name for it; empty for one that it lacks.
+constexpr std::string_view storage_of(std::string_view dtype) {
+  for (auto const& one : known_globals)
+    if (one.meaning == Meaning::storage && one.dtype == dtype) return one.name;
+  return {};
+}
+
+}  // namespace pickle
+
+/// Writes the weights so that Python's `torch.load(path)` gives a state dict of them, also with weights_only=True, its
+/// default. Durable as write_safetensors is, and `each` is the same: it is called twice, in the same order.
+///   write_pt("best.pt", [&](auto&& f) { LibTorch::each_weight(model, f); });
+template <class Each>
+void write_pt(std::filesystem::path const& path, Each&& each, std::uint64_t wide = zip::elsewhere) {
+  auto const refuse = [&](std::string_view name, char const* why) {
+    throw Error("fulgurite.checkpoint.pt_weights",
+                "cannot write " + path.string() + ": the tensor '" + std::string(name) + "' " + why);
+  };
+  pickle::StateDictWriter pickle;
+  std::set<std::string, std::less<>> names;
+  std::vector<std::uint64_t> sizes;
+  each([&](std::string_view name, WeightView const& view) {
+    auto const bytes = safetensors::bytes_of(view.dtype, view.shape);
+    auto const storage = pickle::storage_of(view.dtype);
+    if (!bytes || storage.empty()) refuse(name, "has an element type or a shape that cannot be written");
+    if (view.bytes.size() != *bytes) refuse(name, "comes with more or fewer bytes than its shape has");
+    if (!utf8::is_valid(name)) refuse(name, "has a name that is not UTF-8");
+    if (!names.emplace(name).second) refuse(name, "occurs twice");
+    pickle.add(name, storage, view.shape, sizes.size());
+    sizes.push_back(*bytes);
+  });
+
+  DurableFile file(path);
+  ZipWriter zip(file, wide);
+  std::string const root = "archive/";
+  zip.add(root + "data.pkl", std::move(pickle).finish());
+  zip.add(root + "byteorder", "little");
+  std::size_t written = 0;
+  each([&](std::string_view name, WeightView const& view) {
+    if (written == sizes.size() || view.bytes.size() != sizes[written])
+      refuse(name, "changed its size, or appeared, while the file was written");
+    zip.add(root + "data/" + std::to_string(written++), view.bytes);
+  });
+  if (written != sizes.size()) refuse("", "set shrank while the file was written");
+  zip.add(root + "version", "3\n");  // of PyTorch's use of zip archives
+  zip.finish();
+  file.commit();
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,30 @@
+#pragma once
+// A state that is kept in memory, to go back to.
+
+#include <fulgurite/checkpoint/archive.hpp>
+
+namespace fulgurite {
+
+/// Holds what all parts of a run save in `state(archive)`, tensors copied, and gives it back to them.
+class StateMemory {
+ public:
+  using Saver = StateSaver;
+
+  /// fold(archive)
+  template <class Fold>
+  void save(Fold&& fold) {
+    tree_ = {};
+    StateSaver saver(tree_);
+    fold(saver);
+  }
+  /// All of it, or nothing.
+  template <class Fold>
+  void load(Fold&& fold) const {
+    load_state(tree_, fold);
+  }
+
+ private:
+  ArchiveNode tree_ = {};
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,18 @@
+#pragma once
+// What stands in the place of a metric where a text was given, so that the trainer can refuse it in one sentence.
+
+#include <concepts>
+#include <string_view>
+
+namespace fulgurite {
+
+/// `EarlyStopping{"val/loss"}` is an `EarlyStopping<MetricText>`. A class that is made of a metric gets this by a
+/// deduction guide; the trainer refuses whatever lists it among its `Watches`.
+struct MetricText {
+  using metric = MetricText;
+  template <std::convertible_to<std::string_view> Text>
+  constexpr MetricText(Text const&) {}
+  static constexpr std::string_view name() { return {}; }
+};
+
+}  // namespace fulgurite

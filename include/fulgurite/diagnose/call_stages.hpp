@@ -1,0 +1,189 @@
+#pragma once
+// The verdict on one call of fit, validate, test or predict, in stages.
+//
+// Compilers print every instantiation between the program and an error in the body of a user's function, and asking
+// what a function returns compiles its body. So a verdict is no chain of calls: its stages are asked for one after the
+// other from one class, each once those before it are known, and none is far below the program.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a rule
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/diagnose/call_hooks.hpp>
+#include <fulgurite/diagnose/call_rules.hpp>
+#include <fulgurite/diagnose/data_rules.hpp>
+
+namespace fulgurite::judge {
+
+/// How the model was passed, and whether what follows it goes together.
+template <class M, bool Mixed, class Model, class... Data>
+consteval auto passed() {
+  FULGURITE_RULES(MixRules<M, Mixed>::judge())
+  return BorrowRules<M, Model, Data...>::judge();
+}
+
+/// What every call begins with: how the model was passed (`Passed` is the verdict on that), the data module, what
+/// callbacks need of the source.
+template <class Passed, class R, class Source, class... Cs>
+consteval auto given() {
+  using Module = ModuleOf<Source>;
+  FULGURITE_RULES(Passed{})
+  if constexpr (std::is_same_v<Module, NoModule> || std::is_same_v<Module, typename R::Model>)
+    return sources<R, Source, Cs...>();
+  else {
+    FULGURITE_RULES(ModuleRules<Module>::judge())
+    FULGURITE_HOOKS(Module, module_hooks<R, Module>())
+    return sources<R, Source, Cs...>();
+  }
+}
+
+/// A loader, and the batch that it yields on its way to a step of `Phase`.
+template <class R, class Source, class Phase, class Loader>
+consteval auto loader() {
+  FULGURITE_RULES(LoaderRules<R, Loader>::judge())
+  return transfer_from<R, Source, Phase, Loader>();
+}
+
+/// What an automatic training_step returns.
+template <class R, class Ctx, class B, bool Cut = Recurrent<typename R::Model>>
+struct Returns {
+  using Result = std::remove_cvref_t<StepResult<hook::training_step, typename R::Model, B, Ctx>>;
+};
+template <class R, class Ctx, class B>
+struct Returns<R, Ctx, B, true> {
+  using Result = SliceResult<R, Ctx, B>;
+};
+
+/// What the hooks behind a training step are given.
+template <class R, class Ctx, class B, bool Automatic = R::automatic>
+struct AfterStep {
+  using Outputs = loop::NoOutput;
+  using Loss = typename R::Value;
+};
+template <class R, class Ctx, class B>
+struct AfterStep<R, Ctx, B, true> {
+  using Result = typename Returns<R, Ctx, B>::Result;
+  using Outputs = typename loop::OutputsOf<typename R::Backend, Result>::type;
+  using Loss = std::remove_pointer_t<decltype(loop::loss_of<typename R::Backend>(std::declval<Result&>()))>;
+};
+
+/// What a fit trains on, and what its step receives of it.
+template <class Source>
+using TrainLoader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
+template <class R, class Source>
+using TrainBatch = Batch<R, Source, phase::Train, TrainLoader<Source>>;
+
+/// The stages of fit up to its evaluation; `judge` is the last.
+template <class Passed, class R, class Source, bool Waived, class... Cs>
+struct TrainingStages {
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack<Cs...>>>;
+  static consteval auto step() {
+    FULGURITE_RULES(given<Passed, R, Source, Cs...>())
+    FULGURITE_RULES(FitRules<R, Source, Waived>::judge())
+    FULGURITE_RULES(loader<R, Source, phase::Train, TrainLoader<Source>>())
+    FULGURITE_RULES(TrainingRules<R, Ctx, TrainBatch<R, Source>>::judge())
+    if constexpr (!R::automatic) return Fine{};
+    else {
+      using B = TrainBatch<R, Source>;
+      FULGURITE_RULES(ResultRules<R, typename Returns<R, Ctx, B>::Result>::judge())
+      return about<training_overrides<R, typename AfterStep<R, Ctx, B>::Loss>(), M>();
+    }
+  }
+  /// The batch hooks of everybody: the model, the callbacks, the strategy.
+  static consteval auto judge() {
+    FULGURITE_RULES(step()) {
+      using B = TrainBatch<R, Source>;
+      using Outputs = typename AfterStep<R, Ctx, B>::Outputs;
+      using Loss = typename AfterStep<R, Ctx, B>::Loss;
+      return first(about<training_fault<R, M, Outputs, Loss, B>(), M>(),
+                   about<training_fault<R, Cs, Outputs, Loss, B>(), Cs>()...,
+                   about<worst(training_fault<R, S, Outputs, Loss, B>(), seam_calls<S, Loss>()), S>());
+    }
+  }
+};
+
+/// The stages of validate, test or predict up to its loaders.
+template <class Passed, class R, class Kind, class Source, class... Cs>
+struct RequestStages {
+  using M = typename R::Model;
+  static consteval auto judge() {
+    FULGURITE_RULES(given<Passed, R, Source, Cs...>())
+    return about<missing_half<Kind, M, Source>(), M>();
+  }
+};
+
+/// The stages of one loader of an evaluation.
+template <class R, class Kind, class Source, class Loaders, class L, class... Cs>
+struct EvaluationStages {
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  using Phase = typename Kind::Phase;
+  static consteval auto step() {
+    FULGURITE_RULES(LoadersRules<R, Kind, Pack<Cs...>, Loaders>::judge())
+    FULGURITE_RULES(loader<R, Source, Phase, L>())
+    return EvaluationRules<R, Kind, Batch<R, Source, Phase, L>>::judge();
+  }
+  static consteval auto judge() {
+    FULGURITE_RULES(step()) {
+      using B = Batch<R, Source, Phase, L>;
+      using Outputs = OutputsOf<StepResult<typename Kind::Step, M, B, Context<R, Phase>>>;
+      return first(about<evaluation_fault<R, Kind, M, Outputs, B>(), M>(),
+                   about<evaluation_fault<R, Kind, Cs, Outputs, B>(), Cs>()...,
+                   about<evaluation_fault<R, Kind, S, Outputs, B>(), S>());
+    }
+  }
+};
+
+/// The loaders of an evaluation as the source gives them; void where none is to be judged.
+template <bool Evaluates, class Kind, class Source>
+struct LoadersOf : std::type_identity<void> {};
+template <class Kind, class Source>
+struct LoadersOf<true, Kind, Source>
+    : std::type_identity<decltype(std::declval<Source&>().template evaluation<typename Kind::Loader>())> {};
+
+/// fit, until the validation that it has where both halves are there (or NoValidation was said).
+template <class Passed, class R, class Source, bool Waived, class... Cs>
+struct Training {
+  using Stages = TrainingStages<Passed, R, Source, Waived, Cs...>;
+  using Given = decltype(given<Passed, R, Source, Cs...>());
+  using Step = decltype(Stages::step());
+  using Verdict = decltype(Stages::judge());
+  using Loaders =
+      typename LoadersOf<Verdict::ok && FitRules<R, Source, Waived>::loader, loop::Validation, Source>::type;
+  template <class L>
+  using Evaluates = EvaluationStages<R, loop::Validation, Source, Loaders, std::remove_reference_t<L>, Cs...>;
+};
+/// validate, test or predict.
+template <class Passed, class R, class Kind, class Source, class... Cs>
+struct Request {
+  using Stages = RequestStages<Passed, R, Kind, Source, Cs...>;
+  using Given = decltype(given<Passed, R, Source, Cs...>());
+  using Verdict = decltype(Stages::judge());
+  using Loaders = typename LoadersOf<Verdict::ok, Kind, Source>::type;
+  template <class L>
+  using Evaluates = EvaluationStages<R, Kind, Source, Loaders, std::remove_reference_t<L>, Cs...>;
+};
+
+/// The verdict on a call, which is Training or Request: behind all else, each loader of its evaluation. `judge` gives
+/// it with its sentence.
+template <class Call, class Loaders = typename Call::Loaders>
+struct VerdictOnCall;
+template <class Call>
+struct VerdictOnCall<Call, void> {
+  using type = typename Call::Verdict;
+  static consteval auto judge() { return Call::Stages::judge(); }
+};
+template <class Call, class... Ls>
+struct VerdictOnCall<Call, std::tuple<Ls...>> {
+  using Step = decltype(first(Call::template Evaluates<Ls>::step()...));
+  using type = decltype(first(Call::template Evaluates<Ls>::judge()...));
+  static consteval auto judge() { return first(Call::template Evaluates<Ls>::judge()...); }
+};
+template <class Call>
+struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {};  // which is no loader
+
+}  // namespace fulgurite::judge

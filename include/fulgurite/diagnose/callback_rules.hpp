@@ -1,0 +1,136 @@
+#pragma once
+// Rules about callbacks: each for itself, in the run that it is put into, and all together.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+#include <fulgurite/concept/callback.hpp>
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/traits.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/policy_rules.hpp>
+
+namespace fulgurite::judge {
+
+// clang-format off
+/// What is watched is named by the model's constant.
+template <class Subject, bool WatchesText>
+struct TextRules {
+  using Rules = TextRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text: "
+                   "declare `static constexpr Metric<\"val/loss\"> val_loss{}` and pass Net::val_loss",
+                   accepts<Subject>, !WatchesText)
+    return Fine{};
+  }
+};
+
+/// One callback, apart from the parameters of its hooks. `NoneMisspelt`: it is known already that no name of it is a
+/// near miss.
+template <class Metrics, bool NoneMisspelt, bool HasLogger, class T, class... All>
+struct CallbackRules {
+  using Rules = CallbackRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
+                   "number or text",
+                   accepts<T>, std::is_class_v<T> && !points<T>)
+    FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
+                   "callback",
+                   accepts<T>, !std::is_final_v<T>)
+    FULGURITE_RULE("[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for "
+                   "the second",
+                   accepts<T>, times<T, All...> < 2)
+    FULGURITE_RULE("[fulgurite.callback.hooks] the callback's `Hooks` is no list of hooks: write `using Hooks = "
+                   "Implements<hook::on_train_start>`",
+                   accepts<T>, hooks_well_listed<T>())
+    FULGURITE_HOOKS(T, broken_promise<T>())
+    FULGURITE_HOOKS(T, misspelt<T, NoneMisspelt>())
+    FULGURITE_HOOKS(T, model_only<T>())
+    FULGURITE_RULE("[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, "
+                   "such as on_train_batch_end",
+                   accepts<T>, has_any_hook<T>())
+    FULGURITE_RULES(TraitRules<T, !says_too_late<T>()>::judge())
+    FULGURITE_RULE("[fulgurite.callback.state] this callback has members that a checkpoint would forget: add `void "
+                   "state(auto& archive)`, or `using Stateless = fulgurite::ByChoice`",
+                   accepts<T>, Remembers<T>)
+    FULGURITE_RULE("[fulgurite.callback.needs_logger] a callback writes to the loggers, and there is none: add "
+                   "CSVLogger{}",
+                   accepts<T>, !needs_logger<T>() || HasLogger)
+    FULGURITE_RULE("[fulgurite.callback.watches] the callback's `Watches` is no list of metrics: write `using Watches "
+                   "= MetricTypes<M>`, where M is the type of a metric",
+                   accepts<T>, watches_well_listed<T>())
+    FULGURITE_RULES(TextRules<T, watches_a_text<T>()>::judge())
+    FULGURITE_RULE("[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it "
+                   "to the model's `using Metrics = MetricList<...>`",
+                   accepts<T>, watches_declared<Metrics, T>())
+    return Fine{};
+  }
+};
+
+/// What one callback needs of the run that it is put into, which has `Optimizers` of them.
+template <class R, std::size_t Optimizers, class T>
+struct NeedRules {
+  using Rules = NeedRules;
+  using S = typename R::Strategy;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.callback.needs_automatic] this callback changes the accumulation window or the "
+                   "schedule, which Manual leaves to training_step: use Automatic{}, or leave it out",
+                   accepts<T>, R::automatic || !needs_automatic<T>())
+    FULGURITE_RULE("[fulgurite.callback.needs_one_optimizer] a callback works with one optimizer, and "
+                   "configure_optimizers returns several: return one, or leave the callback out",
+                   accepts<T>, Optimizers == 1 || !needs_one_optimizer<T>())
+    FULGURITE_RULE("[fulgurite.callback.needs_backbone] a callback freezes model.backbone, and the model has no such "
+                   "public member: name that part of it `backbone`",
+                   accepts<T>, !needs_backbone<T>() || requires(typename R::Model& model) { model.backbone; })
+    FULGURITE_RULE("[fulgurite.callback.single_process] this callback tries out settings, and each process would find "
+                   "others: run it with SingleDevice, then train with what it found",
+                   accepts<T>, !needs_single_process<T>() || !S::is_distributed)
+    FULGURITE_RULE("[fulgurite.policy.fixed_window] this strategy keeps one accumulation window for a whole fit, and "
+                   "a callback changes it: use Automatic{.accumulate_grad_batches = k}",
+                   accepts<T>, !varies_window<T>() || !fixed_window<S>())
+    FULGURITE_RULE("[fulgurite.policy.sharded_average] a callback averages the weights, and with this strategy no "
+                   "process has all of them: leave the callback out, or use another strategy",
+                   accepts<T>, !replaces_weights<T>() || !shards_parameters<S>())
+    return Fine{};
+  }
+};
+
+/// The position, counted from 0, of the second that is true; their number where there is none.
+template <class... Bools>
+consteval std::size_t second(Bools... is) {
+  std::size_t at = 0, count = 0, found = sizeof...(Bools);
+  ((count += is, found = is && count == 2 ? at : found, ++at), ...);
+  return found;
+}
+
+/// Callbacks that would be in each other's way.
+template <class... Cs>
+struct TogetherRules {
+  using Rules = TogetherRules;
+  template <std::size_t Position>
+  using At = std::tuple_element_t<Position, std::tuple<Cs...>>;
+  static constexpr std::size_t none = sizeof...(Cs);
+  static constexpr std::size_t average = second(replaces_weights<Cs>()...);
+  static constexpr std::size_t bar = second((order_of<Cs>() == Order::progress)...);
+  static constexpr std::size_t summary = second((order_of<Cs>() == Order::summary)...);
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.callback.one_average] two callbacks put an average in the place of the weights, and "
+                   "would undo each other's work: keep one",
+                   accepts<At<average>>, average == none)
+    FULGURITE_RULE("[fulgurite.callback.one_bar] two callbacks draw in the same place (two progress bars, or two "
+                   "summaries): keep one",
+                   accepts<At<bar != none ? bar : summary>>, bar == none && summary == none)
+    return Fine{};
+  }
+};
+// clang-format on
+
+}  // namespace fulgurite::judge

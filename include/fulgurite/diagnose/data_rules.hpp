@@ -1,0 +1,120 @@
+#pragma once
+// Rules about what is given to a call beside the model: a data module, loaders, and how data are prepared.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/data_hooks.hpp>
+#include <fulgurite/diagnose/policy_rules.hpp>
+
+namespace fulgurite::judge {
+
+// clang-format off
+/// A data module, where it is not the model.
+template <class Module>
+struct ModuleRules {
+  using Rules = ModuleRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.pointer] loaders and data modules are given as objects, not by pointer: pass "
+                   "*loader",
+                   accepts<Module>, !points<Module>)
+    FULGURITE_RULE("[fulgurite.data.final] the hooks of a final class cannot be seen: remove `final` from the data "
+                   "module",
+                   accepts<Module>, !std::is_final_v<Module>)
+    return Fine{};
+  }
+};
+
+/// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
+template <class T>
+struct PrepareRules {
+  using Rules = PrepareRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.prepare_data] prepare_data runs in one process only, so what it stores the others "
+                   "lack: make it `void prepare_data() const`, and read in setup()",
+                   accepts<T>, prepares_const<T>)
+    return Fine{};
+  }
+};
+
+/// What a callback needs of where batches come from.
+template <class T, bool FromModule>
+struct SourceRules {
+  using Rules = SourceRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.callback.needs_data_module] this callback makes loaders again, so it needs a data "
+                   "module, or a model with train_dataloader(): pass that instead of loaders",
+                   accepts<T>, FromModule || !needs_data_module<T>())
+    return Fine{};
+  }
+};
+
+/// One thing that is to be a loader.
+template <class R, class L>
+struct LoaderRules {
+  using Rules = LoaderRules;
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: pass a "
+                   "loader, or a std::tuple of them",
+                   accepts<M>, LoaderLike<L>)
+    FULGURITE_HOOKS(L, loader_hooks<L>())
+    FULGURITE_HOOKS(S, uncallable<hook::process_dataloader, S, L>(HookId::process_dataloader))
+    return Fine{};
+  }
+};
+
+/// The three transfer hooks, each against what the one before it leaves of a batch `Raw`.
+template <class R, class Module, class Ctx, class Raw>
+struct TransferRules {
+  using Rules = TransferRules;
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  using Before = hook::on_before_batch_transfer;
+  using Move = hook::transfer_batch_to_device;
+  using After = hook::on_after_batch_transfer;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_HOOKS(M, transfer_fault<Before, Module, M, Ctx, Raw>(HookId::on_before_batch_transfer))
+    {
+      using First = Staged<R, Module, Before, Ctx, Raw>;
+      FULGURITE_HOOKS(M, transfer_fault<Move, Module, M, Ctx, First>(HookId::transfer_batch_to_device))
+      FULGURITE_RULES(TraitRules<S, !moves_too_late<S, First>()>::judge())
+      FULGURITE_RULE("[fulgurite.data.opaque_batch] this batch type cannot be looked into, so its tensors would not "
+                     "reach the GPU: give it `Batch to(torch::Device) const`",
+                     accepts<M>, Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First> ||
+                     moves<S, First>())
+      {
+        using Second = Staged<R, Module, Move, Ctx, First, Moves<S>>;
+        return about<transfer_fault<After, Module, M, Ctx, Second>(HookId::on_after_batch_transfer), M>();
+      }
+    }
+  }
+};
+// clang-format on
+
+/// What callbacks need of the loaders, and how data are prepared.
+template <class R, class Source, class... Cs>
+consteval auto sources() {
+  FULGURITE_RULES(first(SourceRules<Cs, !std::is_same_v<ModuleOf<Source>, NoModule>>::judge()...))
+  FULGURITE_RULES(PrepareRules<ModuleOf<Source>>::judge())
+  return PrepareRules<typename R::Model>::judge();
+}
+
+template <class R, class Source, class Phase, class Loader>
+consteval auto transfer_from() {
+  return TransferRules<R, ModuleOf<Source>, Context<R, Phase>,
+                       std::remove_reference_t<decltype(loop::present(*std::begin(std::declval<Loader&>())))>>::judge();
+}
+
+}  // namespace fulgurite::judge

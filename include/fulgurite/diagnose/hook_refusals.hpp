@@ -1,0 +1,194 @@
+#pragma once
+// The sentences about hooks, overrides and steps: a row for each name.
+
+#pragma GCC system_header  // spares g++ the trace through the macros below
+
+#include <fulgurite/diagnose/about_hook.hpp>
+
+namespace fulgurite::refusal {
+
+// clang-format off
+#define FULGURITE_EVENT(NAME, FORM)                                                                                    \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      constexpr auto fault = Whom::fault;                                                                              \
+      using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_data)                                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
+                      "module: move it to the model or a callback");                                                   \
+      if constexpr (fault == HookFault::parameters)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
+                      "public function, " #NAME FORM);                                                                 \
+      if constexpr (fault == HookFault::result && hook::NAME::answer == Answer::none)                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.result] " #NAME " must return void");                  \
+      if constexpr (fault == HookFault::result && hook::NAME::answer == Answer::may_stop)                              \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.result] " #NAME " must return void, or Stop to end "   \
+                      "training");                                                                                     \
+      if constexpr (fault == HookFault::result && hook::NAME::answer == Answer::may_skip_epoch)                        \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.result] " #NAME " must return void, Stop to end "      \
+                      "training, or Flow: Lightning's -1 is `return Flow::skip_epoch`");                               \
+      if constexpr (fault == HookFault::no_effect)                                                                     \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.no_effect] " #NAME " returns Stop, but nothing can "   \
+                      "be stopped there: return void");                                                                \
+      if constexpr (fault == HookFault::skip_epoch)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.skip_epoch] " #NAME " returns Flow, and only "         \
+                      "on_train_batch_start can leave an epoch: return void, or Stop where training may end");         \
+      if constexpr (fault == HookFault::never_called)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.never_called] " #NAME " is never called under "        \
+                      "Manual: do its work in training_step, or use Automatic");                                       \
+      if constexpr (fault == HookFault::captured)                                                                      \
+        static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
+                      "calling " #NAME ": use on_before_optimizer_step, or, if it only computes with tensors, "        \
+                      "declare `static constexpr bool acts_on_tensors = true`");                                       \
+      if constexpr (fault == HookFault::promise)                                                                       \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME      \
+                      ", but it has no such member: correct the name, or the list");                                   \
+    }                                                                                                                  \
+  };
+#define FULGURITE_OVERRIDE(NAME, FORM)                                                                                 \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      constexpr auto fault = Whom::fault;                                                                              \
+      using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_data)                                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
+                      "module: move it to the model or a callback");                                                   \
+      if constexpr (fault == HookFault::parameters)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
+                      "public function, " #NAME FORM);                                                                 \
+      if constexpr (fault == HookFault::never_called)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.never_called] " #NAME " is never called under "        \
+                      "Manual: do its work in training_step, or use Automatic");                                       \
+      if constexpr (fault == HookFault::two_sources)                                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.two_sources] " #NAME " is in the data module and "     \
+                      "in the model, and one of them would be ignored: remove one, or say `using OverridesModel = "    \
+                      "void` in the data module");                                                                     \
+      if constexpr (fault == HookFault::model_only)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: "   \
+                      "move it there from the callback");                                                              \
+      if constexpr (fault == HookFault::captured)                                                                      \
+        static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
+                      "calling " #NAME ": leave it out, or, if it only computes with tensors, declare `static "        \
+                      "constexpr bool acts_on_tensors = true`");                                                       \
+      if constexpr (fault == HookFault::promise)                                                                       \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.promise] the callback's `Hooks` lists " #NAME      \
+                      ", but it has no such member: correct the name, or the list");                                   \
+    }                                                                                                                  \
+  };
+#define FULGURITE_STEP(NAME)                                                                                           \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      constexpr auto fault = Whom::fault;                                                                              \
+      using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_data)                                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
+                      "module: move it to the model or a callback");                                                   \
+      if constexpr (fault == HookFault::parameters)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
+                      "public function, " #NAME "() or " #NAME "(auto& ctx)");                                         \
+      if constexpr (fault == HookFault::model_only)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: "   \
+                      "move it there from the callback");                                                              \
+      if constexpr (fault == HookFault::step_batch)                                                                    \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.batch] " #NAME " cannot be called with the "           \
+                      "loader's batch: write " #NAME "(auto const& batch, auto& ctx), public; indices are "            \
+                      "ctx.batch_idx() and ctx.loader()");                                                             \
+      if constexpr (fault == HookFault::missing_step)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.model.step] the model has no " #NAME ", which this call "   \
+                      "runs: add it");                                                                                 \
+      if constexpr (fault == HookFault::no_loader)                                                                     \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.loader] there is no loader for " #NAME ": pass "       \
+                      "one, or a data module that has one");                                                           \
+    }                                                                                                                  \
+  };
+FULGURITE_EVENT(setup, "(auto& ctx)")
+FULGURITE_EVENT(teardown, "(auto& ctx)")
+FULGURITE_EVENT(on_exception, "(std::exception const& error, auto& ctx)")
+FULGURITE_EVENT(on_fit_start, "(auto& ctx)")
+FULGURITE_EVENT(on_fit_end, "(auto& ctx)")
+FULGURITE_EVENT(on_sanity_check_start, "(auto& ctx)")
+FULGURITE_EVENT(on_sanity_check_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_start, "(auto& ctx)")
+FULGURITE_EVENT(on_train_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_train_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_train_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_train_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_before_zero_grad, "(auto& optimizer, auto& ctx)")
+FULGURITE_EVENT(on_before_backward, "(auto& loss, auto& ctx)")
+FULGURITE_EVENT(on_after_backward, "(auto& ctx)")
+FULGURITE_EVENT(on_before_optimizer_step, "(auto& optimizer, auto& ctx)")
+FULGURITE_EVENT(on_validation_start, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_end, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_validation_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_validation_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_test_start, "(auto& ctx)")
+FULGURITE_EVENT(on_test_end, "(auto& ctx)")
+FULGURITE_EVENT(on_test_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_test_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_test_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_test_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_predict_start, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_end, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_epoch_start, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_epoch_end, "(auto& ctx)")
+FULGURITE_EVENT(on_predict_batch_start, "(auto& batch, auto& ctx)")
+FULGURITE_EVENT(on_predict_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
+
+FULGURITE_OVERRIDE(configure_model, "(auto& ctx)")
+FULGURITE_OVERRIDE(backward, "(auto& loss, auto& ctx)")
+FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)")
+FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)")
+FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)")
+FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)")
+FULGURITE_OVERRIDE(tbptt_split_batch, "(auto& batch, long length, auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_test_model_eval, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_test_model_train, "(auto& ctx)")
+FULGURITE_OVERRIDE(on_predict_model_eval, "(auto& ctx)")
+
+FULGURITE_OVERRIDE(prepare_data, "()")
+FULGURITE_OVERRIDE(train_dataloader, "()")
+FULGURITE_OVERRIDE(val_dataloader, "()")
+FULGURITE_OVERRIDE(test_dataloader, "()")
+FULGURITE_OVERRIDE(predict_dataloader, "()")
+FULGURITE_OVERRIDE(on_before_batch_transfer, "(auto& batch, auto& ctx)")
+FULGURITE_OVERRIDE(transfer_batch_to_device, "(auto& batch, auto& ctx)")
+FULGURITE_OVERRIDE(on_after_batch_transfer, "(auto& batch, auto& ctx)")
+
+FULGURITE_OVERRIDE(log_metrics, "(std::span<Scalar const> row, long step)")
+FULGURITE_OVERRIDE(log_hyperparams, "(auto const& hparams)")
+FULGURITE_OVERRIDE(finalize, "(Status status)")
+
+FULGURITE_OVERRIDE(before_save, "(auto& ctx)")
+FULGURITE_OVERRIDE(after_save, "(auto& ctx)")
+FULGURITE_OVERRIDE(before_statistics_pass, "(auto& ctx)")
+FULGURITE_OVERRIDE(limits_time, "()")
+
+FULGURITE_OVERRIDE(pre_backward, "(auto& loss)")
+FULGURITE_OVERRIDE(post_backward, "(auto& loss)")
+FULGURITE_OVERRIDE(process_dataloader, "(auto& loader)")
+FULGURITE_OVERRIDE(no_sync, "(bool on)")
+FULGURITE_OVERRIDE(account, "() const")
+
+FULGURITE_OVERRIDE(set_epoch, "(long epoch)")
+FULGURITE_OVERRIDE(in_order, "(bool on)")
+FULGURITE_OVERRIDE(limit_each, "(double part)")
+FULGURITE_OVERRIDE(resume_at, "(long batch)")
+
+FULGURITE_STEP(training_step)
+FULGURITE_STEP(validation_step)
+FULGURITE_STEP(test_step)
+FULGURITE_STEP(predict_step)
+FULGURITE_STEP(configure_optimizers)
+
+#undef FULGURITE_EVENT
+#undef FULGURITE_OVERRIDE
+#undef FULGURITE_STEP
+// clang-format on
+
+}  // namespace fulgurite::refusal

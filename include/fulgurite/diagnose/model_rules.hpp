@@ -1,0 +1,62 @@
+#pragma once
+// Rules about a model: from the class itself to its steps. Optimizers and hooks are judged against the contexts they
+// receive, in trainer_rules.hpp.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+#include <type_traits>
+
+#include <fulgurite/concept/model.hpp>
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/traits.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/policy_rules.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite::judge {
+
+// clang-format off
+/// `NoneMisspelt`: it is known already that no name of the model is a near miss.
+template <class M, bool NoneMisspelt>
+struct ModelRules {
+  using Rules = ModelRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this call: no "
+                   "pointer, reference or const",
+                   accepts<M>, std::is_class_v<M> && !std::is_const_v<M> && requires { sizeof(M); })
+    FULGURITE_RULE("[fulgurite.model.holder] the model's type is a pointer or a holder: name the class behind it, "
+                   "such as NetImpl, and pass *net",
+                   accepts<M>, !points<M>)
+    FULGURITE_RULE("[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from the model",
+                   accepts<M>, !std::is_final_v<M>)
+    FULGURITE_RULE("[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using Metrics = "
+                   "MetricList<loss>` after `static constexpr Metric<\"loss\"> loss{}`",
+                   accepts<M>, is_metric_list<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric "
+                   "its own",
+                   accepts<M>, !has_metric_twice<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: remove one "
+                   "`Report::no`, or say `.logger = false` if only callbacks read it",
+                   accepts<M>, !has_unreported<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is added for "
+                   "several loaders: choose another name",
+                   accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)
+    FULGURITE_HOOKS(M, misspelt<M, NoneMisspelt>())
+    FULGURITE_RULES(TraitRules<M, !says_too_late<M>()>::judge())
+    FULGURITE_RULE("[fulgurite.model.callback_only] before_save, after_save and before_statistics_pass are asked of "
+                   "callbacks alone, and the model has one of them: move it to a callback",
+                   accepts<M>, !hook::before_save::named<M> && !hook::after_save::named<M> &&
+                   !hook::before_statistics_pass::named<M>)
+    FULGURITE_RULE("[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto "
+                   "const& batch, auto& ctx)` that returns the loss",
+                   accepts<M>, hook::training_step::named<M>)
+    FULGURITE_RULE("[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
+                   "configure_optimizers()` that returns one",
+                   accepts<M>, hook::configure_optimizers::named<M>)
+    return Fine{};
+  }
+};
+// clang-format on
+
+}  // namespace fulgurite::judge

@@ -1,0 +1,116 @@
+#pragma once
+// What rules ask of the answer of configure_optimizers.
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/concept/callback.hpp>
+#include <fulgurite/concept/policy.hpp>
+#include <fulgurite/hook/faults.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+
+namespace fulgurite::judge {
+
+/// What an entry of configure_optimizers' answer consists of.
+template <class T>
+struct Parts {
+  using Optimizer = T;
+  static constexpr bool scheduled_well = true;
+};
+template <class O, class S, bool Configured>
+struct Parts<Scheduled<O, S, Configured>> {
+  using Optimizer = O;
+  static constexpr bool scheduled_well = ScheduleLike<S>;
+};
+template <class Backend, class T>
+concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
+  requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
+};
+
+/// The metric that a schedule follows is one of the model's.
+template <class Metrics, class T>
+inline constexpr bool follows_declared = true;
+template <class Metrics, class O, class S, bool Configured>
+  requires requires { typename S::Watches; }
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> = watches_declared<Metrics, S>();
+template <class T>
+inline constexpr bool follows_text = false;
+template <class O, class S, bool Configured>
+inline constexpr bool follows_text<Scheduled<O, S, Configured>> = watches_a_text<S>();
+template <class List>
+inline constexpr bool any_follows_text = false;
+template <class... Os>
+inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
+template <class Metrics, class List>
+inline constexpr bool all_follow_declared = false;
+template <class Metrics, class... Os>
+inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
+
+template <class Backend, class List>
+inline constexpr bool all_optimize = false;
+template <class Backend, class... Os>
+inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
+    sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
+template <class List>
+inline constexpr bool all_scheduled_well = false;
+template <class... Os>
+inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
+
+/// A schedule that moves a momentum is on an optimizer that has one.
+template <class Backend, class T>
+inline constexpr bool has_momentum_for = true;
+template <class Backend, class O, class S, bool Configured>
+inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
+    !MovesMomentum<S> || HasMomentum<std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>>;
+template <class Backend, class List>
+inline constexpr bool all_have_momentum = false;
+template <class Backend, class... Os>
+inline constexpr bool all_have_momentum<Backend, OptimizerList<Os...>> = (has_momentum_for<Backend, Os> && ...);
+
+/// Interval and frequency were given to a schedule.
+template <class T>
+inline constexpr bool is_configured = false;
+template <class O, class S>
+inline constexpr bool is_configured<Scheduled<O, S, true>> = true;
+template <class List>
+inline constexpr bool any_configured = false;
+template <class... Os>
+inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
+
+template <class R>
+using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                            std::declval<Context<R, phase::Fit>&>()))>;
+
+/// What it returns is moved into the run.
+template <class R>
+inline constexpr bool returns_by_value =
+    std::is_same_v<Returned<R>, decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                       std::declval<Context<R, phase::Fit>&>()))>;
+
+/// It can be called.
+template <class R>
+consteval HookVerdict optimizers_asked() {
+  using M = typename R::Model;
+  if constexpr (hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> ||
+                hook::configure_optimizers::accepts<M>)
+    return {};
+  else return {HookFault::parameters, HookId::configure_optimizers};
+}
+/// It returns by value what can be driven.
+template <class R>
+consteval bool returns_optimizers() {
+  if constexpr (std::is_void_v<Returned<R>>) return false;
+  else return returns_by_value<R> && all_optimize<typename R::Backend, typename loop::AsList<Returned<R>>::type>;
+}
+template <class Os>
+inline constexpr bool all_stable = false;
+template <class... Os>
+inline constexpr bool all_stable<std::tuple<Os...>> = (Os::stable_gradients && ...);
+template <class R>
+consteval bool all_gradients_stable() {
+  return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
+}
+
+}  // namespace fulgurite::judge

@@ -1,0 +1,60 @@
+#pragma once
+// Rules about what configure_optimizers returns: optimizers with or without schedules, and as many as the mode can
+// drive.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+#include <tuple>
+#include <type_traits>
+
+#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/callback_rules.hpp>
+#include <fulgurite/diagnose/optimizer_facts.hpp>
+
+namespace fulgurite::judge {
+
+// clang-format off
+template <class R>
+struct OptimizerRules {
+  using Rules = OptimizerRules;
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_HOOKS(M, optimizers_asked<R>())
+    FULGURITE_RULE("[fulgurite.model.optimizer_type] configure_optimizers must return by value an optimizer, "
+                   "scheduled(optimizer, schedule), or optimizers(a, b)",
+                   accepts<M>, returns_optimizers<R>())
+    {
+      using List = typename loop::AsList<Returned<R>>::type;
+      FULGURITE_RULE("[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
+                     "schedule::Cosine{100}, or a function from a number of steps (or epochs) to a factor",
+                     accepts<M>, all_scheduled_well<List>)
+      FULGURITE_RULES(TextRules<M, any_follows_text<List>>::judge())
+      FULGURITE_RULE("[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
+                     "add it to the model's `using Metrics = MetricList<...>`",
+                     accepts<M>, all_follow_declared<typename R::Metrics, List>)
+      FULGURITE_RULE("[fulgurite.schedule.momentum] this schedule moves the momentum, too, and the optimizer has "
+                     "none: write schedule::rate_only(schedule), or take another optimizer",
+                     accepts<M>, all_have_momentum<typename R::Backend, List>)
+      FULGURITE_RULE("[fulgurite.schedule.manual] Manual steps no schedule, so interval and frequency have no effect: "
+                     "write scheduled(optimizer, schedule) and step it through ctx.lr_schedulers()",
+                     accepts<M>, R::automatic || !any_configured<List>)
+      FULGURITE_RULE("[fulgurite.model.one_optimizer] automatic optimization drives exactly one optimizer: return "
+                     "one, or use Manual{}",
+                     accepts<M>, !R::automatic || loop::Optimizers<R>::count == 1)
+      // It would see gradients of different scales.
+      FULGURITE_RULE("[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several times a "
+                     "step cannot work with a scaled loss: use Float32 or Bf16Mixed",
+                     accepts<M>, !R::Precision::scales_loss || !loop::Optimizers<R>::needs_closure)
+      // A replayed step writes into the same gradients each time.
+      FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
+                     "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",
+                     accepts<M>, !S::captures || all_gradients_stable<R>())
+      return Fine{};
+    }
+  }
+};
+// clang-format on
+
+}  // namespace fulgurite::judge

@@ -1,0 +1,132 @@
+#pragma once
+// What is wrong with the hooks of a trainer's participants, apart from those that receive a batch.
+
+#include <span>
+#include <type_traits>
+
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/traits.hpp>
+#include <fulgurite/hook/faults.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/frame.hpp>
+
+namespace fulgurite::judge {
+
+constexpr HookVerdict worst(HookVerdict a) { return a ? a : HookVerdict{}; }
+template <class... Vs>
+constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
+  return a ? a : worst(rest...);
+}
+
+/// The phase in which a hook's context is.
+template <Where Place>
+struct PhaseAt : std::type_identity<phase::Fit> {};
+template <>
+struct PhaseAt<Where::train> : std::type_identity<phase::Train> {};
+template <>
+struct PhaseAt<Where::train_end> : std::type_identity<phase::TrainEnd> {};
+template <>
+struct PhaseAt<Where::validate> : std::type_identity<phase::Validate> {};
+template <>
+struct PhaseAt<Where::validate_end> : std::type_identity<phase::ValidateEnd> {};
+template <>
+struct PhaseAt<Where::test> : std::type_identity<phase::Test> {};
+template <>
+struct PhaseAt<Where::test_end> : std::type_identity<phase::TestEnd> {};
+template <>
+struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
+template <class R, class Hook>
+using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
+
+/// Events that receive nothing but ctx, and the model's overrides that do. Of what takes more, that Manual never calls
+/// it.
+template <class R, class T>
+consteval HookVerdict plain_hooks() {
+  constexpr bool is_strategy = std::is_same_v<T, typename R::Strategy>;
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::NAME::named<T> || (is_strategy && !loop::strategy_hears<hook::NAME>)) {                         \
+  } else if constexpr (hook::NAME::takes == Takes::nothing) {                                                          \
+    constexpr auto fault = hook::event_fault<hook::NAME, T, R::automatic, ContextOf<R, hook::NAME>>();                 \
+    if (fault != HookFault::none) return {fault, HookId::NAME};                                                        \
+  } else if constexpr (!R::automatic && !hook::NAME::in_manual) {                                                      \
+    return {HookFault::never_called, HookId::NAME};                                                                    \
+  }
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  if constexpr (std::is_same_v<T, typename R::Model>) { FULGURITE_OVERRIDES(FULGURITE_ROW) }
+#undef FULGURITE_ROW
+  return {};
+}
+
+/// Loader factories and prepare_data are called with nothing.
+template <class T>
+consteval HookVerdict data_calls() {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if (hook::NAME::takes == Takes::nothing && hook::NAME::named<T> && !hook::NAME::accepts<T>)                          \
+    return {HookFault::parameters, HookId::NAME};
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+/// A logger's functions are called as names.hpp and frame.hpp do.
+template <class T>
+consteval HookVerdict logger_calls() {
+  if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
+    return {HookFault::parameters, HookId::log_metrics};
+  if (hook::finalize::named<T> && !hook::finalize::accepts<T, Status>) return {HookFault::parameters, HookId::finalize};
+  return {};
+}
+
+/// It has the name, and no call with these arguments fits.
+template <class Hook, class T, class... Args>
+consteval HookVerdict uncallable(HookId id) {
+  if constexpr (!Hook::template named<T>) return {};
+  else if constexpr (Hook::template accepts<T, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
+/// What is asked of callbacks alone, as loop/checkpointing.hpp and loop/fit.hpp ask.
+template <class R, class T>
+consteval HookVerdict callback_calls() {
+  return worst(uncallable<hook::before_save, T, Context<R, phase::Fit>>(HookId::before_save),
+               uncallable<hook::after_save, T, Context<R, phase::Fit>>(HookId::after_save),
+               uncallable<hook::before_statistics_pass, T, Context<R, phase::Train>>(HookId::before_statistics_pass),
+               uncallable<hook::limits_time, T>(HookId::limits_time));
+}
+/// What a strategy may have, apart from what receives a loss or a loader.
+template <class S>
+consteval HookVerdict strategy_calls() {
+  return worst(uncallable<hook::no_sync, S, bool>(HookId::no_sync), uncallable<hook::account, S>(HookId::account));
+}
+template <class S, class Loss>
+consteval HookVerdict seam_calls() {
+  return worst(uncallable<hook::pre_backward, S, Loss>(HookId::pre_backward),
+               uncallable<hook::post_backward, S, Loss>(HookId::post_backward));
+}
+
+/// A base class that the backend must see, and that the model inherits privately.
+template <class Backend, class M>
+consteval bool hides_base() {
+  if constexpr (requires { Backend::template hides_base<M>; }) return Backend::template hides_base<M>;
+  else return false;
+}
+
+/// Everything that loop/automatic.hpp calls inside the strategy's seam, beside training_step.
+#define FULGURITE_INSIDE_THE_SEAM(ROW)                                                                                 \
+  ROW(on_before_zero_grad)                                                                                             \
+  ROW(optimizer_zero_grad)                                                                                             \
+  ROW(on_before_backward)                                                                                              \
+  ROW(backward)                                                                                                        \
+  ROW(on_after_backward)
+
+/// The first hook of T that replays would leave out.
+template <class T>
+consteval HookVerdict replayed() {
+  if (acts_on_tensors<T>()) return {};
+#define FULGURITE_ROW(NAME)                                                                                            \
+  if (hook::NAME::named<T>) return {HookFault::captured, HookId::NAME};
+  FULGURITE_INSIDE_THE_SEAM(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+#undef FULGURITE_INSIDE_THE_SEAM
+
+}  // namespace fulgurite::judge

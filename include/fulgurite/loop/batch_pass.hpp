@@ -1,0 +1,198 @@
+#pragma once
+// One pass over a loader, batch by batch, which can be left and gone on with.
+
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+
+namespace fulgurite::loop {
+
+/// Whether a batch is the last of its pass, where that is known before its step.
+struct KnownEnd {
+  static constexpr bool late = false;
+  bool last;
+  bool before_step() const { return last; }
+  bool after_step() const { return last; }
+};
+
+/// The same of a loader that must not be read ahead: `after_step()` moves on to the next batch and finds out. The batch
+/// at hand may be gone then. Only a limit tells before.
+template <class Iterator, class Stop>
+class EndFoundLate {
+ public:
+  static constexpr bool late = true;
+  EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached)
+      : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached) {}
+  EndFoundLate(EndFoundLate const&) = delete;
+  EndFoundLate& operator=(EndFoundLate const&) = delete;
+
+  bool before_step() const { return known_ && last_; }
+  bool after_step() {
+    if (!std::exchange(known_, true)) {
+      ++at_;
+      last_ = !(at_ != stop_);
+    }
+    return last_;
+  }
+
+ private:
+  Iterator& at_;
+  Stop const& stop_;
+  bool known_, last_;
+};
+
+/// The same of a sized loader that keeps its place: it moves past the last batch, too.
+template <class Iterator>
+class MovesPast {
+ public:
+  static constexpr bool late = false;
+  MovesPast(Iterator& at, bool last) : at_(at), last_(last) {}
+  MovesPast(MovesPast const&) = delete;
+  MovesPast& operator=(MovesPast const&) = delete;
+
+  bool before_step() const { return last_; }
+  bool after_step() {
+    if (!std::exchange(moved_, true)) ++at_;
+    return last_;
+  }
+
+ private:
+  Iterator& at_;
+  bool last_, moved_ = false;
+};
+
+/// Where a pass is.
+struct PassPlace {
+  long batch = 0;      ///< index of the next one
+  bool used = false;   ///< of a sized loader: its iterator is still at the batch before
+  bool empty = false;  ///< the loader had no batch
+};
+
+[[noreturn]] inline void throw_short(long promised, long had) {
+  throw Error("fulgurite.data.size", "the loader's size() promised " + std::to_string(promised) +
+                                         " batches, it ended after " + std::to_string(had) +
+                                         ": make size() and the loader agree");
+}
+
+/// f(batch, index, end) for the batches from here on up to `limit`, or with `One` for the next of them alone. `f`
+/// answers whether to go on, which it must not where `end.after_step()` is true; so does this function. An unsized
+/// loader is read one batch ahead only where it promises that batches stay valid.
+template <class Loader, bool One, class Iterator, class Stop, class F>
+[[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
+                                        F& f) {
+  long& b = place.batch;
+  if constexpr (SizedLoader<Loader> && KeepsPlace<Loader>) {
+    for (;; ++b) {
+      if (!(it != stop)) [[unlikely]]
+        throw_short(*limit, b);
+      auto&& batch = *it;
+      MovesPast end(it, b + 1 == *limit);
+      if (!f(batch, b, end)) return false;
+      if constexpr (One) return ++b, true;
+    }
+  } else if constexpr (SizedLoader<Loader>) {
+    long const batches = *limit;
+    if (std::exchange(place.used, false)) ++it;
+    for (;; ++b, ++it) {
+      if (!(it != stop)) [[unlikely]]
+        throw_short(batches, b);
+      auto&& batch = *it;
+      if (!f(batch, b, KnownEnd{b + 1 == batches})) return false;
+      if constexpr (One) return ++b, place.used = true;
+    }
+  } else if constexpr (BatchesStayValid<Loader>) {
+    for (; it != stop; ++b) {
+      auto&& batch = *it;
+      bool last = limit && b + 1 == *limit;
+      if (!last) {
+        ++it;
+        last = !(it != stop);
+      }
+      if (!f(batch, b, KnownEnd{last})) return false;
+      if constexpr (One) return ++b, true;
+    }
+    place.empty = true;
+    return false;
+  } else {
+    if (b == 0 && !(it != stop)) {
+      place.empty = true;
+      return false;
+    }
+    for (;; ++b) {
+      auto&& batch = *it;
+      EndFoundLate end(it, stop, limit && b + 1 == *limit);
+      if (!f(batch, b, end)) return false;
+      if constexpr (One) return ++b, true;
+    }
+  }
+}
+
+/// A pass that lasts: it can be left after any batch, and gone on with.
+template <class Loader>
+class BatchPass {
+ public:
+  using Iterator = decltype(std::begin(std::declval<Loader&>()));
+
+  BatchPass(Loader& loader, std::optional<long> limit) : BatchPass(std::begin(loader), loader, limit, 0) {}
+  /// One that goes on at batch `first`, from what `begin_at` returned.
+  BatchPass(Iterator at, Loader& loader, std::optional<long> limit, long first)
+      : it_(std::move(at)),
+        stop_(std::end(loader)),
+        limit_(limit),
+        place_{.batch = first, .used = first != 0 && SizedLoader<Loader> && ReadAnew<Loader>} {}
+
+  /// The next batch, or without `One` all that are left. `f` by value, and in the latter case iterators of its own:
+  /// what the loop holds can then stay in registers.
+  template <bool One, class F>
+  [[gnu::always_inline]] bool walk(F f) {
+    if constexpr (One) {
+      bool const more = loop::walk<Loader, true>(it_, stop_, place_, limit_, f);
+      if constexpr (KeepsPlace<Loader>) has_more_ = !more && it_ != stop_;
+      return more;
+    } else {
+      auto it = std::move(it_);
+      auto const stop = std::move(stop_);
+      PassPlace place = place_;
+      loop::walk<Loader, false>(it, stop, place, limit_, f);
+      place_.empty = place.empty;
+      if constexpr (KeepsPlace<Loader>) has_more_ = it != stop;
+      return false;
+    }
+  }
+  /// Of a pass that is over, and a loader that keeps its place: it was left before the loader's end.
+  bool has_more() const { return has_more_; }
+  bool is_empty() const { return place_.empty; }
+
+ private:
+  Iterator it_;
+  decltype(std::end(std::declval<Loader&>())) stop_;
+  std::optional<long> limit_;
+  PassPlace place_;
+  bool has_more_ = false;
+};
+
+/// A whole pass, up to `limit` batches. Returns whether there was any.
+template <class Loader, class F>
+bool each_batch(Loader& loader, std::optional<long> limit, F f) {
+  if (limit && *limit == 0) return false;
+  auto it = std::begin(loader);
+  auto const stop = std::end(loader);
+  PassPlace place;
+  walk<Loader, false>(it, stop, place, limit, f);
+  return !place.empty;
+}
+
+/// f(loader, position) for each loader of a tuple of references.
+template <class Loaders, class F>
+void each_loader(Loaders& loaders, F&& f) {
+  std::apply([&, i = std::size_t{0}](auto&... l) mutable { (f(l, i++), ...); }, loaders);
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,20 @@
+#pragma once
+// Part of a run's state: what one step leaves to the next.
+
+#include <optional>
+
+#include <fulgurite/loop/recurrent.hpp>
+#include <fulgurite/loop/run_key.hpp>
+
+namespace fulgurite::loop {
+
+template <class R>
+struct Carried {
+  std::optional<typename HiddenOf<typename R::Model>::type> hidden =
+      std::nullopt;  ///< of a recurrent model, from one slice of time to the next
+  /// Random numbers as they were when the pass over the training data began: a loader may have shuffled by them.
+  std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
+  typename R::Value loss{};  ///< of the last batch, where a model's own optimizer_step may ask for it
+};
+
+}  // namespace fulgurite::loop

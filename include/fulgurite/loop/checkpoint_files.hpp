@@ -1,0 +1,116 @@
+#pragma once
+// The checkpoint files of a run: who counts on which, and what a request may do with them when its time has come.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace fulgurite {
+
+/// Who counts on which file: a file goes only when the last of its holders has given it up.
+class HeldFiles {
+ public:
+  /// A callback's address; nullptr is the run itself, for files that were asked for by name.
+  using Holder = void const*;
+
+  void hold(std::filesystem::path const& file, Holder holder) { holders_[key(file)].insert(holder); }
+  void give_up(std::filesystem::path const& file, Holder holder) {
+    auto const found = holders_.find(key(file));
+    if (found == holders_.end()) return;
+    found->second.erase(holder);
+    if (found->second.empty()) holders_.erase(found);
+  }
+  /// Somebody else counts on the file.
+  bool by_others(std::filesystem::path const& file, Holder holder) const {
+    auto const found = holders_.find(key(file));
+    return found != holders_.end() && found->second.size() > found->second.count(holder);
+  }
+
+  /// One file has one key, whatever its folder is called by. A link is itself, not what it leads to.
+  static std::filesystem::path key(std::filesystem::path const& file) {
+    std::error_code error;
+    auto const folder = std::filesystem::absolute(file, error).parent_path();
+    auto const whole = std::filesystem::weakly_canonical(folder, error);
+    return (error ? folder.lexically_normal() : whole) / file.filename();
+  }
+
+ private:
+  std::map<std::filesystem::path, std::set<Holder>> holders_{};
+};
+
+class CheckpointFiles;
+
+/// What a callback asks the trainer to do at the next safe point: to write a file of that name, or what a function does
+/// then, which names its files only when they are written.
+struct CheckpointRequest {
+  std::filesystem::path path = {};                 ///< empty where `act` names the files
+  std::function<void(CheckpointFiles&)> act = {};  ///< in place of writing `path`
+  HeldFiles::Holder holder = nullptr;              ///< who counts on what is written
+
+  CheckpointRequest(std::filesystem::path file) : path(std::move(file)) {}
+  CheckpointRequest(char const* file) : path(file) {}
+  CheckpointRequest(std::string const& file) : path(file) {}
+  CheckpointRequest(HeldFiles::Holder who, std::function<void(CheckpointFiles&)> what)
+      : act(std::move(what)), holder(who) {}
+};
+
+/// What a request does with files at its safe point. On other ranks than 0 names are found, and nothing is written or
+/// removed.
+class CheckpointFiles {
+ public:
+  using Write = std::function<void(std::filesystem::path const& file, bool weights_only)>;
+
+  /// `waiting`: the requests that are still to come.
+  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, std::span<CheckpointRequest const> waiting, bool writes,
+                  Write write)
+      : held_(held), holder_(holder), waiting_(waiting), writes_(writes), write_(std::move(write)) {}
+
+  bool writes() const { return writes_; }
+  /// Another participant counts on the file, or a request that is still to come names it.
+  bool of_others(std::filesystem::path const& file) const { return held_.by_others(file, holder_) || awaited(file); }
+  /// The name is not free: it is that of others, or such a file exists.
+  bool taken(std::filesystem::path const& file) const {
+    std::error_code ignored;
+    using enum std::filesystem::file_type;
+    auto const there = std::filesystem::symlink_status(file, ignored).type();
+    return (there != none && there != not_found && there != unknown) || of_others(file);
+  }
+  /// The weights as they are now, and the state of the run; `weights_only`: without that of schedules, scaler, strategy
+  /// and callbacks.
+  void write(std::filesystem::path const& file, bool weights_only = false) {
+    if (writes_) write_(file, weights_only);
+    held_.hold(file, holder_);
+  }
+  /// A file that `make(file)` makes, as a link to another one.
+  template <class Make>
+  void make(std::filesystem::path const& file, Make&& make) {
+    if (writes_) make(file);
+    held_.hold(file, holder_);
+  }
+  /// The holder of this request needs the file no more; it is removed unless somebody else does. Says whether it was.
+  bool give_up(std::filesystem::path const& file) {
+    held_.give_up(file, holder_);
+    std::error_code ignored;  // a file that somebody else removed is gone, as wanted
+    return writes_ && !of_others(file) && std::filesystem::remove(file, ignored);
+  }
+
+ private:
+  bool awaited(std::filesystem::path const& file) const {
+    for (auto const& request : waiting_)
+      if (!request.path.empty() && HeldFiles::key(request.path) == HeldFiles::key(file)) return true;
+    return false;
+  }
+
+  HeldFiles& held_;
+  HeldFiles::Holder holder_;
+  std::span<CheckpointRequest const> waiting_;
+  bool writes_;
+  Write write_;
+};
+
+}  // namespace fulgurite

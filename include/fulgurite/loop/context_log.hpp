@@ -1,0 +1,139 @@
+#pragma once
+// What a context logs.
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <type_traits>
+
+#include <fulgurite/loop/context_values.hpp>
+#include <fulgurite/loop/phase.hpp>
+
+namespace fulgurite {
+
+/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration.
+struct LogOptions {
+  long batch_size = 0;  ///< 0: inferred from the batch
+};
+
+namespace loop {
+
+template <class R, class Phase>
+class LogContext : public ValuesContext<R, Phase> {
+  using Base = ValuesContext<R, Phase>;
+
+ public:
+  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
+  explicit constexpr LogContext(State<R>& state) : Base(state) {}
+
+  using typename Base::Backend;
+  using typename Base::Metrics;
+
+  /// Stores the value; reduced over the epoch, reported as the metric's declaration says. No look-up, no allocation, no
+  /// wait for a device.
+  template <class M, class V>
+    requires(Phase::logs)
+  void log(M const&, V const& value, LogOptions how = {}) {
+    constexpr std::size_t at = place_of<Metrics, M>();
+    constexpr bool constant = is_metric_constant<M>;
+    constexpr bool declared = !constant || at < Metrics::size;
+    constexpr bool tensor = Backend::template is_value<V>;
+    constexpr bool readable = !constant || !declared || tensor || std::is_arithmetic_v<V>;
+    constexpr bool replayable =
+        tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
+    static_assert(
+        constant,
+        "[fulgurite.metric.constant] ctx.log takes a metric of the model, not a text: declare `static constexpr "
+        "Metric<\"loss\"> loss{}` and log that");
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
+                            "MetricList<...>`: add it there");
+    static_assert(
+        readable,
+        "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()");
+    static_assert(
+        replayable,
+        "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
+        "it would never change: log a tensor");
+    if constexpr (at < Metrics::size) {
+      if (state_->asked.options.barebones) [[unlikely]]
+        return state_->warn("fulgurite.options.barebones_log",
+                            "barebones keeps no metric: what is logged is lost, and can be left out");
+      check_place(at);
+      // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is
+      // folded. A captured step needs the tensor itself, to post it again.
+      if constexpr (tensor) {
+        if (!R::Strategy::captures && !Backend::reading_waits(value))
+          board().log_number(at, Backend::read(value), weight<M>(how), origin());
+        else board().log_tensor(at, value, weight<M>(how), origin());
+      } else if constexpr (std::is_arithmetic_v<V>)
+        board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
+    }
+  }
+
+  template <class M, class V, bool Fine = Phase::logs>
+    requires(!Phase::logs)
+  void log(M const&, V const&, LogOptions = {}) {
+    static_assert(Fine, "[fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of "
+                        "training, validation or test");
+  }
+
+  /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
+  template <class M, class V, class... Rest>
+    requires(Phase::logs)
+  void log_dict(M const& metric, V const& value, Rest const&... rest) {
+    log(metric, value);
+    if constexpr (sizeof...(Rest) != 0) log_dict(rest...);
+  }
+
+ protected:
+  using Base::board;
+  using Base::state_;
+
+ private:
+  /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
+  void check_place(std::size_t at) const {
+    auto const& cell = board()[at];
+    bool const by_step = origin() == Origin::train_epoch && asks_for_steps(at);
+    if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]]
+      return;
+    std::string name;
+    Metrics::each([&](std::size_t i, auto const& metric) { name = i == at ? std::string(metric.name()) : name; });
+    if (by_step)
+      throw Error("fulgurite.metric.no_step",
+                  name +
+                      " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
+                      "step: leave on_step out, or log it in training_step");
+    throw Error("fulgurite.metric.two_places",
+                name + " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
+  }
+
+  static bool asks_for_steps(std::size_t at) {
+    bool asks = false;
+    Metrics::each([&](std::size_t i, auto const& metric) { asks = i == at ? metric.on_step == Report::yes : asks; });
+    return asks;
+  }
+
+  Origin origin() const {
+    if constexpr (Phase::evaluates) return Origin::evaluation;
+    else return state_->facts.in_batch ? Origin::train_step : Origin::train_epoch;
+  }
+
+  template <class M>
+  double weight(LogOptions how) const {
+    if (how.batch_size > 0) return static_cast<double>(how.batch_size);
+    if (!state_->facts.in_batch) return 1.0;
+    if (state_->facts.left_out) return 1.0;
+    if (state_->facts.batch_size == 0 && state_->facts.no_rows) [[unlikely]]
+      throw Error("fulgurite.metric.no_rows",
+                  "batch " + std::to_string(this->batch_idx()) + " has 0 rows, over which " + std::string(M::name()) +
+                      " has no mean: let the loader leave such a batch out, or log with {.batch_size = ...}");
+    if (state_->facts.batch_size == 0) [[unlikely]]
+      throw Error("fulgurite.metric.batch_size",
+                  "the batch holds no tensor to take its size from: log " + std::string(M::name()) +
+                      " with {.batch_size = ...}, or give the batch a batch_size() member");
+    return static_cast<double>(state_->facts.batch_size);
+  }
+};
+
+}  // namespace loop
+}  // namespace fulgurite

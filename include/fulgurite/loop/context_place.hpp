@@ -1,0 +1,90 @@
+#pragma once
+// What every context says: where its run is.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/estimate.hpp>
+#include <fulgurite/loop/not_here.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+template <class R>
+class PlaceContext : public NotHere {
+ public:
+  using Run = R;
+  using Metrics = typename R::Metrics;
+  using Backend = typename R::Backend;
+  using Asks = Question;
+
+  explicit constexpr PlaceContext(State<R>& state) : state_(&state) {}
+
+  long global_step() const { return asked(Asks::global_step), state_->progress.global_step; }
+  long skipped_steps() const { return asked(Asks::skipped_steps), state_->progress.skipped_steps; }
+  int current_epoch() const { return asked(Asks::current_epoch), state_->progress.epoch; }
+  long batch_idx() const { return asked(Asks::batch_idx), state_->facts.batch_idx; }
+  long batch_size() const { return asked(Asks::batch_size), state_->facts.batch_size; }
+  /// Of its epoch, or of its evaluation loader. A loader that has no size and does not promise that batches stay valid
+  /// is read one batch at a time: false until the end is found, after the end hook of the last batch; true in what
+  /// follows.
+  bool is_last_batch() const { return asked(Asks::is_last_batch), state_->facts.is_last_batch; }
+  bool accumulating() const { return asked(Asks::accumulating), state_->facts.accumulating; }
+  bool sanity_checking() const { return state_->facts.sanity_checking; }
+  Stage stage() const { return state_->facts.stage; }
+  std::size_t loader() const { return state_->facts.loader; }
+  /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
+  bool dev_run() const { return state_->asked.options.fast_dev_run != 0; }
+
+  typename R::Model& model() const { return *state_->parts.model; }
+  TrainerOptions const& options() const { return state_->asked.options; }
+  auto device() const { return state_->parts.strategy.device(); }
+  int rank() const { return state_->parts.strategy.rank(); }
+
+  /// Batches of a training epoch after limits; nullopt where the loader has no size.
+  std::optional<long> num_training_batches() const {
+    return asked(Asks::num_training_batches), state_->facts.train_batches;
+  }
+  /// Batches of the evaluation loader at hand, after limits.
+  std::optional<long> num_eval_batches() const { return state_->facts.eval_batches; }
+  /// Optimizer steps of the whole fit; nullopt where neither max_steps nor a sized loader and max_epochs tell.
+  std::optional<long> estimated_steps() const { return asked(Asks::estimated_steps), loop::estimated_steps(*state_); }
+  bool has_validation() const { return state_->facts.has_validation; }
+  /// Validation runs exactly once, at the end of every epoch.
+  bool validating_each_epoch_end() const {
+    return has_validation() && options().val_check_interval.epoch_end() && options().check_val_every_n_epoch == 1;
+  }
+  double seconds_since_fit_start() const { return asked(Asks::seconds), state_->seconds_since_fit_start(); }
+  double seconds_now() const { return asked(Asks::seconds), Seconds(options().now().time_since_epoch()).count(); }
+
+  /// What may be meant and mostly is not: on stderr unless `.silence` names it, and in `trainer.warnings()`. Said once
+  /// for each identifier, `warn("mine.rate.high", "the rate is above 1: lower it")`; `warn_each`: for each sentence.
+  void warn(std::string_view identifier, std::string_view sentence) const {
+    require_identifier(identifier);
+    state_->warn(identifier, sentence);
+  }
+  void warn_each(std::string_view identifier, std::string_view sentence) const {
+    require_identifier(identifier);
+    state_->warn_each(identifier, sentence);
+  }
+
+ protected:
+  /// A strategy that replays steps has to know what a recorded one went by.
+  void asked(Asks question) const { state_->watch.questions.add(question); }
+
+  State<R>* state_;
+
+ private:
+  void require_identifier(std::string_view identifier) const {
+    asked(Asks::warn);
+    if (!is_identifier(identifier))
+      throw Error("fulgurite.context.warning", "'" + std::string(identifier) +
+                                                   "' does not identify a warning: use words in lower case with points "
+                                                   "between them, as mine.rate.high");
+  }
+};
+
+}  // namespace fulgurite::loop

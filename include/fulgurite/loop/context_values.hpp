@@ -1,0 +1,136 @@
+#pragma once
+// What a context says of metrics.
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <type_traits>
+
+#include <fulgurite/loop/context_place.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite::loop {
+
+/// M is the type of a metric that was declared as a constant.
+template <class M>
+inline constexpr bool is_metric_constant = requires { typename M::metric; };
+/// Its position among the model's metrics; their number where it is none of them.
+template <class Metrics, class M>
+consteval std::size_t place_of() {
+  if constexpr (is_metric_constant<M>) return Metrics::template index_of<M>();
+  else return Metrics::size;
+}
+
+template <class R, class Phase>
+class ValuesContext : public PlaceContext<R> {
+  using Base = PlaceContext<R>;
+
+ public:
+  // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
+  explicit constexpr ValuesContext(State<R>& state) : Base(state) {}
+
+  using typename Base::Asks;
+  using typename Base::Metrics;
+
+  /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size
+  /// (or the declared reduction); `metric.last()` asks for the latest value. May read a device: then it waits, and is
+  /// worth counting.
+  template <class M>
+  std::optional<double> value(M const& metric) const {
+    constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
+                            "MetricList<...>`: add it there");
+    return find(metric, [](auto& board) { board.collect(); });
+  }
+  /// The same without ever waiting: what the host knows already.
+  template <class M>
+  std::optional<double> known(M const& metric) const {
+    constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
+                            "MetricList<...>`: add it there");
+    return find(metric, [](auto&) {});
+  }
+  template <class M>
+  bool value_waits(M const&) const {
+    asked(Asks::value);
+    bool waits = false;
+    each_live_board([&](auto& running) { waits = waits || running[Metrics::template index_of<M>()].waiting != 0; });
+    return waits;
+  }
+
+  /// f(metric, value the host knows already) for each declared metric, in order.
+  template <class F>
+  void each_metric(F&& f) const {
+    Metrics::each([&](std::size_t, auto const& metric) { f(metric, known(metric)); });
+  }
+
+ protected:
+  using Base::asked;
+  using Base::state_;
+
+  auto& board() const {
+    if constexpr (Phase::evaluates) return state_->measured.eval_boards[state_->facts.board];
+    else return state_->measured.train_board;
+  }
+  /// The boards whose running epoch `value` reads first: all loaders' together; none once an evaluation has been
+  /// published.
+  template <class F>
+  void each_live_board(F&& f) const {
+    if constexpr (!Phase::evaluates) f(state_->measured.train_board);
+    else if (state_->facts.validating)
+      for (auto& evaluated : state_->measured.eval_boards) f(evaluated);
+  }
+
+ private:
+  template <class M, class Prepare>
+  std::optional<double> find(M const& metric, Prepare&& prepare) const {
+    asked(Asks::value);
+    constexpr std::size_t at = place_of<Metrics, M>();
+    if constexpr (requires { metric.loader; }) {
+      auto const& names = state_->measured.loader_names;
+      auto const l = static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
+      if (l == names.size()) return std::nullopt;
+      if (Phase::evaluates && state_->facts.validating) {
+        prepare(state_->measured.eval_boards[l]);
+        if (auto const& live = state_->measured.eval_boards[l][at].epoch; live.count != 0)
+          return live.reduced(reduction_of(at));
+      }
+      return state_->measured.loader_results[l][at].reduced(reduction_of(at));
+    } else if constexpr (at < Metrics::size) {
+      Figures live;
+      each_live_board([&](auto& running) {
+        prepare(running);
+        live.merge(running[at].epoch);
+      });
+      if (live.count == 0 && trains_on(at)) {
+        prepare(state_->measured.train_board);
+        live = state_->measured.train_board[at].epoch;
+      }
+      auto const& figures = live.count != 0 ? live : state_->measured.results[at];
+      if constexpr (!std::is_same_v<typename M::metric, M>)
+        return figures.count ? std::optional(figures.last) : std::nullopt;
+      else return figures.reduced(reduction_of(at));
+    } else {
+      return std::nullopt;
+    }
+  }
+
+  /// In a validation inside fit: a metric that only training logs has its epoch so far there.
+  bool trains_on(std::size_t at) const {
+    if constexpr (!Phase::evaluates || !Phase::trains) return false;
+    else {
+      if (state_->facts.stage != Stage::fit) return false;
+      for (auto const& evaluated : state_->measured.eval_boards)
+        if (evaluated[at].epoch.count != 0) return false;
+      return state_->measured.train_board[at].epoch.count != 0 || state_->measured.train_board[at].waiting != 0;
+    }
+  }
+
+  static constexpr Reduce reduction_of(std::size_t at) {
+    Reduce by = Reduce::mean;
+    Metrics::each([&](std::size_t i, auto const& metric) { by = i == at ? metric.reduce : by; });
+    return by;
+  }
+};
+
+}  // namespace fulgurite::loop

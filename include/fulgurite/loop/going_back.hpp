@@ -1,0 +1,146 @@
+#pragma once
+// The last state of a run in which every replayed step was known to be right, and the way back to it.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/step_seam.hpp>
+
+namespace fulgurite::loop {
+
+/// A loader whose `begin()` yields the batches of an epoch again: stored ones, or a loader that knows its place in an
+/// epoch.
+template <class Loader>
+concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
+  loader.set_epoch(long{});
+  loader.resume_at(long{});
+};
+
+/// Taken where an accumulation window begins. Held in memory: weights, buffers, and what the optimizer, the schedules,
+/// the callbacks and the model save of themselves; counters, logged values, random numbers.
+template <class R, class Pack>
+class Retreat {
+  using RunState = typename R::Strategy::RunState;
+  using Backend = typename R::Backend;
+
+ public:
+  bool is_taken() const { return batch_.has_value(); }
+  /// It leads to another place from now on, such as after a validation: its hooks are not called twice.
+  void drop() { batch_.reset(); }
+
+  /// Whether the loader can yield the epoch again. Otherwise no state is kept.
+  void set_repeats(bool repeats) { repeats_ = repeats; }
+  /// Steps may be replayed, and what it takes to go back is there.
+  bool is_wanted(State<R> const& run) const {
+    return possible && repeats_ && run.parts.strategy.goes_back() && run.parts.strategy.may_replay();
+  }
+  /// Why the fit cannot go back to it, for an Error.
+  std::string why_not(State<R> const& run, bool same_model) const {
+    if (!same_model) return "the model has other parameters, buffers or modules by now";
+    if (!run.parts.strategy.goes_back()) return "CaptureOptions has go_back = false";
+    if (!possible) return "an optimizer has no state(archive)";
+    if (!repeats_) return "the loader cannot yield the epoch's batches again (set_epoch and resume_at)";
+    return "a validation or a checkpoint came in between";
+  }
+
+  /// At the start of each batch. Nothing to do where the last one still holds, or no step can be replayed.
+  void offer(State<R>& run, Pack& pack, long batch) {
+    if constexpr (possible) {
+      if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
+      if (batch_ && replays_ == run.parts.strategy.replays()) return;
+      take(run, pack, batch);
+    }
+  }
+
+  /// Everything as it was at the start of the batch whose number this returns.
+  long put_back(State<R>& run, Pack& pack) {
+    if constexpr (possible) {
+      weights_.put_back(*run.parts.model);
+      parts_.load([&](auto& archive) {
+        fold_weights_state(run, archive);
+        fold_parts(run, pack, archive);
+        fold_optimizers(run, archive);
+      });
+      run.facts = facts_;
+      run.progress = progress_;
+      run.asked.window_length = window_;
+      run.due.stop = stop_requested_;
+      run.due.statistics_pass = statistics_requested_;
+      run.measured.train_board = board_;
+      run.measured.results = results_;
+      run.carried.loss = last_loss_;
+      run.watch.finite.look = look_;
+      run.due.requests = requests_;
+      run.due.posted = posted_;
+      run.made.outcome = outcome_;
+      run.due.held_rows.clear();
+    }
+    return from_ = *batch_;
+  }
+  /// Whether a loader that is read anew has come to that batch, from where on random numbers are drawn as they were.
+  bool reached(long batch) {
+    if (batch == from_ && random_) random_->restore();
+    return batch >= from_;
+  }
+
+ private:
+  using Value = typename R::Value;
+  /// An optimizer without `state(archive)` cannot return.
+  static constexpr bool possible = optimizers_remember<R, typename RunState::Saver>;
+
+  void take(State<R>& run, Pack& pack, long batch) {
+    batch_ = batch;
+    replays_ = run.parts.strategy.replays();
+    weights_.keep(*run.parts.model);
+    parts_.save([&](auto& archive) {
+      fold_weights_state(run, archive);
+      fold_parts(run, pack, archive);
+      fold_optimizers(run, archive);
+    });
+    facts_ = run.facts;
+    progress_ = run.progress;
+    window_ = run.asked.window_length;
+    stop_requested_ = run.due.stop;
+    statistics_requested_ = run.due.statistics_pass;
+    board_ = run.measured.train_board;
+    results_ = run.measured.results;
+    last_loss_ = run.carried.loss;
+    look_ = run.watch.finite.look;
+    requests_ = run.due.requests;
+    posted_ = run.due.posted;
+    outcome_ = run.made.outcome;
+    random_ = Backend::rng_state();
+  }
+
+  std::optional<long> batch_;
+  bool repeats_ = false;
+  long replays_ = 0, from_ = 0;
+  KeptWeights<R> weights_;
+  RunState parts_;
+  Facts facts_;
+  Progress progress_;
+  int window_ = 1;
+  bool stop_requested_ = false, statistics_requested_ = false;
+  typename State<R>::Board board_;
+  std::array<Figures, State<R>::metrics> results_{};
+  Value last_loss_{};
+  Look look_ = Look::off;
+  std::vector<CheckpointRequest> requests_;
+  std::vector<std::pair<std::string, double>> posted_;
+  Outcome outcome_;
+  std::optional<decltype(Backend::rng_state())> random_;
+};
+/// In place of it where no step is replayed.
+struct NoRetreat {};
+
+}  // namespace fulgurite::loop

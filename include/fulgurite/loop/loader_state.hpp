@@ -1,0 +1,78 @@
+#pragma once
+// How far a training loader is, and the way back there. See docs/checkpoint.md, Data.
+
+#include <string>
+#include <type_traits>
+
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// It can be told at which batch its next pass begins.
+template <class L>
+concept Jumps = requires(L& loader) { loader.resume_at(long{}); };
+
+/// It saves how far it is by itself, counting the batches that were moved past with `++`. The loops move past a batch
+/// of such a loader as soon as its step is over, so that what it saves is what was trained on.
+template <class L>
+concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
+
+/// The data module, where it is another object than the model.
+template <class R, class Source, class Archive>
+void fold_data_module(Source& source, Archive& archive) {
+  using Module = std::remove_cvref_t<decltype(source.module())>;
+  if constexpr (Stateful<Module, Archive> && !std::is_same_v<Module, typename R::Model>)
+    if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
+}
+
+/// The training loader, where it keeps a state and was asked for.
+template <class R, class Source, class Archive>
+void fold_loader(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (Source::trains)
+    if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
+      if (run.loading.training_is_open && !lacks(archive, "train_loader"))
+        archive.child("train_loader", source.train());
+  if (lacks(archive, "pass_random")) return;
+  if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
+  if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
+}
+
+/// It is read from its beginning when a run goes on.
+template <class L>
+concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
+
+[[noreturn]] inline void refuse_short(long consumed, long had) {
+  throw Error("fulgurite.resume.short_loader", "the run stopped after " + std::to_string(consumed) +
+                                                   " batches of an epoch that was to go on, and the loader has " +
+                                                   std::to_string(had) + " now: resume with the same data and limits");
+}
+
+/// Begins a pass over a loader whose first `consumed` batches were trained on before. One that neither jumps nor keeps
+/// its place is read from its beginning, which is said where it may take long.
+/// A sized one stays at the last of them: the next batch is made where it always is, after random numbers were set.
+template <class R, class Loader>
+auto begin_at(State<R>& run, Loader& loader, long consumed) {
+  if constexpr (Jumps<Loader>) {
+    if (consumed != 0) loader.resume_at(consumed);
+    return std::begin(loader);
+  } else if constexpr (KeepsPlace<Loader>) {
+    return std::begin(loader);
+  } else {
+    auto it = std::begin(loader);
+    if (consumed != 0 && !StoredBatches<Loader>)
+      run.warn("fulgurite.resume.skips",
+               "the training loader has neither resume_at(batch) nor state(archive): its first " +
+                   std::to_string(consumed) + " batches are made once more and left out");
+    auto const stop = std::end(loader);
+    long const last = SizedLoader<Loader> && consumed != 0 ? consumed - 1 : consumed;
+    for (long b = 0; b != last; ++b, ++it)
+      if (!(it != stop)) refuse_short(consumed, b);
+    if (consumed != 0 && !(it != stop)) refuse_short(consumed, last);
+    return it;
+  }
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,17 @@
+#pragma once
+// Part of a run's state: what it has made so far, and where that lies.
+
+#include <filesystem>
+
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/outcome.hpp>
+
+namespace fulgurite::loop {
+
+struct Made {
+  HeldFiles held_files{};           ///< checkpoint files, and who counts on them
+  std::filesystem::path log_dir{};  ///< the first logger's folder
+  Outcome outcome{};
+};
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,26 @@
+#pragma once
+// Part of a run's state: what was logged, and what it came to.
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <fulgurite/loop/run_key.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite::loop {
+
+template <class R>
+struct Measured {
+  using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
+  using Results = std::array<Figures, R::Metrics::size>;
+
+  Board train_board{};
+  std::vector<Board> eval_boards = std::vector<Board>(1);
+  Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
+  std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
+  std::vector<Results> loader_results{};    ///< the same as `results` of each of them
+};
+
+}  // namespace fulgurite::loop

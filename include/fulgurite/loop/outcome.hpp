@@ -1,0 +1,25 @@
+#pragma once
+// What a run has to show for itself.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace fulgurite {
+
+/// Callbacks fill it, the last line of a fit is made of it.
+struct Outcome {
+  std::string best_metric = {};
+  std::optional<double> best_value = std::nullopt;
+  int best_epoch = 0;
+  std::filesystem::path best_file = {};
+  std::filesystem::path last_file = {};
+  std::filesystem::path metrics_file = {};
+
+  void state(auto& archive) {
+    archive("best_metric", best_metric)("best_value", best_value)("best_epoch", best_epoch)("best_file", best_file)(
+        "last_file", last_file);
+  }
+};
+
+}  // namespace fulgurite

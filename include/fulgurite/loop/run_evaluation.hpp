@@ -1,0 +1,37 @@
+#pragma once
+// validate and test: the frame and one evaluation.
+
+#include <optional>
+#include <vector>
+
+#include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/resume.hpp>
+#include <fulgurite/loop/special_run.hpp>
+#include <fulgurite/loop/transfer.hpp>
+
+namespace fulgurite::loop {
+
+/// One list of values for each loader.
+template <class Kind, class R, class Pack, class Source, class From>
+std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
+                                                     Limit const& limit, From const& from) {
+  check_special(run, pack);
+  run.facts = {};
+  run.facts.stage = stage;
+  forget_results(run);
+  Context<R, typename Kind::Phase> ctx(run);
+  return framed(run, pack, source, [&] {
+    set_up(run, pack, source, ctx, [&] { load_for_evaluation(run, pack, from); });
+    auto results = limit.none()
+                       ? std::vector<std::vector<MetricValue>>{}
+                       : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source),
+                                        limit, std::nullopt);
+    run.parts.strategy.teardown(*run.parts.model);
+    tell_all<hook::teardown>(run, pack, source, ctx);
+    finalize_loggers(pack, Status::success);
+    return results;
+  });
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,100 @@
+#pragma once
+// The part of a run's state that only a fit can go on from: where exactly it was, and what was open there. The rest is
+// in run_state.hpp.
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// The gradients of one optimizer's parameters. Where all of them are there all the time, as slices of one memory, the
+/// optimizer knows which were received.
+template <class Backend, class Optimizer, class Archive>
+void fold_gradients(Optimizer& optimizer, Archive& archive) {
+  std::vector<bool> received;
+  if constexpr (requires { optimizer.received(); }) received = optimizer.received();
+  else
+    for (auto const& parameter : optimizer.parameters()) received.push_back(Backend::gradient(parameter).defined());
+  archive("received", received);
+  long at = 0;
+  for (auto const& parameter : optimizer.parameters()) {
+    auto const name = std::to_string(at++);
+    if constexpr (Archive::loading) {
+      if (lacks(archive, name)) continue;
+      auto gradient = Backend::clone(parameter);
+      auto saved = Backend::saved(gradient);
+      archive.tensor(name, saved);
+      Backend::restore(gradient, saved);
+      Backend::set_gradient(parameter, gradient);
+    } else if (auto const gradient = Backend::gradient(parameter); gradient.defined()) {
+      archive.tensor(name, Backend::saved(gradient));
+    }
+  }
+  if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
+}
+
+/// The values of the last finished epoch and of the last evaluation, by the names of metrics and loaders.
+template <class R, class Archive>
+void fold_results(State<R>& run, Archive& archive) {
+  auto& measured = run.measured;
+  archive("loader_names", measured.loader_names);
+  if constexpr (Archive::loading) measured.loader_results.resize(measured.loader_names.size());
+  auto const fold = [&](auto& inner, auto& results) {
+    R::Metrics::each([&](std::size_t i, auto const& metric) {
+      if (!lacks(inner, metric.name())) inner.child(metric.name(), results[i]);
+    });
+  };
+  archive.child("merged", [&](auto& inner) { fold(inner, measured.results); });
+  for (std::size_t loader = 0; loader != measured.loader_results.size(); ++loader)
+    archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, measured.loader_results[loader]); });
+}
+
+/// What was logged, asked for and timed: what the run itself knows beside its parts.
+template <class R, class Archive>
+void fold_run(State<R>& run, Archive& archive) {
+  archive("point", run.point)("window_length", run.asked.window_length);
+  archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
+      "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
+      "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
+  bool stop = run.due.stop && run.point.at != At::ended;  // a run that has ended goes on where its limits are raised
+  archive("stop", stop);
+  double elapsed = run.seconds_since_fit_start();
+  auto const now = run.asked.options.now();
+  std::optional<double> validated;
+  if (run.clock.last_validation) validated = Seconds(now - *run.clock.last_validation).count();
+  archive("elapsed", elapsed)("since_validation", validated);
+  archive.child("epoch_so_far", run.measured.train_board);
+  archive.child("results", [&](auto& inner) { fold_results(run, inner); });
+  // In manual optimization nobody but the user knows whether gradients are kept for a later step.
+  bool const open = run.point.accumulating || (!R::automatic && run.point.at != At::ended);
+  if (open && !lacks(archive, "gradients"))
+    archive.child("gradients", [&](auto& inner) {
+      auto one = [&, i = 0](auto& optimizer) mutable {
+        inner.child(std::to_string(i++),
+                    [&](auto& innermost) { fold_gradients<typename R::Backend>(optimizer, innermost); });
+      };
+      std::apply([&](auto&... all) { (one(all), ...); }, run.parts.optimizers->optimizers);
+    });
+  if constexpr (Archive::loading) {
+    using Clock = TrainerOptions::Clock;
+    auto const ago = [&](double seconds) {
+      return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
+    };
+    run.due.stop = run.due.stop || stop;
+    run.clock.fit_began = ago(elapsed);
+    if (validated) run.clock.last_validation = ago(*validated);
+    run.facts.accumulating = run.facts.has_gradients = run.point.accumulating;
+    run.facts.is_last_batch = run.point.last;
+    run.facts.batch_idx = run.progress.batch - 1;
+  }
+}
+
+}  // namespace fulgurite::loop

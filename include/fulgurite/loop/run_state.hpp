@@ -1,0 +1,97 @@
+#pragma once
+// The state of a run: the fold over its parts, which saves or loads by what the archive is. Files, the way back of
+// replayed steps and resuming are the same fold. See docs/checkpoint.md.
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::loop {
+
+/// Under which name a participant's state is kept: what its `state_key()` says, else the name of its type.
+template <class C>
+std::string state_key_of(C const& participant) {
+  if constexpr (requires { std::string(participant.state_key()); }) return participant.state_key();
+  else return std::string(type_name<C>());
+}
+
+/// The callbacks, each under its key, so that a program may gain one and still read its files. A second one of the same
+/// key is told apart by its number.
+template <class R, class Pack, class Archive>
+void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
+  std::set<std::string> known;
+  pack.each([&](auto& callback) {
+    if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>) {
+      auto const key = state_key_of(callback);
+      auto name = key;
+      for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
+      if (!lacks(archive, name)) archive.child(name, callback);
+      else
+        run.warn_each("fulgurite.resume.callback",
+                      "the file holds no state of " + name + ", so this callback starts anew");
+    }
+  });
+  if constexpr (requires { archive.names(); })
+    for (auto const& name : archive.names())
+      if (!known.contains(name))
+        run.warn_each("fulgurite.resume.no_callback",
+                      "the file holds a state of " + name + ", and the trainer has no such callback: it is left out");
+}
+
+/// What belongs to the weights: where in the run they were, and what the model keeps beside them.
+template <class R, class Archive>
+void fold_weights_state(State<R>& run, Archive& archive) {
+  archive.child("progress", run.progress);
+  if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", *run.parts.model);
+}
+
+/// The parts beside the model that are there before the optimizers are.
+template <class R, class Pack, class Archive>
+void fold_parts(State<R>& run, Pack& pack, Archive& archive) {
+  if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.parts.strategy);
+  archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, pack, inner); });
+}
+
+template <class Archive, class... Os>
+consteval bool all_remember(std::tuple<Os...> const*) {
+  return (Stateful<Os, Archive> && ...);
+}
+/// Whether the state of each optimizer can be kept.
+template <class R, class Archive>
+inline constexpr bool optimizers_remember =
+    all_remember<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+
+/// Optimizers, their schedules, the scaler of losses.
+template <class R, class Archive>
+void fold_optimizers(State<R>& run, Archive& archive) {
+  archive.child("optimizers", [&](auto& inner) {
+    using Inner = std::remove_reference_t<decltype(inner)>;
+    std::apply(
+        [&, i = 0](auto&... all) mutable {
+          auto const one = [&]<class O>(O& optimizer) {
+            if constexpr (Stateful<O, Inner>)
+              inner.child(std::to_string(i++) + " " + std::string(O::name()), optimizer);
+          };
+          (one(all), ...);
+        },
+        run.parts.optimizers->optimizers);
+  });
+  archive.child("schedulers", [&](auto& inner) {
+    run.parts.optimizers->each_scheduler(
+        [&, i = 0](auto& scheduler) mutable { inner.child(std::to_string(i++), scheduler); });
+  });
+  if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,32 @@
+#pragma once
+// The places between two pieces of a run's work at which a checkpoint is written, and from which a fit can go on.
+
+#include <cstdint>
+
+namespace fulgurite::loop {
+
+/// What the run was about to do.
+enum class At : std::uint8_t {
+  before_batch,      ///< the batch `progress.batch` of the epoch
+  after_batch,       ///< what follows a batch: the checkpoints it asked for, its validation
+  after_validation,  ///< what follows that validation
+  after_epoch,       ///< the next epoch, or the end of training
+  ended              ///< nothing: training has ended
+};
+
+/// A place, and what is known there of the batch before it.
+struct SafePoint {
+  At at = At::before_batch;
+  bool last = false;          ///< it was the epoch's last one
+  bool counts = false;        ///< it ended with a step, whose counting comes after its validation
+  bool accumulating = false;  ///< its window is open: the gradients belong to the state
+  bool left_early = false;    ///< the epoch ended before its loader did
+  long observed = 0;          ///< the step that schedules which follow a metric were last told of
+
+  void state(auto& archive) {
+    archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early",
+                                                                                    left_early)("observed", observed);
+  }
+};
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,66 @@
+#pragma once
+// Identifiers of warnings: their form, those of the library, and a list of them that are not to be printed.
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite {
+
+namespace loop {
+
+/// Everything that the library warns of, without `fulgurite.` in front.
+// clang-format off
+inline constexpr std::array<std::string_view, 30> library_warnings{
+    "callback.checkpoint_folder", "callback.checkpoint_moved", "callback.checkpoint_waits", "callback.learning_rate",
+    "callback.once_a_window", "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too",
+    "data.none", "exception.second", "hook.once_a_window", "loop.non_finite_skipped", "loop.scaler_skips",
+    "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "options.barebones_log",
+    "options.dev_run", "options.few_rows", "options.overfit_order", "precision.default_type", "precision.loss_type",
+    "resume.after_exception", "resume.callback", "resume.damaged", "resume.no_callback", "resume.no_last",
+    "resume.skips", "schedule.metric"};
+// clang-format on
+
+/// Words of lower-case letters, digits and underscores with points between them, two at least.
+constexpr bool is_identifier(std::string_view text) {
+  bool const spelt = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  return spelt && text.find('.') != text.npos && !text.starts_with('.') && !text.ends_with('.') &&
+         text.find("..") == text.npos;
+}
+/// It is one, and where it says that it is of the library, the library has it.
+constexpr bool is_warning(std::string_view identifier) {
+  constexpr std::string_view ours = "fulgurite.";
+  if (!is_identifier(identifier)) return false;
+  return !identifier.starts_with(ours) || std::find(library_warnings.begin(), library_warnings.end(),
+                                                    identifier.substr(ours.size())) != library_warnings.end();
+}
+
+}  // namespace loop
+
+/// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` holds them all the
+/// same. The texts are borrowed: give literals.
+class Silence {
+ public:
+  constexpr Silence() = default;
+  constexpr Silence(std::initializer_list<std::string_view> identifiers) : identifiers_(identifiers) {
+    for (auto const identifier : identifiers_)
+      if (!loop::is_warning(identifier))
+        throw Error("fulgurite.options.silence", std::string(identifier) + " is no warning of the library: write the "
+                                                                           "identifier that it has in front");
+  }
+  constexpr bool has(std::string_view identifier) const {
+    return std::find(identifiers_.begin(), identifiers_.end(), identifier) != identifiers_.end();
+  }
+
+ private:
+  std::vector<std::string_view> identifiers_{};
+};
+
+}  // namespace fulgurite

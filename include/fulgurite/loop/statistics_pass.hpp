@@ -1,0 +1,62 @@
+#pragma once
+// What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
+
+#include <type_traits>
+
+#include <fulgurite/loop/batch_pass.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/recurrent.hpp>
+#include <fulgurite/loop/transfer.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
+
+namespace fulgurite::loop {
+
+/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
+template <class R, class Pack>
+void prepare_statistics(State<R>& run, Pack& pack) {
+  Context<R, phase::Train> ctx(run);
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
+  });
+}
+
+/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
+/// transfer, nothing logged. BatchNorm takes its statistics from it.
+template <class R, class Source>
+void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
+  using Backend = typename R::Backend;
+  Context<R, phase::Train> ctx(run);
+  auto const outside = run.facts;
+  auto& model = *run.parts.model;
+  if constexpr (R::automatic) {
+    [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
+    [[maybe_unused]] auto const generators = Backend::isolated_rng();
+    each_batch(source.train(), plan.most(), [&](auto&& raw, long b, auto&& end) {
+      run.facts.batch_idx = b;
+      run.facts.is_last_batch = end.before_step();
+      if (!is_none(raw))
+        with_batch(run, source, ctx, present(raw), [&](auto& batch) {
+          run.facts.in_batch = true;  // training_step logs as it does in a step
+          measure(run, batch);
+          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
+          [[maybe_unused]] auto const products = products_scope(run);
+          if constexpr (Recurrent<typename R::Model>) {
+            run.carried.hidden.reset();
+            for (auto& slice : time_slices<R>(model, batch, run.asked.optimization.tbptt, ctx)) {
+              auto const output = call_training_step(model, slice, run.carried.hidden, ctx);
+              if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>)
+                run.carried.hidden.emplace(Backend::detached_state(output.hidden));
+              else if (output) run.carried.hidden.emplace(Backend::detached_state(output->hidden));
+            }
+          } else {
+            call_training_step(model, batch, run.carried.hidden, ctx);
+          }
+          run.measured.train_board.restart();
+        });
+      return !end.after_step();
+    });
+  }
+  run.facts = outside;
+}
+
+}  // namespace fulgurite::loop

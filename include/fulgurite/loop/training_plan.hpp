@@ -1,0 +1,54 @@
+#pragma once
+// What training is given: its loader, the shape of its epochs, and whether validation's loaders fit their limits.
+
+#include <cstddef>
+
+#include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/transfer.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
+
+namespace fulgurite::loop {
+
+/// The training loader, as the options want it, and the shape that it gives an epoch.
+template <class R, class Source>
+EpochPlan plan_training(State<R>& run, Source& source) {
+  auto& loader = training_loader(run, source);
+  auto const taken = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
+  auto const size = size_of(loader);
+  auto const plan = plan_epoch(run.asked.options, size, taken, run.facts.has_validation);
+  run.facts.train_batches = plan.most();
+  run.loading.training_is_open = true;
+  if (size == 0)
+    throw Error("fulgurite.data.empty",
+                "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
+                "limit_train_batches = 0 is how to say that nothing is trained");
+  return plan;
+}
+
+/// reload_dataloaders_every_n_epochs: the training loader is asked for anew when so many epochs have gone by.
+template <class R, class Source>
+void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
+  int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+  if (every == 0 || run.progress.epoch - run.loading.training_since < every) return;
+  if constexpr (requires { source.reload_training(); }) source.reload_training();
+  run.loading.training_since = run.progress.epoch;
+  plan = plan_training(run, source);
+}
+
+/// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
+template <class R, class Source>
+void check_validation(State<R>& run, Source& source) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    if (!run.facts.has_validation) return;
+    if (run.asked.options.num_sanity_val_steps == 0)
+      run.loading.validation_since =
+          validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
+    auto loaders = evaluation_loaders<hook::val_dataloader>(run, source);
+    each_loader(loaders, [&](auto& loader, std::size_t) {
+      check_not_empty(loader);
+      batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);
+    });
+  }
+}
+
+}  // namespace fulgurite::loop

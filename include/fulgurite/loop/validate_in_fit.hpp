@@ -1,0 +1,49 @@
+#pragma once
+// Validation inside fit, with what surrounds it.
+
+#include <optional>
+
+#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/evaluate.hpp>
+
+namespace fulgurite::loop {
+
+/// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
+template <class R, class Pack, class Source>
+void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    Context<R, phase::ValidateEnd> ctx(run);
+    if (!run.facts.accumulating &&
+        Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
+      Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+    int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+    if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
+      if constexpr (requires { source.reload_validation(); }) source.reload_validation();
+      run.loading.validation_since = run.progress.epoch;
+    }
+    run.due.set_aside();
+    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
+                         run.asked.options.limit_val_batches, std::nullopt);
+    if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
+      run.clock.last_validation = run.asked.options.now();
+    deliver_posted(run, pack, run.progress.logged_steps);
+    // What validation has scored are the weights of the last step: inside a window, too, they are written as they are
+    // now.
+    run.point = after;
+    if (!run.due.requests.empty()) write_now(run, pack, source);
+    run.due.take_back();
+  }
+}
+
+/// The same after the batch at `place`. One that fails leaves that place behind, from which it is done again. Not
+/// inlined, since what writes files is no part of the hot loop.
+template <class R, class Pack, class Source>
+[[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
+  auto after = place;
+  after.at = At::after_validation;
+  run.point = place;
+  validate_in_fit(run, pack, source, after);
+  run.point = {};
+}
+
+}  // namespace fulgurite::loop

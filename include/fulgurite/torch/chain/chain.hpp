@@ -1,0 +1,170 @@
+#pragma once
+// Chain: layers one after another, known to the compiler. torch::nn::Sequential without type erasure, with checked
+// shapes.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/chain/modules.hpp>
+#include <fulgurite/torch/chain/shapes.hpp>
+
+namespace fulgurite {
+
+namespace chain {
+
+template <class L>
+struct Parts {
+  using Module = typename decltype(build(Tag<L>{}))::element_type;
+  static auto make() { return build(Tag<L>{}); }
+  static at::Tensor forward(Module& module, at::Tensor x) { return module.forward(std::move(x)); }
+};
+template <class... Layers>
+struct Parts<Chain<Layers...>> {
+  using Module = Chain<Layers...>;
+  static auto make() { return std::make_shared<Module>(); }
+  static at::Tensor forward(Module& module, at::Tensor x) { return module.forward(std::move(x)); }
+};
+template <class Branch>
+struct Parts<Residual<Branch>> {
+  using Module = typename Parts<Branch>::Module;
+  static auto make() { return Parts<Branch>::make(); }
+  static at::Tensor forward(Module& module, at::Tensor x) {
+    auto const branch = Parts<Branch>::forward(module, x);
+    return x + branch;
+  }
+};
+
+/// The layers that have a module, which are all but Input. Empty if the layers do not fit, so that one mistake is one
+/// error.
+template <class Seen, class... Rest>
+struct Held {
+  using type = Seen;
+};
+template <class... Seen, class L, class... Rest>
+struct Held<List<Seen...>, L, Rest...>
+    : Held<std::conditional_t<is_input<L>, List<Seen...>, List<Seen..., L>>, Rest...> {};
+
+template <class Layers>
+struct Modules;
+template <class... Layers>
+struct Modules<List<Layers...>> {
+  using type = std::tuple<std::shared_ptr<typename Parts<Layers>::Module>...>;
+
+  static type make() {
+    return type{Parts<Layers>::make()...};
+  }  // braces make them in this order, and so random numbers are drawn in it
+  static at::Tensor forward(type const& all, at::Tensor x) {
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      ((x = Parts<Layers>::forward(*std::get<Is>(all), std::move(x))), ...);
+    }(std::index_sequence_for<Layers...>{});
+    return x;
+  }
+};
+
+}  // namespace chain
+
+/// `Chain<Linear<784, 256>, ReLU, Linear<256, 10>>`: a module whose layers must fit each other, or it does not compile;
+/// with the constants of ChainShape (parameter_count, flops, output_shape). Parameters are initialised and named as
+/// those of torch::nn::Sequential ("0.weight", "2.bias"), so either reads the other's files; Input<...> takes no
+/// number.
+///
+/// Part of a model:   Chain<Linear<784, 256>, ReLU, Linear<256, 10>> body{*this, "body"};    then body(x)
+/// Or the model:      struct Net : Chain<Linear<784, 10>> { auto training_step(auto const& batch) { ... } };
+///
+/// Copies share their layers, as handles do. clone() is a deep copy; of a class derived from Chain it throws
+/// fulgurite.chain.clone, since it would cut that class off: override clone, or hold the chain as a member.
+template <class... Layers>
+class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
+  using Facts = chain::Constants<Layers...>;
+  static_assert(sizeof(typename Facts::Said) != 0);
+  using Modules = chain::Modules<typename std::conditional_t<Facts::sound, chain::Held<chain::List<>, Layers...>,
+                                                             chain::Held<chain::List<>>>::type>;
+
+ public:
+  Chain() : Chain(Modules::make()) {}
+  /// A chain without layers yet, as the holders of torch::nn have it: for a member that reset() assigns, `body =
+  /// decltype(body)(*this, "body")`. Using it before throws fulgurite.chain.unassigned.
+  explicit Chain(std::nullptr_t) {}
+  /// Registers itself under this name in the model that it is a member of.
+  Chain(torch::nn::Module& parent, std::string name) : Chain() {
+    parent.register_module(std::move(name), std::make_shared<Chain>(*this));
+  }
+
+  at::Tensor forward(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
+  at::Tensor operator()(at::Tensor x) { return Modules::forward(layers(), std::move(x)); }
+
+  /// LibTorch's module of a layer, by its index: `body.layer<0>().weight`.
+  template <std::size_t I>
+  auto& layer() const {
+    return *std::get<I>(layers());
+  }
+
+  std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = std::nullopt) const override {
+    if (typeid(*this) != typeid(Chain))
+      throw Error("fulgurite.chain.clone", "clone() of a class derived from Chain would leave that class out: override "
+                                           "clone there, or make the chain a member");
+    auto const copy = std::shared_ptr<Chain>(new Chain(std::apply(
+        [&](auto const&... each) {
+          return decltype(layers_){
+              std::static_pointer_cast<std::remove_cvref_t<decltype(*each)>>(each->clone(device))...};
+        },
+        layers())));
+    *copy->training_ = is_training();
+    return copy;
+  }
+  /// All copies share one flag, so that a member of a model is in train() when the model is.
+  void train(bool on = true) override {
+    *training_ = on;
+    Module::train(on);
+  }
+  bool is_training() const noexcept override { return *training_; }
+
+ private:
+  explicit Chain(typename Modules::type layers) : layers_(std::move(layers)) {
+    std::size_t index = 0;
+    std::apply([&](auto const&... each) { (register_module(std::to_string(index++), each), ...); }, layers_);
+  }
+  auto const& layers() const {
+    if constexpr (Facts::sound)
+      if (!std::get<0>(layers_))
+        throw Error("fulgurite.chain.unassigned",
+                    "this Chain was made of nullptr and has no layers yet: assign it one, "
+                    "as in reset(), before it is used");
+    return layers_;
+  }
+  /// For clone() of a model around this: takes the values of the other chain in place, since copies of this one share
+  /// their layers.
+  void clone_(torch::nn::Module& other, std::optional<torch::Device> const& device) override {
+    auto const copy = std::dynamic_pointer_cast<Chain>(other.clone(device));
+    assign(*copy, std::make_index_sequence<std::tuple_size_v<decltype(layers_)>>{});
+  }
+  template <std::size_t... Is>
+  void assign(Chain const& other, std::index_sequence<Is...>) {
+    (take(*std::get<Is>(layers_), *std::get<Is>(other.layers_)), ...);
+    *training_ = *other.training_;
+  }
+  template <class Module>
+  static void take(Module& mine, Module const& its) {
+    if constexpr (chain::is_chain<Module>)
+      mine.assign(its, std::make_index_sequence<std::tuple_size_v<decltype(its.layers_)>>{});
+    else mine = its;
+  }
+
+  template <class...>
+  friend class Chain;
+
+  typename Modules::type layers_;
+  std::shared_ptr<bool> training_ = std::make_shared<bool>(true);
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,110 @@
+#pragma once
+// Batches of pieces of one long sequence of numbers. The target of a piece is the same piece one place on: this is what
+// a language model is trained on.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <torch/types.h>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/data/buffers.hpp>
+
+namespace fulgurite::data {
+
+struct BlockOptions {
+  long block = 128;      ///< numbers in a piece: T
+  long batch_size = 32;  ///< pieces in a batch: B
+  bool random = true;    ///< pieces from anywhere; else one after another, each once
+  std::uint64_t seed = 0;
+  long batches =
+      0;  ///< of an epoch; 0: as many as make one pass over the sequence (random ones overlap and leave gaps)
+};
+
+/// A sized range of batches whose data and target are int64 tensors B x T: `target[b][t] == data[b][t + 1]`. Random
+/// pieces depend on the seed, the epoch and the number of the batch alone. Pieces in order leave out a rest that fills
+/// none, and their last batch may have fewer rows.
+class BlockLoader : public Batches<BlockLoader, Batch> {
+  using Base = Batches<BlockLoader, Batch>;
+
+ public:
+  static constexpr bool batches_stay_valid = true;  ///< two buffers take turns
+
+  /// Throws fulgurite.data.block if .block is below 1 or the sequence is shorter than block + 1, and likewise for
+  /// .batch_size and .batches.
+  BlockLoader(std::vector<std::int64_t> numbers, BlockOptions options)
+      : BlockLoader(std::make_shared<std::vector<std::int64_t> const>(std::move(numbers)), options) {}
+
+  std::size_t size() const { return static_cast<std::size_t>(batches_); }
+  Layout layout() const { return {.batches = batches_, .batch_size = options_.batch_size, .samples = pieces()}; }
+
+  /// Switched on, every epoch from the next one on has the pieces of epoch 0, as overfit_batches needs it.
+  void in_order(bool on) { this->repeat_epoch(on); }
+
+  void state(auto& archive) {
+    Base::state(archive);
+    auto seed = static_cast<long>(options_.seed);  // archives hold signed numbers
+    archive("seed", seed);
+    options_.seed = static_cast<std::uint64_t>(seed);
+  }
+
+ private:
+  friend Base;
+  using Numbers = std::shared_ptr<std::vector<std::int64_t> const>;
+
+  BlockLoader(Numbers numbers, BlockOptions options) : numbers_(std::move(numbers)), options_(options) {
+    at_least(1, "fulgurite.data.block", ".block", options.block);
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
+    at_least(0, "fulgurite.data.batches", ".batches", options.batches);
+    long const length = static_cast<long>(numbers_->size());
+    if (length <= options.block)
+      throw Error("fulgurite.data.block",
+                  "a sequence of " + std::to_string(length) +
+                      " has no piece of .block + 1 = " + std::to_string(options.block + 1) +
+                      ": use a smaller .block, or more text (training and validation each need that much)");
+    long const pass = (pieces() + options.batch_size - 1) / options.batch_size;
+    batches_ = options.batches == 0 ? pass : options.random ? options.batches : std::min(options.batches, pass);
+  }
+
+  /// Pieces that do not overlap; each needs one number after it.
+  long pieces() const { return (static_cast<long>(numbers_->size()) - 1) / options_.block; }
+
+  void start(long /*epoch*/, long first) { next_ = first; }
+
+  bool next(std::optional<Batch>& batch) {
+    if (next_ >= batches_) return false;
+    long const rows =
+        options_.random ? options_.batch_size : std::min(options_.batch_size, pieces() - next_ * options_.batch_size);
+    auto const options = torch::TensorOptions(torch::kLong);
+    batch.emplace(data_.next(rows, options_.batch_size, {options_.block}, options),
+                  target_.next(rows, options_.batch_size, {options_.block}, options));
+    auto *data = batch->data.mutable_data_ptr<std::int64_t>(), *target = batch->target.mutable_data_ptr<std::int64_t>();
+    Random random{options_.seed, static_cast<std::uint64_t>(drawn_epoch()), static_cast<std::uint64_t>(next_)};
+    for (long row = 0; row < rows; ++row) {
+      auto const starts = numbers_->size() - static_cast<std::size_t>(options_.block);
+      long const from = options_.random ? static_cast<long>(random.below(starts))
+                                        : (next_ * options_.batch_size + row) * options_.block;
+      data = std::copy_n(numbers_->data() + from, options_.block, data);
+      target = std::copy_n(numbers_->data() + from + 1, options_.block, target);
+    }
+    ++next_;
+    return true;
+  }
+
+  Numbers numbers_;
+  BlockOptions options_;
+  Buffers data_, target_;
+  long batches_ = 0, next_ = 0;
+};
+
+}  // namespace fulgurite::data

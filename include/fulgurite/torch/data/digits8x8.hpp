@@ -1,0 +1,41 @@
+#pragma once
+// 1,797 real handwritten digits of 8 x 8 pixels from a file of 57 KB: data::digits8x8("data/digits").
+
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/digits_csv.hpp>
+#include <fulgurite/data/split.hpp>
+#include <fulgurite/torch/data/tensor_module.hpp>
+
+namespace fulgurite::data {
+
+struct Digits8x8Options {
+  long batch_size = 64;
+  bool shuffle = true;
+  std::uint64_t seed = 0;  ///< of the shuffle and the split
+  Share validation = 0.2;  ///< a fraction or a count of the images
+  bool drop_last = false;  ///< for training
+};
+
+/// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and
+/// validation. Throws fulgurite.data.digits_missing if the folder has none, and what `read_digits_csv` and `Share`
+/// throw.
+template <BatchTransform Transform = Untouched>
+TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8Options options = {},
+                                  Transform transform = {}) {
+  auto const file = find_digits_csv(folder);
+  if (!file)
+    throw Error("fulgurite.data.digits_missing",
+                folder.string() +
+                    ": there is no digits.csv.gz in such a folder: take the one that scikit-learn's wheel "
+                    "has in sklearn/datasets/data");
+  TensorSet const set = as_tensors(read_digits_csv(*file));
+  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed),
+                                 {options.batch_size, options.shuffle, options.seed, options.drop_last}, {},
+                                 std::move(transform));
+}
+
+}  // namespace fulgurite::data

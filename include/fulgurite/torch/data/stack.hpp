@@ -1,0 +1,69 @@
+#pragma once
+// For data::Loader with LibTorch: samples of tensors become batches of tensors, and workers leave the processor to the
+// training loop.
+
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+
+#include <fulgurite/torch/data/batch.hpp>
+
+namespace fulgurite::data {
+
+/// Collates by `torch::stack`: tensors to a tensor, `{data, target}` to a `Batch`, pairs and tuples member by member.
+/// `Loader loader{dataset, {.batch_size = 32, .workers = 2, .on_worker_start = one_thread_each()}, Stack{}};`
+class Stack {
+  template <class Sample>
+  auto column(std::vector<Sample>& samples, auto member) const {
+    using Member = std::remove_reference_t<decltype(member(samples.front()))>;
+    std::vector<Member> values;
+    values.reserve(samples.size());
+    for (auto& sample : samples) values.push_back(std::move(member(sample)));
+    return (*this)(std::move(values));
+  }
+
+ public:
+  torch::Tensor operator()(std::vector<torch::Tensor> samples) const { return torch::stack(samples); }
+
+  Batch operator()(std::vector<Batch> samples) const {
+    return {column(samples, [](Batch& s) -> auto& { return s.data; }),
+            column(samples, [](Batch& s) -> auto& { return s.target; })};
+  }
+
+  template <class A, class B>
+  auto operator()(std::vector<std::pair<A, B>> samples) const {
+    return std::pair{column(samples, [](auto& s) -> auto& { return s.first; }),
+                     column(samples, [](auto& s) -> auto& { return s.second; })};
+  }
+
+  template <class... Ts>
+  auto operator()(std::vector<std::tuple<Ts...>> samples) const {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple{column(samples, [](auto& s) -> auto& { return std::get<I>(s); })...};
+    }(std::index_sequence_for<Ts...>());
+  }
+};
+
+/// For `.on_worker_start`: tensor operations in a worker run in the worker's thread alone, and those of the training
+/// loop keep their threads. Call it in the thread that trains.
+inline std::function<void()> one_thread_each() {
+  int const others = torch::get_num_threads();  // this also fixes the number for the calling thread
+  return [others] {
+    static std::mutex one_at_a_time;
+    std::lock_guard const lock(one_at_a_time);
+    torch::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would
+                               // undo the next line
+    torch::set_num_threads(1);
+    // The call above holds for this thread, and becomes the default of threads to come. Only another thread can undo
+    // the latter.
+    std::thread([others] { torch::set_num_threads(others); }).join();
+  };
+}
+
+}  // namespace fulgurite::data

@@ -1,0 +1,268 @@
+#pragma once
+// What the loops, which do not know LibTorch, need from a tensor library, answered with LibTorch. Each part of the
+// answer has a header of its own.
+
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/torch/data/time_slices.hpp>
+#include <fulgurite/torch/device/autocast.hpp>
+#include <fulgurite/torch/device/device_stats.hpp>
+#include <fulgurite/torch/device/factory_watch.hpp>
+#include <fulgurite/torch/device/modes.hpp>
+#include <fulgurite/torch/device/rng.hpp>
+#include <fulgurite/torch/device/scaler.hpp>
+#include <fulgurite/torch/device/shared_switches.hpp>
+#include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
+#include <fulgurite/torch/optim/finite.hpp>
+#include <fulgurite/torch/optim/gradient_norm.hpp>
+#include <fulgurite/torch/optim/optimizer.hpp>
+#include <fulgurite/torch/optim/toggle.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
+#include <fulgurite/torch/weights/checkpoint_file.hpp>
+#include <fulgurite/torch/weights/finetuning.hpp>
+#include <fulgurite/torch/weights/parameters.hpp>
+#include <fulgurite/torch/weights/pruning.hpp>
+#include <fulgurite/torch/weights/run_file.hpp>
+#include <fulgurite/torch/weights/summary.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
+
+namespace fulgurite {
+
+/// The Backend of every strategy that computes with LibTorch. All members are static; what has to be undone is returned
+/// as an object that undoes it in its destructor.
+struct LibTorch : libtorch::Finetuning {
+  using Value = at::Tensor;
+  template <class T>
+  static constexpr bool is_value = libtorch::TensorLike<T>;
+  template <class Precision>
+  using Scaler = libtorch::Scaler<Precision>;
+
+  /// Whether the model derives from torch::nn::Module without `public`: its parameters, modes and device would be out
+  /// of reach.
+  template <class Model>
+  static constexpr bool hides_base =
+      std::is_base_of_v<torch::nn::Module, Model> && !std::derived_from<Model, torch::nn::Module>;
+
+  // Values: see value.hpp.
+  static Value keep(Value const& value) { return libtorch::keep(value); }
+  static bool reading_waits(Value const& value) { return libtorch::reading_waits(value); }
+  static double read(Value const& value) { return libtorch::read(value); }
+  static void read_all(std::span<Value const> values, std::span<double> into) { libtorch::read_all(values, into); }
+  static void require_graph(Value const& loss) { libtorch::require_graph(loss); }
+  static Value seed(Value const& loss, double factor) { return libtorch::seed(loss, factor); }
+  static Value scaled(Value const& loss, double factor) { return libtorch::scaled(loss, factor); }
+  static Value detached(Value const& loss, double factor) { return libtorch::detached(loss, factor); }
+
+  // Batches: see walk.hpp and move.hpp.
+  template <class B>
+  static long batch_size(B const& batch) {
+    return libtorch::batch_extent(batch);
+  }
+  /// Whether the batch holds any tensor. Asked where its size is 0.
+  template <class B>
+  static bool holds_tensor(B const& batch) {
+    bool holds = false;
+    libtorch::each_tensor(batch, [&](at::Tensor const& tensor) { holds = holds || tensor.defined(); });
+    return holds;
+  }
+  template <class B, class F>
+  static void each_tensor(B const& batch, F&& f) {
+    libtorch::each_tensor(batch, f);
+  }
+  template <class B, class Precision>
+  static decltype(auto) convert_input(B&& batch, Precision const& precision) {
+    return libtorch::convert_input(std::forward<B>(batch), precision);
+  }
+
+  // The device: see device_stats.hpp.
+  static auto device_stats(at::Device device) { return libtorch::device_stats(device); }
+  static void synchronize(at::Device device) { libtorch::synchronize(device); }
+
+  // Truncated back-propagation: see time_slices.hpp.
+  template <class B>
+  static auto time_slices(B const& batch, long length) {
+    return libtorch::time_slices(batch, length);
+  }
+  template <class Hidden>
+  static Hidden detached_state(Hidden const& hidden) {
+    return libtorch::detached_state(hidden);
+  }
+
+  // Gradients: see clip.hpp.
+  template <class Parameters>
+  static bool no_gradients(Parameters const& parameters) {
+    if constexpr (requires { parameters.no_gradients(); })  // these stay defined
+      return parameters.no_gradients();
+    for (auto const& parameter : parameters)
+      if (parameter.grad().defined()) return false;
+    return true;
+  }
+  template <class Parameters>
+  static void scale_gradients(Parameters const& parameters, double factor) {
+    libtorch::scale_gradients(parameters, factor);
+  }
+  template <class Parameters>
+  static Value clip_norm(Parameters const& parameters, double limit) {
+    return libtorch::clip_norm(parameters, limit);
+  }
+  template <class Parameters>
+  static void clip_value(Parameters const& parameters, double limit) {
+    libtorch::clip_value(parameters, limit);
+  }
+
+  // Numbers that are infinite or not a number: see finite.hpp.
+  template <class Parameters>
+  static bool gradients_wait(Parameters const& parameters) {
+    return libtorch::on_a_device(parameters);
+  }
+  template <class Parameters>
+  static bool gradients_finite(Parameters const& parameters) {
+    return libtorch::gradients_finite(parameters);
+  }
+  template <class Parameters>
+  static bool weights_finite(Parameters const& parameters) {
+    return libtorch::weights_finite(parameters);
+  }
+  static bool is_number(Value const& loss) { return loss.defined() && loss.numel() == 1; }
+  template <class Model>
+  static std::string buffer_with_nan(Model& model) {
+    return libtorch::buffer_with_nan(model);
+  }
+  static void note_finite(std::optional<Value>& noted, Value const& value) { libtorch::note_finite(noted, value); }
+  template <class Parameters>
+  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
+    libtorch::note_gradients(noted, parameters);
+  }
+  template <class Parameters>
+  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
+    libtorch::note_weights(noted, parameters);
+  }
+
+  // Scopes: see autocast.hpp, modes.hpp, rng.hpp, shared_switches.hpp, toggle.hpp.
+  template <class Precision>
+  [[nodiscard]] static auto autocast(Precision const& precision, at::Device device) {
+    return libtorch::autocast(precision, device);
+  }
+  /// While the returned object lives, it looks for a tensor that is made without naming a type, and that therefore is
+  /// not in the type of the precision: see factory_watch.hpp.
+  template <class Precision>
+  [[nodiscard]] static auto watch_factories(Precision const&, libtorch::FactoryWatch::Tell tell) {
+    return libtorch::FactoryWatch(libtorch::scalar_type(Precision::parameters), std::move(tell));
+  }
+  /// The name of the loss's type where that is not the type of the precision; else empty.
+  template <class Precision>
+  static std::string other_type(Value const& loss, Precision const&) {
+    auto const type = libtorch::scalar_type(Precision::parameters);
+    return !loss.defined() || loss.scalar_type() == type ? std::string()
+                                                         : std::string(c10::toString(loss.scalar_type()));
+  }
+  [[nodiscard]] static auto no_grad(bool inference = false) { return libtorch::NoGradScope(inference); }
+  [[nodiscard]] static auto inference() { return libtorch::NoGradScope(true); }
+  template <class Model>
+  [[nodiscard]] static auto evaluating(Model& model, bool now = true) {
+    return libtorch::evaluating(model, now);
+  }
+  [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
+  [[nodiscard]] static auto rng_state() { return libtorch::RngState(); }
+  [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
+  [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {
+    return libtorch::AlgorithmScope(deterministic, benchmark);
+  }
+  template <class Optimizer, class All>
+  [[nodiscard]] static auto toggled(Optimizer& optimizer, All& all) {
+    return Toggle(optimizer, all);
+  }
+
+  /// A torch::optim optimizer is moved into the shape that the loops drive; what already has that shape passes through.
+  template <class O>
+    requires(!std::is_lvalue_reference_v<O>)
+  static auto adopt(O&& optimizer) {
+    if constexpr (std::derived_from<O, torch::optim::Optimizer>) return TorchOptimizer<O>(std::move(optimizer));
+    else return O(std::move(optimizer));
+  }
+
+  // The model as a whole: see weights.hpp, summary.hpp.
+  template <class Model, class F>
+  static void each_weight(Model& model, F&& f) {
+    libtorch::each_weight(model, f);
+  }
+  template <class Model, class State>
+  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+    libtorch::save(path, model, state);
+  }
+  using RunFile = libtorch::RunFile;
+  template <class Model, class File>
+  static void load_weights(Model& model, File const& file) {
+    libtorch::load_weights(model, file);
+  }
+
+  /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
+  /// keeps for it.
+  static Value gradient(Value const& parameter) { return parameter.grad(); }
+  static void set_gradient(Value const& parameter, Value const& gradient) {
+    at::NoGradGuard const no_graph;
+    auto& now = parameter.mutable_grad();
+    if (now.defined()) now.copy_(gradient);
+    else now = gradient;
+  }
+
+  // Averages of weights: see averaging.hpp.
+  template <class Model>
+  static std::vector<Value> weights(Model& model) {
+    return libtorch::weights(model);
+  }
+  template <class Model>
+  static std::vector<Value> buffers(Model& model) {
+    return libtorch::buffers(model);
+  }
+  static bool averages(Value const& value) { return libtorch::averages(value); }
+  static Value clone(Value const& value) { return libtorch::clone(value); }
+  static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
+  static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
+  static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
+  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
+    libtorch::lerp_into(averages, values, t);
+  }
+  static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
+  static void restore(Value& to, SavedTensor const& from) { libtorch::restore_average(to, from); }
+  template <class Model>
+  static bool has_batch_norm(Model& model) {
+    return libtorch::has_batch_norm(model);
+  }
+  template <class Model>
+  [[nodiscard]] static auto reset_batch_norm(Model& model) {
+    return libtorch::reset_batch_norm(model);
+  }
+
+  // Parameters, their gradients' norms and masks over them: see parameters.hpp, gradient_norm.hpp, pruning.hpp.
+  template <class Model>
+  static auto named_parameters(Model& model) {
+    return libtorch::named_parameters(model);
+  }
+  template <class Model, class Optimizer>
+  static auto gradient_norms(Model& model, Optimizer& optimizer, double type) {
+    return libtorch::gradient_norms(model, optimizer, type);
+  }
+  template <class Model>
+  static auto masks(Model& model, PruningChoice const& choice) {
+    return libtorch::masks(model, choice);
+  }
+
+  template <class Model>
+  static auto summarize(Model const& model, int max_depth) {
+    return libtorch::summarize(model, max_depth);
+  }
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,157 @@
+#pragma once
+// The strategy of one process and one device: SingleDevice{cpu}, SingleDevice{cuda}, SingleDevice{Cuda{1}},
+// SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second word says which matrix products
+// steps use: SingleDevice{cpu, Matmul::libtorch}.
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <torch/cuda.h>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/known.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/metric/metric.hpp>
+#include <fulgurite/policy/device.hpp>
+#include <fulgurite/policy/matmul.hpp>
+#include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/device/relocate.hpp>
+#include <fulgurite/torch/native/products.hpp>
+
+namespace fulgurite {
+
+/// Model and batches live on one device. `automatic` decides when the strategy is constructed: it takes the first GPU
+/// if LibTorch sees one, else the CPU. NamedDevice takes a name, as from the command line.
+template <class Device>
+class SingleDevice {
+ public:
+  using Backend = LibTorch;
+  using Stateless = ByChoice;
+  static constexpr Known on_gpu = Device::on_gpu;
+  static constexpr bool is_distributed = false;
+  static constexpr bool captures = false;
+
+  explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
+
+  /// Moves the model, and converts it to the type of the precision. Throws an Error, before anything is touched, if the
+  /// device is not there.
+  template <class Model, class Precision>
+  void setup(Model& model, Precision const&) {
+    check();
+    libtorch::relocate(model, device_, libtorch::scalar_type(Precision::parameters));
+  }
+
+  /// The model is back on the CPU, in the type it was trained in.
+  template <class Model>
+  void teardown(Model& model) {
+    libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
+  }
+
+  at::Device device() const { return device_; }
+  /// Asked by rules about GPUs where the type of the device does not tell.
+  bool is_on_gpu() const { return device_.is_cuda(); }
+
+  /// Whether `move` reaches all tensors of a B. A class that cannot be looked into keeps its tensors where they are,
+  /// which is wrong if they have to move.
+  template <class B>
+  static constexpr bool moves = on_gpu != Known::yes || !libtorch::is_opaque<B>;
+
+  /// On the CPU this is the batch itself: nothing is copied or counted. For a GPU it is a copy of the batch's handles,
+  /// with the tensors moved.
+  template <class B>
+  decltype(auto) move(B&& batch) {
+    if constexpr (on_gpu == Known::no) return static_cast<Same<B>>(std::forward<B>(batch));
+    else return libtorch::moved(std::forward<B>(batch), device_);
+  }
+
+  /// Runs one step: body(batch) is training_step, clearing and backward. A strategy that records steps replaces this
+  /// function.
+  template <class Batch, class Board, class Body>
+  auto gradients(StepKey, Batch& batch, Board&, Body&& body) {
+    auto const products = matmul_scope();
+    return body(batch);
+  }
+
+  /// In it, products of the CPU are computed as was asked for.
+  std::optional<MatmulScope> matmul_scope() const {
+    return device_.is_cpu() ? std::optional<MatmulScope>(std::in_place, matmul_) : std::nullopt;
+  }
+  /// What describe(trainer) prints of a strategy's work.
+  std::vector<std::string> account() const {
+    return device_.is_cpu() ? libtorch::native::products_account(matmul_) : std::vector<std::string>();
+  }
+
+  void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
+
+  /// An accumulation window has ended early: its gradients become the mean over the batches that it had.
+  template <class Optimizer>
+  void flush(Optimizer& optimizer, double scale) {
+    Backend::scale_gradients(optimizer.parameters(), scale);
+  }
+
+  bool agree(bool any_rank_says) const { return any_rank_says; }
+  template <class V>
+  V reduce(V value, Reduce) const {
+    return value;
+  }
+  int rank() const { return 0; }
+  int world() const { return 1; }
+  void state(auto&) {}
+
+ private:
+  /// A temporary is moved into the result, since a reference to it would dangle.
+  template <class B>
+  using Same = std::conditional_t<std::is_lvalue_reference_v<B>, B, std::remove_reference_t<B>>;
+
+  static at::Device gpu(int index) { return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)); }
+  static at::Device choose(Cpu) { return at::Device(at::kCPU); }
+  static at::Device choose(Cuda device) { return gpu(device.index); }
+  static at::Device choose(AutomaticDevice) { return torch::cuda::is_available() ? gpu(0) : choose(cpu); }
+  static at::Device choose(NamedDevice device) {
+    using enum NamedDevice::Kind;
+    return device.kind == cuda ? gpu(device.index) : device.kind == cpu ? choose(Cpu{}) : choose(AutomaticDevice{});
+  }
+
+  void check() const {
+    if (device_.is_cuda()) {
+      auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
+      if (!torch::cuda::is_available())
+        throw Error("fulgurite.strategy.cuda_absent",
+                    wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
+                             "built with CUDA, or use SingleDevice{cpu} or SingleDevice{automatic}");
+      if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
+        throw Error("fulgurite.strategy.cuda_index",
+                    wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
+                        ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+    }
+  }
+
+  at::Device device_;
+  Matmul matmul_;
+};
+
+/// What was given is no device, and a sentence says so. The rest is that of a real device, so that compilers report
+/// nothing more.
+template <class Given>
+class SingleDevice<NoDevice<Given>> : public SingleDevice<Cpu> {
+ public:
+  template <bool is_device = false, class... Args>
+  explicit SingleDevice(Args const&...) : SingleDevice<Cpu>(cpu) {
+    static_assert(is_device, "[fulgurite.policy.device] SingleDevice takes cpu, cuda, Cuda{1} or automatic, which are "
+                             "types that rules can see; a "
+                             "device that is named at run time is SingleDevice{NamedDevice{\"cuda:1\"}}");
+  }
+};
+
+template <DeviceTag Device>
+SingleDevice(Device, Matmul = Matmul::faster) -> SingleDevice<Device>;
+template <class Given>
+SingleDevice(Given, Matmul = Matmul::faster) -> SingleDevice<NoDevice<Given>>;
+SingleDevice() -> SingleDevice<NoDevice<void>>;
+
+}  // namespace fulgurite

@@ -1,0 +1,134 @@
+#pragma once
+// How one product is cut into calls of small kernels: the inner length into blocks, which decides the bits; rows into
+// panels, which does not.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include <fulgurite/torch/native/kernels.hpp>
+#include <fulgurite/torch/native/shape.hpp>
+#include <fulgurite/torch/native/threads.hpp>
+
+namespace fulgurite::libtorch::native {
+
+/// Memory of this thread that the next product overwrites, one piece for each use.
+inline float* scratch(std::size_t use, std::int64_t size) {
+  thread_local std::vector<float> all[3];
+  if (all[use].size() < static_cast<std::size_t>(size)) all[use].resize(static_cast<std::size_t>(size));
+  return all[use].data();
+}
+
+/// f(c, d) over two ranges, c written; with d == nullptr the second is zeros. Vectors, since compilers leave such a
+/// loop as it is at the optimization that users choose.
+inline void add_to(float* c, float const* d, std::int64_t n) {
+  using Wide = float __attribute__((vector_size(64)));
+  constexpr std::int64_t width = sizeof(Wide) / sizeof(float);
+  std::int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    Wide x, y{};
+    std::memcpy(&x, c + i, sizeof x);
+    if (d) std::memcpy(&y, d + i, sizeof y);
+    x = y + x;
+    std::memcpy(c + i, &x, sizeof x);
+  }
+  for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
+}
+
+class Plan {
+ public:
+  /// Each block of the inner length is summed by itself, from 0, and added to what the blocks before it have made, as
+  /// MKL does it. Nullopt: there is no kernel for a part of it.
+  static std::optional<Plan> make(ProductShape const& shape, std::int64_t block, Kernels const& kernels) {
+    Plan plan(shape, block, kernels);
+    auto const wanted = [&](std::int64_t rows, std::int64_t length, Kernel& place) {
+      if (rows == 0 || length == 0) return true;
+      place = kernels.product(int(rows), int(shape.n), int(length), int(plan.a_.distance), plan.a_.turned,
+                              int(plan.b_.turned ? shape.n : plan.b_.distance));
+      return place != nullptr;
+    };
+    auto const last_rows = shape.m % plan.panel_, last_length = shape.k % block;
+    bool const all = wanted(plan.panel_, block, plan.kernel_[0][0]) &&
+                     wanted(plan.panel_, last_length, plan.kernel_[0][1]) &&
+                     wanted(last_rows, block, plan.kernel_[1][0]) && wanted(last_rows, last_length, plan.kernel_[1][1]);
+    return all ? std::optional(plan) : std::nullopt;
+  }
+
+  ProductShape const& shape() const { return shape_; }
+  std::int64_t block() const { return block_; }
+
+  /// `row`: what Epilogue::row adds.
+  void run(float const* a, float const* b, float* c, float const* row = nullptr) const {
+    auto const panels = (shape_.m + panel_ - 1) / panel_, all = panels * shape_.matrices();
+    float const* const whole = b_.turned && shape_.batch == 0 ? turned(b) : b;  // the threads share it
+    auto const part = [&](std::int64_t i) {
+      auto const matrix = i / panels, from = i % panels * panel_;
+      auto const* mine = whole + matrix * shape_.b[0];
+      if (b_.turned && shape_.batch != 0) mine = turned(mine);
+      rows(a + matrix * shape_.a[0] + from * shape_.a[1], mine, c + (matrix * shape_.m + from) * shape_.n, row,
+           std::min(panel_, shape_.m - from));
+    };
+    if (threads_ > 1) return on_threads(all, part);
+    for (std::int64_t i = 0; i != all; ++i) part(i);
+  }
+
+ private:
+  Plan(ProductShape const& shape, std::int64_t block, Kernels const& kernels)
+      : shape_(shape),
+        a_(*order_of(shape.m, shape.k, shape.a)),
+        b_(*order_of(shape.k, shape.n, shape.b)),
+        turn_(kernels.turn),
+        block_(block),
+        panel_(shape.m),
+        threads_(shape.work() >= worth_threads ? shape.threads : 1) {
+    bool const twice = block != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
+    if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
+    if (threads_ > 1 && shape.batch < threads_) {
+      auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
+      panel_ = std::min(panel_, ((shape.m + parts - 1) / parts + 7) / 8 * 8);
+    }
+    if (b_.turned && shape.batch != 0) panel_ = shape.m;  // so that each B is turned once
+  }
+
+  float const* turned(float const* b) const {
+    auto* const to = scratch(0, shape_.k * shape_.n);
+    turn_(to, b, int(shape_.k), int(shape_.n), int(b_.distance));
+    return to;
+  }
+
+  void rows(float const* a, float const* b, float* c, float const* row, std::int64_t count) const {
+    auto const& kernels = kernel_[count == panel_ ? 0 : 1];
+    auto const size = count * shape_.n, b_step = b_.turned ? shape_.n : b_.distance;
+    bool const begun = shape_.epilogue == Epilogue::onto, later = shape_.epilogue == Epilogue::then_onto;
+    float* const to = later ? scratch(2, size) : c;
+    float* const sum = begun || block_ != shape_.k ? scratch(1, size) : nullptr;
+    for (std::int64_t j = 0; j < shape_.k; j += block_) {
+      auto const kernel = kernels[j + block_ <= shape_.k ? 0 : 1];
+      if (j == 0 && !begun) {
+        kernel(b, a, to);
+        if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
+        if (shape_.epilogue == Epilogue::row)
+          for (std::int64_t i = 0; i != count; ++i) add_to(to + i * shape_.n, row, shape_.n);
+      } else {
+        kernel(b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
+        add_to(to, sum, size);
+      }
+    }
+    if (later) add_to(c, to, size);
+  }
+
+  static constexpr std::int64_t cached = 16384;           // numbers, of C or of a sum
+  static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds of one core
+
+  ProductShape shape_;
+  Order a_, b_;
+  void (*turn_)(float*, float const*, int, int, int);
+  std::int64_t block_, panel_;
+  int threads_;
+  Kernel kernel_[2][2] = {};  ///< for the rows of a panel and those of the last one; for a block and the last one
+};
+
+}  // namespace fulgurite::libtorch::native

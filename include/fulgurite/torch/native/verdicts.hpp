@@ -1,0 +1,107 @@
+#pragma once
+// Which products are certified, of the whole process: each shape is tried once.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <fulgurite/torch/native/certify.hpp>
+#include <fulgurite/torch/native/open.hpp>
+
+namespace fulgurite::libtorch::native {
+
+class Verdicts {
+ public:
+  /// Without kernels every product is LibTorch's.
+  explicit Verdicts(Kernels const* kernels) : kernels_(kernels), number_(++made()) {}
+  Verdicts(Verdicts const&) = delete;
+  Verdicts& operator=(Verdicts const&) = delete;
+
+  static Verdicts& of_process() {
+    static Verdicts* const all = new Verdicts(process_kernels());  // threads may ask until the very end
+    return *all;
+  }
+
+  /// The plan of a certified product; nullptr: LibTorch's. The first time that a shape is asked for it is tried, on
+  /// these values among others. Plans stay as long as the verdicts.
+  Plan const* find(ProductShape const& shape, Operands const& given) {
+    auto& seen = last_seen()[ProductHash{}(shape) % last_seen().size()];
+    if (seen.of == number_ && seen.shape == shape) return seen.plan;
+    auto const* const plan = kernels_ ? search(shape, given) : nullptr;
+    seen = {number_, shape, plan};
+    return plan;
+  }
+
+  struct Count {
+    std::size_t certified = 0, left = 0;
+  };
+  Count count() const {
+    std::lock_guard const lock(mutex_);
+    Count count;
+    for (auto const& [shape, plan] : all_) ++(plan ? count.certified : count.left);
+    return count;
+  }
+
+  /// For a person: how many products are whose, in which blocks, and which have no block that fits.
+  std::string account() const {
+    std::lock_guard const lock(mutex_);
+    if (all_.empty()) return "";
+    std::map<std::int64_t, std::size_t> blocks;
+    std::vector<std::string> left;
+    std::size_t whole = 0;
+    for (auto const& [shape, plan] : all_) {
+      if (!plan) left.push_back(shape.text());
+      else if (plan->block() == shape.k) ++whole;
+      else ++blocks[plan->block()];
+    }
+    std::sort(left.begin(), left.end());
+    std::string text = std::to_string(all_.size()) + " matrix products:";
+    if (whole != 0) text += " " + std::to_string(whole) + " by " + kernels_->name + " in one block,";
+    for (auto const& [block, number] : blocks)
+      text += " " + std::to_string(number) + " by " + kernels_->name + " in blocks of " + std::to_string(block) + ",";
+    text += " " + std::to_string(left.size()) + " by LibTorch";
+    for (std::size_t i = 0; i != left.size(); ++i)
+      text += (i == 0 ? ": no block gives the bits (" : "; ") + left[i] + (i + 1 == left.size() ? ")" : "");
+    return text;
+  }
+
+ private:
+  struct Seen {
+    std::uint64_t of = 0;
+    ProductShape shape = {};
+    Plan const* plan = nullptr;
+  };
+  /// So that the threads of a step need no lock.
+  static std::array<Seen, 256>& last_seen() {
+    thread_local std::array<Seen, 256> all;
+    return all;
+  }
+  static std::atomic<std::uint64_t>& made() {
+    static std::atomic<std::uint64_t> count = 0;
+    return count;
+  }
+
+  Plan const* search(ProductShape const& shape, Operands const& given) {
+    Marked const as_ever(Matmul::libtorch);  // a kernel of LibTorch's that calls another operator must not ask again
+    std::lock_guard const lock(mutex_);
+    auto const [found, fresh] = all_.try_emplace(shape);
+    if (fresh)
+      if (auto const plan = Certifier(shape).search(given, *kernels_)) found->second = std::make_unique<Plan>(*plan);
+    return found->second.get();
+  }
+
+  Kernels const* kernels_;
+  std::uint64_t number_;
+  mutable std::mutex mutex_;
+  std::unordered_map<ProductShape, std::unique_ptr<Plan const>, ProductHash> all_;
+};
+
+}  // namespace fulgurite::libtorch::native

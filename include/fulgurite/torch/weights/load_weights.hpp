@@ -1,0 +1,104 @@
+#pragma once
+// Loads the weights of a file into a model, or into a part of one: all of them, or those that fit.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/weights/weight_names.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
+
+namespace fulgurite::libtorch {
+
+/// The element type of that name in a file.
+inline at::ScalarType element_type(std::string_view name) {
+  for (auto const& known : element_names)
+    if (known.name == name) return known.type;
+  throw Error("fulgurite.checkpoint.element_type",
+              "a tensor in the file is of type '" + std::string(name) + "', which is not known here");
+}
+
+/// Whether a tensor of the file may go into this one of the model.
+inline bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
+                     WeightOptions const& options) {
+  auto const type = element_type(dtype);
+  bool const converts = options.convert && at::isFloatingType(type) && at::isFloatingType(to.scalar_type());
+  return (type == to.scalar_type() || converts) && to.sizes().vec() == shape;
+}
+
+/// Throws the Error that lists all that does not fit; `details` says how those that differ do.
+template <class File>
+[[noreturn]] void refuse_weights(File const& file, WeightReport const& report, std::string const& details,
+                                 std::set<std::string, std::less<>> const& names) {
+  std::string problems;
+  auto const say = [&](char const* what, std::string const& list) {
+    if (!list.empty()) problems += (problems.empty() ? "" : "; ") + std::string(what) + list;
+  };
+  auto const listed = [](std::vector<std::string> const& all) {
+    std::string list;
+    for (auto const& one : all) list += (list.empty() ? "" : ", ") + one;
+    return list;
+  };
+  say("missing in the file: ", listed(report.missing));
+  say("unknown to the model: ", listed(report.unexpected));
+  say("different: ", details);
+  auto const prefix = report.loaded.empty() ? common_prefix(file, names) : std::string();
+  throw Error("fulgurite.checkpoint.weights_mismatch",
+              "these weights are not this model's; " + problems +
+                  (prefix.empty()
+                       ? ". Load them into a model that is built exactly as the saved one, or what fits of "
+                         "them, with {.strict = false}"
+                       : ". All names begin with '" + prefix + "': say {.remove_prefix = {\"" + prefix + "\"}}"));
+}
+
+/// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`. All
+/// is read before anything is written: a file that breaks off, or does not fit, changes nothing. Tensors that belong to
+/// the state of a run are passed over.
+template <class Model, class File>
+WeightReport load_weights(Model& model, File const& file, WeightOptions const& options = {}) {
+  at::NoGradGuard const no_graph;
+  auto const entries = mapped_entries(file, options);
+  WeightReport report;
+  std::string details;
+  std::set<std::string, std::less<>> names;
+  std::vector<std::pair<at::Tensor, typename File::Entry const*>> found;
+  each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
+    names.insert(name);
+    auto const at = entries.find(name);
+    if (at == entries.end()) return report.missing.push_back(name);
+    auto const& entry = *at->second;
+    if (may_load(tensor, entry.dtype, entry.shape, options)) {
+      report.loaded.push_back(name);
+      return found.emplace_back(tensor, &entry), void();
+    }
+    report.different.push_back(name);
+    details += (details.empty() ? "" : ", ") + name + " (the file has " + std::string(entry.dtype) + " " +
+               shape_text(entry.shape) + ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
+               shape_text(tensor.sizes()) + ")";
+  });
+  for (auto const& [name, entry] : entries)
+    if (!names.contains(name)) report.unexpected.push_back(entry->name);
+  if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
+    refuse_weights(file, report, details, names);
+
+  std::vector<at::Tensor> hosts;
+  for (auto const& [tensor, entry] : found) {
+    auto& host = hosts.emplace_back(at::empty(tensor.sizes(), at::TensorOptions(element_type(entry->dtype))));
+    file.read(*entry, {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()});
+  }
+  for (std::size_t i = 0; i != found.size(); ++i) found[i].first.copy_(hosts[i]);
+  return report;
+}
+
+}  // namespace fulgurite::libtorch

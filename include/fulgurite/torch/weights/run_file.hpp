@@ -1,0 +1,40 @@
+#pragma once
+// A checkpoint of a LibTorch model, read: its weights, and the state of the run.
+
+#include <filesystem>
+#include <utility>
+
+#include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/checkpoint/state_memory.hpp>
+#include <fulgurite/torch/weights/load_weights.hpp>
+#include <fulgurite/torch/weights/saved_tensor.hpp>
+
+namespace fulgurite::libtorch {
+
+/// What a fit goes on from. Making one reads the state and checks the file's layout; an Error where it is damaged, or
+/// holds weights alone.
+class RunFile {
+ public:
+  using Saver = StateSaver;
+  using Memory = StateMemory;
+
+  explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(run_state(file_)) {}
+
+  /// Into a model built as the saved one, all of them or none. A model that the strategy has not converted yet takes
+  /// them in the precision that it is in.
+  template <class Model>
+  void load_weights(Model& model) const {
+    libtorch::load_weights(model, file_, {.convert = true});
+  }
+  /// fold(archive): all of the state that it visits, or nothing.
+  template <class Fold>
+  void load(Fold&& fold) const {
+    load_state(tree_, fold);
+  }
+
+ private:
+  SafetensorsFile file_;
+  ArchiveNode tree_;
+};
+
+}  // namespace fulgurite::libtorch

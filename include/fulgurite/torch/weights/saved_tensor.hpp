@@ -1,0 +1,74 @@
+#pragma once
+// Tensors of LibTorch in a saved state: `archive.tensor("average", tensor)`.
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
+
+namespace fulgurite {
+
+namespace libtorch {
+
+/// Keeps a handle of the tensor: its bytes are fetched from its device when they are read.
+inline SavedTensor saved(at::Tensor const& value) {
+  return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
+          [value](auto const& take) {
+            at::NoGradGuard const no_graph;
+            auto const host = value.detach().cpu().contiguous();
+            take({static_cast<std::byte const*>(host.const_data_ptr()), host.nbytes()});
+          }};
+}
+
+/// Whether the saved bytes are a tensor of this type and shape.
+inline bool fits(at::Tensor const& to, SavedTensor const& from) {
+  return from.dtype() == element_name(to.scalar_type(), "a tensor of the saved state") &&
+         from.shape() == to.sizes().vec();
+}
+
+/// Copies the saved bytes into a tensor that they fit.
+inline void restore(at::Tensor& to, SavedTensor const& from) {
+  at::NoGradGuard const no_graph;
+  auto const host = at::empty(to.sizes(), at::TensorOptions(to.scalar_type()));
+  from.read([&](SavedTensor::Bytes bytes) {
+    std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(host.mutable_data_ptr()));
+  });
+  to.copy_(host);
+}
+
+}  // namespace libtorch
+
+/// Loading into a defined tensor writes into its memory, and needs a saved one of the same type and shape. An undefined
+/// tensor becomes what was saved, on the CPU.
+template <>
+struct TensorState<at::Tensor> {
+  static SavedTensor save(at::Tensor const& tensor) {
+    return tensor.defined() ? libtorch::saved(tensor) : SavedTensor{};
+  }
+
+  static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
+    if (!from) {
+      to = at::Tensor();
+      return;
+    }
+    if (!to.defined()) {
+      for (auto const& known : libtorch::element_names)
+        if (from.dtype() == known.name) to = at::empty(from.shape(), at::TensorOptions(known.type));
+    }
+    if (!libtorch::fits(to, from))
+      throw Error("fulgurite.checkpoint.state_entry",
+                  "'" + name + "' is a tensor " + from.description() + ", here of type " +
+                      std::string(libtorch::element_name(to.scalar_type(), name)) + " and shape " +
+                      libtorch::shape_text(to.sizes()) + ": load it into what it was saved from");
+    libtorch::restore(to, from);
+  }
+};
+
+}  // namespace fulgurite

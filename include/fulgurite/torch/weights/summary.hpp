@@ -1,0 +1,56 @@
+#pragma once
+// The rows of a model summary, read from a torch::nn::Module.
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include <fulgurite/report/model_table.hpp>
+#include <fulgurite/torch/weights/class_name.hpp>
+
+namespace fulgurite::libtorch {
+
+/// The row of one module with all modules below it. A tensor that two modules share counts once.
+inline report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
+  report::ModelRow row{.name = std::move(name), .type = class_name(module)};
+  row.training = module.is_training();
+  std::unordered_set<void const*> seen;
+  auto const is_new = [&](at::Tensor const& tensor) { return seen.insert(tensor.unsafeGetTensorImpl()).second; };
+  for (auto const& parameter : module.parameters()) {
+    if (!is_new(parameter)) continue;
+    row.parameters += parameter.numel();
+    if (parameter.requires_grad()) row.trainable += parameter.numel();
+    row.bytes += static_cast<std::int64_t>(parameter.nbytes());
+  }
+  for (auto const& buffer : module.buffers())
+    if (is_new(buffer)) row.bytes += static_cast<std::int64_t>(buffer.nbytes());
+  return row;
+}
+
+inline void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module,
+                         std::string const& prefix, int depth) {
+  if (depth == 0) return;
+  for (auto const& child : module.named_children()) {
+    rows.push_back(model_row(prefix + child.key(), *child.value()));
+    add_children(rows, *child.value(), prefix + child.key() + '.', depth - 1);
+  }
+}
+
+/// The whole model first, then its modules depth first; a negative depth means all of them.
+template <class Model>
+std::vector<report::ModelRow> summarize(Model const& model, int max_depth) {
+  std::vector<report::ModelRow> rows;
+  if constexpr (std::derived_from<Model, torch::nn::Module>) {
+    rows.push_back(model_row("", model));
+    add_children(rows, model, "", max_depth);
+  } else {
+    rows.push_back({.type = class_name(model)});
+  }
+  return rows;
+}
+
+}  // namespace fulgurite::libtorch

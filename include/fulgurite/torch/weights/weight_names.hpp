@@ -1,0 +1,99 @@
+#pragma once
+// Which tensor of a file goes into which of a model: options, what came of them, and how names are mapped.
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite {
+
+/// How load_weights goes about it.
+struct WeightOptions {
+  /// Every tensor of the model is in the file and the reverse, or nothing is loaded. Without, what fits is loaded, and
+  /// the report says what does not.
+  bool strict = true;
+  /// Floating-point tensors may have another floating-point type in the file; they are rounded as PyTorch rounds.
+  bool convert = false;
+  /// Names in the file that begin so lose it, each of these once: Lightning puts "model." before the names of a network
+  /// that is a member of the module, torch.compile "_orig_mod.", DataParallel "module.".
+  std::vector<std::string> remove_prefix = {};
+  /// Only names that begin so are taken, after `remove_prefix`, and they lose it: to load a part of a model,
+  ///   load_weights(*net.backbone, "pretrained.pt", {.from = "backbone."});
+  std::string from = "";
+};
+
+/// What load_weights did, by the names of the model; `unexpected` by the names of the file.
+struct WeightReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string> missing;     ///< the file lacks them
+  std::vector<std::string> unexpected;  ///< the model lacks them
+  std::vector<std::string> different;   ///< of another shape or element type; they are never loaded
+};
+
+namespace libtorch {
+
+/// The name in the model that a name in the file stands for. What `from` leaves out is passed over: `wanted` is false.
+struct MappedName {
+  std::string name;
+  bool wanted = true;
+};
+inline MappedName mapped_name(std::string_view name, WeightOptions const& options) {
+  auto prefixes = options.remove_prefix;
+  for (auto at = prefixes.begin(); at != prefixes.end();) {
+    if (at->empty() || !name.starts_with(*at)) {
+      ++at;
+      continue;
+    }
+    name.remove_prefix(at->size());
+    prefixes.erase(at);  // each goes once: a model may have such a name inside
+    at = prefixes.begin();
+  }
+  if (!name.starts_with(options.from)) return {std::string(name), false};
+  return {std::string(name.substr(options.from.size())), true};
+}
+
+/// The entries of a file by the names in the model that they stand for.
+template <class File>
+auto mapped_entries(File const& file, WeightOptions const& options) {
+  std::map<std::string, typename File::Entry const*, std::less<>> entries;
+  for (auto const& entry : file.entries()) {
+    if (is_state_tensor(entry.name)) continue;
+    auto const [name, wanted] = mapped_name(entry.name, options);
+    if (!wanted) continue;
+    auto const [place, fresh] = entries.emplace(name, &entry);
+    if (!fresh)
+      throw Error("fulgurite.checkpoint.weight_names", "without their prefixes '" + place->second->name + "' and '" +
+                                                           entry.name + "' are both '" + name +
+                                                           "': give fewer prefixes in .remove_prefix");
+  }
+  return entries;
+}
+
+/// The prefix that all names have in common and without which they are names of the model, or "".
+template <class File>
+std::string common_prefix(File const& file, std::set<std::string, std::less<>> const& wanted) {
+  std::vector<std::string_view> names;
+  for (auto const& entry : file.entries())
+    if (!is_state_tensor(entry.name)) names.push_back(entry.name);
+  if (names.empty()) return {};
+  auto common = names.front();
+  for (auto const name : names) {
+    auto const [end, ignored] = std::mismatch(common.begin(), common.end(), name.begin(), name.end());
+    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  }
+  for (auto dot = common.find('.'); dot != common.npos; dot = common.find('.', dot + 1))
+    if (std::any_of(names.begin(), names.end(), [&](auto name) { return wanted.contains(name.substr(dot + 1)); }))
+      return std::string(common.substr(0, dot + 1));
+  return {};
+}
+
+}  // namespace libtorch
+}  // namespace fulgurite

@@ -1,0 +1,19 @@
+// refused: [fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text: declare `static constexpr Metric<"val/loss"> val_loss{}` and pass Net::val_loss
+#include <toy.hpp>
+
+#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  auto const watched = toy::P::loss;
+#else
+  std::string const watched = "loss";
+#endif
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                      SpikeDetection{watched});
+  trainer.fit(net, toy::batches(4));
+}

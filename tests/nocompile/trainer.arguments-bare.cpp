@@ -1,0 +1,16 @@
+// refused: [fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, an optimization, then callbacks: pass them in this order
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+#else
+  Trainer<toy::P> trainer(TrainerOptions{.max_epochs = 1});
+#endif
+  trainer.fit(net, toy::batches(4));
+}

@@ -1,0 +1,162 @@
+// What the optimizers over an arena save is all that they know: after loading, further steps have the bits of a
+// training that was not stopped.
+#include "fixtures.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/optim/adagrad.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/lbfgs.hpp>
+#include <fulgurite/torch/optim/rmsprop.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
+
+namespace {
+using fixtures::Net;
+using fixtures::same_bits;
+using fulgurite::LibTorch;
+namespace ours = fulgurite::optim;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+/// Batch norm's two parameters get a gradient in every second step only, so their count of steps is another.
+template <class Optimizer>
+void train(Net& net, Optimizer& optimizer, int from, int to) {
+  for (int step = from; step != to; ++step) {
+    torch::manual_seed(static_cast<std::uint64_t>(step));
+    auto const input = torch::randn({8, 4});
+    auto const closure = [&] {
+      optimizer.zero_grad();
+      auto const hidden = net.in->forward(input);
+      auto const loss = net.out->forward(step % 2 == 0 ? net.norm->forward(hidden) : hidden).square().mean();
+      loss.backward();
+      return loss;
+    };
+    if constexpr (Optimizer::needs_closure) optimizer.step(closure);
+    else closure(), optimizer.step();
+  }
+}
+
+std::filesystem::path file() {
+  return std::filesystem::temp_directory_path() / ("fulgurite_arena_" + std::to_string(::getpid()));
+}
+
+/// `make(net, resumed)` returns the optimizer of the run, or of the program that goes on with it.
+void check(auto make, auto change) {
+  torch::manual_seed(1);
+  Net unbroken, resumed;
+  auto first = make(unbroken, false);
+  INFO(first.name());
+  change(first);
+  train(unbroken, first, 0, 5);
+  auto const fold = [](auto& optimizer) {
+    return [&optimizer](auto& archive) { archive.child("optimizer", optimizer); };
+  };
+  LibTorch::save(file(), unbroken, fold(first));
+  train(unbroken, first, 5, 8);
+
+  auto second = make(resumed, true);
+  fixtures::load_run<LibTorch>(file(), resumed, fold(second));
+  train(resumed, second, 5, 8);
+  for (auto const& p : unbroken.named_parameters()) CHECK(same_bits(p.value(), resumed.named_parameters()[p.key()]));
+  CHECK(fulgurite::state_text(first) == fulgurite::state_text(second));
+
+  fixtures::load_run<LibTorch>(file(), unbroken, fold(first));  // back to the fifth step in the same objects
+  train(unbroken, first, 5, 8);
+  for (auto const& p : unbroken.named_parameters()) CHECK(same_bits(p.value(), resumed.named_parameters()[p.key()]));
+  std::filesystem::remove(file());
+}
+
+/// Two groups: `one` and `two` in the run, both `other` in the program that goes on with it.
+template <class Optimizer, class Options>
+void check_groups(Options const& one, Options const& two, Options const& other) {
+  check(
+      [=](Net& net, bool resumed) {
+        auto second = net.norm->parameters();
+        for (auto const& parameter : net.out->parameters()) second.push_back(parameter);
+        return Optimizer(std::vector<ours::Group<Options>>{{net.in->parameters(), resumed ? other : one},
+                                                           {second, resumed ? other : two}});
+      },
+      [](auto& optimizer) { optimizer.set_lr(1, 0.02); });
+  check([=](Net& net, bool resumed) { return Optimizer(net, resumed ? other : one); }, [](auto&) {});
+}
+}  // namespace
+
+TEST_CASE("an arena optimizer goes on from a file with the same bits", "[arena][state]") {
+  check_groups<ours::SGD, ours::SGDOptions>({.lr = 0.1}, {.lr = 0.2, .weight_decay = 0.1}, {});
+  check_groups<ours::SGD, ours::SGDOptions>({.lr = 0.1, .momentum = 0.9, .nesterov = true},
+                                            {.lr = 0.1, .momentum = 0.5, .dampening = 0.1}, {.momentum = 0.1});
+  check_groups<ours::Adam, ours::AdamOptions>({.betas = {0.8, 0.9}}, {.betas = {0.7, 0.99}, .eps = 1e-6}, {});
+  check_groups<ours::Adam, ours::AdamOptions>({.lr = 0.1, .amsgrad = true}, {.lr = 0.2, .amsgrad = true},
+                                              {.amsgrad = true});
+  check_groups<ours::AdamW, ours::AdamWOptions>({.betas = {0.8, 0.9}}, {.weight_decay = 0.3}, {});
+  check_groups<ours::AdamW, ours::AdamWOptions>({.lr = 0.1, .amsgrad = true}, {.amsgrad = true}, {.amsgrad = true});
+  check_groups<ours::RMSprop, ours::RMSpropOptions>({.alpha = 0.9}, {.alpha = 0.8, .weight_decay = 0.1}, {});
+  check_groups<ours::RMSprop, ours::RMSpropOptions>(
+      {.momentum = 0.9, .centered = true}, {.momentum = 0.5, .centered = true}, {.momentum = 0.1, .centered = true});
+  check_groups<ours::Adagrad, ours::AdagradOptions>({.lr_decay = 0.1}, {.initial_accumulator_value = 0.5}, {});
+  for (bool const search : {false, true}) {
+    ours::LBFGSOptions options{.lr = 0.1, .max_iter = 4, .history_size = 3};
+    if (search) options.line_search_fn = "strong_wolfe";
+    check([=](Net& net, bool resumed) { return ours::LBFGS(net, resumed ? ours::LBFGSOptions{} : options); },
+          [](auto& optimizer) { optimizer.set_lr(0, 0.05); });
+  }
+}
+
+TEST_CASE("momentum that a schedule has set is in the state", "[arena][state]") {
+  check([](Net& net, bool) { return ours::SGD(net, {.lr = 0.1, .momentum = 0.9}); },
+        [](auto& optimizer) { optimizer.set_momentum(0, 0.3); });
+  check([](Net& net, bool) { return ours::AdamW(net); }, [](auto& optimizer) { optimizer.set_momentum(0, 0.3); });
+}
+
+TEST_CASE("a state of another arena optimizer is refused with all that differs", "[arena][state]") {
+  Net net;
+  torch::nn::Linear wider(4, 5), small(3, 1);
+  ours::SGD saved(std::vector{net.in->weight, net.in->bias}, {.momentum = 0.9}),
+      other(std::vector{wider->weight, small->bias}, {.momentum = 0.9});
+  auto const text = fulgurite::state_text(saved), before = fulgurite::state_text(other);
+  CHECK_THROWS_WITH(fulgurite::load_state_text(other, text),
+                    StartsWith("[fulgurite.optim.state_mismatch]") &&
+                        ContainsSubstring("'momentum_buffer' of '0' is F32 [3, 4], here of type F32 [5, 4]; "
+                                          "'momentum_buffer' of '1' is F32 [3], here of type F32 [1]"));
+  CHECK(fulgurite::state_text(other) == before);
+
+  // A file that was changed by hand: options that need what is not kept, and a count that is none.
+  ours::SGD plain(std::vector{net.in->bias});
+  auto of_plain = fulgurite::state_text(plain);
+  auto const changed = [&](std::string const& from, std::string const& to) {
+    auto copy = of_plain;
+    REQUIRE(copy.find(from) != std::string::npos);
+    return copy.replace(copy.find(from), from.size(), to);
+  };
+  CHECK_THROWS_WITH(fulgurite::load_state_text(plain, changed("\"momentum\":0.0", "\"momentum\":0.5")),
+                    ContainsSubstring("its options need a 'momentum_buffer' of '0'"));
+  CHECK_THROWS_WITH(fulgurite::load_state_text(plain, changed("\"steps\":0", "\"steps\":-1")),
+                    ContainsSubstring("'0' has taken -1 steps"));
+  CHECK(fulgurite::state_text(plain) == of_plain);
+
+  ours::LBFGS lbfgs(net, {.max_iter = 4, .history_size = 3});
+  train(net, lbfgs, 0, 3);
+  of_plain = fulgurite::state_text(lbfgs);
+  CHECK_THROWS_WITH(fulgurite::load_state_text(lbfgs, changed("\"history_size\":3", "\"history_size\":1")),
+                    ContainsSubstring("lists of old steps whose lengths do not agree"));
+}
+
+TEST_CASE("what was loaded in inference mode can be trained with", "[arena][state]") {
+  auto const check_training = [](auto make) {
+    Net first, second;
+    auto saved = make(first), loaded = make(second);
+    train(first, saved, 0, 2);
+    {
+      c10::InferenceMode const on;
+      fulgurite::load_state_text(loaded, fulgurite::state_text(saved));
+    }
+    CHECK_NOTHROW(train(second, loaded, 2, 4));
+  };
+  check_training([](Net& net) { return ours::Adam(net); });
+  check_training([](Net& net) { return ours::LBFGS(net, {.max_iter = 4}); });
+}

@@ -1,0 +1,133 @@
+// A loader that was stopped inside an epoch yields the batches that were left, no more and no fewer.
+#include "fixtures.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/torch/data/block_loader.hpp>
+#include <fulgurite/torch/data/digits.hpp>
+#include <fulgurite/torch/data/stack.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/data/tensor_module.hpp>
+#include <fulgurite/torch/data/text.hpp>
+
+namespace {
+using namespace fulgurite::data;
+using fixtures::same_bits;
+using torch::Tensor;
+using Seen = std::vector<Tensor>;
+
+/// Data and target of each batch that is left.
+Seen rest(auto& loader) {
+  Seen all;
+  for (auto& batch : loader) {
+    all.push_back(batch.data.clone());
+    all.push_back(batch.target.clone());
+  }
+  return all;
+}
+bool same(Seen const& a, Seen const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](auto& x, auto& y) { return same_bits(x, y); });
+}
+
+/// `make(seed)` returns a loader, or a module with one. Stops before each batch of the second epoch and after the last.
+void check_every_stop(auto make, auto&& loader_of) {
+  auto whole_made = make(1);
+  auto& whole = loader_of(whole_made);
+  rest(whole);
+  auto const second = rest(whole), third = rest(whole);
+  long const batches = static_cast<long>(second.size() / 2);
+  REQUIRE(batches > 2);
+  for (long stop = 0; stop <= batches; ++stop) {
+    auto first_made = make(1), later_made = make(2), told_made = make(1);
+    auto &first = loader_of(first_made), &later = loader_of(later_made), &told = loader_of(told_made);
+    rest(first);
+    if (stop == 0) first.set_epoch(1);
+    else {
+      auto at = first.begin();
+      for (long k = 0; k != stop; ++k) ++at;
+    }
+    REQUIRE((first.consumed() == stop && first.epoch() == 1));
+    fulgurite::load_state_text(later, fulgurite::state_text(first));
+    CHECK((later.consumed() == stop && later.epoch() == 1));
+    told.set_epoch(1);
+    told.resume_at(stop);
+    Seen const left(second.begin() + 2 * stop, second.end());
+    if (stop != batches) CHECK(same(rest(later), left));  // else the next begin() is the next epoch's
+    CHECK(same(rest(told), left));
+    CHECK(same(rest(later), third));
+    CHECK(same(rest(told), third));
+  }
+}
+auto const itself = [](auto& made) -> auto& { return made; };
+auto const its_own = [](auto& module) -> auto& { return module.train_dataloader(); };
+
+struct Rows {
+  std::size_t size() const { return 11; }
+  Batch operator[](std::size_t i) const {
+    return {torch::full({2}, static_cast<double>(i)), torch::tensor(static_cast<std::int64_t>(i))};
+  }
+};
+Tensor eleven() { return torch::arange(22.0).reshape({11, 2}); }
+}  // namespace
+
+TEST_CASE("a loader with and without workers goes on inside an epoch", "[resume][data]") {
+  for (bool const shuffle : {false, true})
+    for (int const workers : {0, 2}) {
+      INFO("shuffle " << shuffle << ", workers " << workers);
+      check_every_stop(
+          [=](std::uint64_t seed) {
+            return Loader{Rows{}, {.batch_size = 3, .shuffle = shuffle, .seed = seed, .workers = workers}, Stack{}};
+          },
+          itself);
+    }
+}
+
+TEST_CASE("a loader of tensors goes on inside an epoch, and so does what its transform draws", "[resume][data]") {
+  auto const noisy = [](Batch batch, Random& random) {
+    batch.data.add_(random.uniform());
+    return batch;
+  };
+  for (bool const shuffle : {false, true})
+    for (bool const drop_last : {false, true})
+      check_every_stop(
+          [=](std::uint64_t seed) {
+            return TensorLoader{
+                eleven(), torch::arange(11),
+                TensorLoaderOptions{.batch_size = 3, .shuffle = shuffle, .seed = seed, .drop_last = drop_last}, noisy};
+          },
+          itself);
+}
+
+TEST_CASE("a loader of a sequence goes on inside an epoch", "[resume][data]") {
+  std::vector<std::int64_t> numbers(50);
+  for (std::size_t i = 0; i != numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
+  for (bool const random : {false, true})
+    check_every_stop(
+        [&](std::uint64_t seed) {
+          return BlockLoader(numbers, {.block = 4, .batch_size = 3, .random = random, .seed = seed});
+        },
+        itself);
+}
+
+TEST_CASE("the loaders of modules go on inside an epoch", "[resume][data]") {
+  check_every_stop(
+      [](std::uint64_t seed) {
+        Split parts{{0, 2, 4, 6, 8, 9, 10}, {1, 3}};
+        return TensorModule<>({eleven(), torch::arange(11)}, parts, {.batch_size = 2, .shuffle = true, .seed = seed});
+      },
+      its_own);
+  check_every_stop(
+      [](std::uint64_t seed) {
+        std::string content;
+        for (int i = 0; i != 100; ++i) content += static_cast<char>('a' + i % 26);
+        return text_of(content, {.block = 5, .batch_size = 4, .validation = 0.25, .seed = seed});
+      },
+      its_own);
+  // Digits are drawn from the seed, so a program that goes on has the same one.
+  check_every_stop([](std::uint64_t) { return digits({.train = 20, .validation = 4, .batch_size = 6, .seed = 5}); },
+                   its_own);
+}

@@ -1,0 +1,268 @@
+// What torch::optim optimizers know goes into a file and comes back: a training that was stopped and goes on has the
+// bits of one that was not.
+#include "fixtures.hpp"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/torch/device/backend.hpp>
+
+namespace {
+using fixtures::same_bits;
+using fulgurite::LibTorch;
+using torch::Tensor;
+namespace optim = torch::optim;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+/// One of its parameters is never reached by backward.
+struct Model : fixtures::Net {
+  Tensor idle = register_parameter("idle", torch::ones({2}));
+};
+
+template <class X>
+using OptionsOf = typename fulgurite::libtorch::OptionsOf<X>::type;
+template <class X>
+using StateOf = typename fulgurite::libtorch::ParamStateOf<X>::type;
+
+/// A model and its optimizer, in two groups with rates of their own where the class allows it.
+template <class X>
+struct Training {
+  Model model;
+  fulgurite::TorchOptimizer<X> optimizer;
+  int evaluations = 0;
+
+  explicit Training(OptionsOf<X> options) : optimizer(made(model, options)) {}
+  static X made(Model& model, OptionsOf<X> const& options) {
+    if constexpr (std::is_same_v<X, optim::LBFGS>) return X(model.parameters(), options);
+    else {
+      auto first = model.in->parameters(), second = model.out->parameters();
+      first.push_back(model.idle);
+      for (auto const& parameter : model.norm->parameters()) second.push_back(parameter);
+      return X({optim::OptimizerParamGroup(first), optim::OptimizerParamGroup(second)}, options);
+    }
+  }
+  void run(int steps) {
+    for (int step = 0; step != steps; ++step) {
+      auto const closure = [&] {
+        ++evaluations;
+        optimizer.zero_grad();
+        auto loss = (model.forward(input) - target).square().mean();
+        loss.backward();
+        return loss;
+      };
+      auto const input_now = torch::randn({8, 4});  // from the global generator, which a file has to keep
+      input = torch::dropout(input_now, 0.2, true);
+      target = input_now.sum(1, true).sin();
+      if constexpr (fulgurite::TorchOptimizer<X>::needs_closure) optimizer.step(closure);
+      else closure(), optimizer.step();
+    }
+  }
+  Tensor input, target;
+};
+
+template <class X>
+void check_equal(Training<X>& a, Training<X>& b) {
+  for (auto const& p : a.model.named_parameters()) CHECK(same_bits(p.value(), b.model.named_parameters()[p.key()]));
+  CHECK(fulgurite::state_text(a.optimizer) == fulgurite::state_text(b.optimizer));
+  // LibTorch's own comparisons know of each field, also of one that ours might forget.
+  for (std::size_t g = 0; g != a.optimizer.groups(); ++g) {
+    auto &left = a.optimizer->param_groups()[g], &right = b.optimizer->param_groups()[g];
+    CHECK(static_cast<OptionsOf<X>&>(left.options()) == static_cast<OptionsOf<X>&>(right.options()));
+    for (std::size_t p = 0; p != left.params().size(); ++p) {
+      auto const found = a.optimizer->state().find(left.params()[p].unsafeGetTensorImpl());
+      auto const other = b.optimizer->state().find(right.params()[p].unsafeGetTensorImpl());
+      bool const has = found != a.optimizer->state().end();
+      REQUIRE(has == (other != b.optimizer->state().end()));
+      if (has) CHECK(static_cast<StateOf<X>&>(*found->second) == static_cast<StateOf<X>&>(*other->second));
+    }
+  }
+}
+
+std::filesystem::path file() {
+  return std::filesystem::temp_directory_path() / ("fulgurite_optimizer_" + std::to_string(::getpid()));
+}
+
+/// `options` are those of the run, `others` those of the program that goes on with it.
+template <class X>
+void check(OptionsOf<X> const& options, OptionsOf<X> const& others) {
+  INFO(fulgurite::TorchOptimizer<X>::name());
+  torch::manual_seed(7);
+  Training<X> unbroken(options);
+  unbroken.optimizer.set_lr(0, 0.02);  // as a schedule would
+  unbroken.run(5);
+  fulgurite::ArchiveNode tree;
+  fulgurite::StateSaver saver(tree);
+  saver.child("optimizer", unbroken.optimizer);
+  auto const weights = fixtures::copied_weights(unbroken.model);
+  auto random = LibTorch::rng_state();
+  auto const fold = [&](Training<X>& training, auto& generators) {
+    return [&](auto& archive) { archive.child("optimizer", training.optimizer).child("random", generators); };
+  };
+  LibTorch::save(file(), unbroken.model, fold(unbroken, random));
+  unbroken.run(5);
+
+  torch::manual_seed(8);
+  Training<X> from_file(others);
+  auto loaded_random = LibTorch::rng_state();
+  fixtures::load_run<LibTorch>(file(), from_file.model, fold(from_file, loaded_random));
+  loaded_random.restore();
+  from_file.run(5);
+  check_equal(unbroken, from_file);
+
+  Training<X> from_tree(others);
+  from_tree.run(2);  // what it has learnt is forgotten
+  fixtures::put_weights(from_tree.model, weights);
+  fulgurite::load_state(tree, [&](auto& archive) { archive.child("optimizer", from_tree.optimizer); });
+  random.restore();
+  from_tree.run(5);
+  check_equal(unbroken, from_tree);
+
+  fixtures::put_weights(unbroken.model, weights);  // back to the fifth step in the same objects
+  fulgurite::load_state(tree, [&](auto& archive) { archive.child("optimizer", unbroken.optimizer); });
+  random.restore();
+  unbroken.run(5);
+  check_equal(unbroken, from_tree);
+  std::filesystem::remove(file());
+}
+
+template <class X>
+std::string refusal(fulgurite::TorchOptimizer<X>& into, std::string const& text) {
+  auto const before = fulgurite::state_text(into);
+  try {
+    fulgurite::load_state_text(into, text);
+  } catch (fulgurite::Error const& error) {
+    CHECK(error.identifier() == "fulgurite.optimizer.state");
+    CHECK(fulgurite::state_text(into) == before);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string replaced(std::string text, std::string const& from, std::string const& to) {
+  auto const at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+}  // namespace
+
+TEST_CASE("five steps, a file, five steps in another process: the bits of ten steps", "[optimizer][state]") {
+  check<optim::SGD>(optim::SGDOptions(0.1), optim::SGDOptions(1));
+  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1), optim::SGDOptions(1));
+  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).dampening(0.2), optim::SGDOptions(1).momentum(0.1));
+  check<optim::Adam>(optim::AdamOptions(0.01).betas({0.8, 0.9}).weight_decay(0.1).eps(1e-6), optim::AdamOptions());
+  check<optim::Adam>(optim::AdamOptions(0.01).amsgrad(true), optim::AdamOptions());
+  check<optim::AdamW>(optim::AdamWOptions(0.01).betas({0.8, 0.9}), optim::AdamWOptions().amsgrad(true));
+  check<optim::AdamW>(optim::AdamWOptions(0.01).amsgrad(true).weight_decay(0.3), optim::AdamWOptions());
+  check<optim::RMSprop>(optim::RMSpropOptions(0.01).alpha(0.9), optim::RMSpropOptions());
+  check<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true), optim::RMSpropOptions());
+  check<optim::Adagrad>(optim::AdagradOptions(0.01).lr_decay(0.1).initial_accumulator_value(0.5),
+                        optim::AdagradOptions());
+}
+
+TEST_CASE("LBFGS goes on with its history", "[optimizer][state]") {
+  auto const options = optim::LBFGSOptions(0.1).max_iter(4).history_size(3);
+  check<optim::LBFGS>(options, optim::LBFGSOptions(1));
+  check<optim::LBFGS>(optim::LBFGSOptions(options).line_search_fn("strong_wolfe"), optim::LBFGSOptions(1));
+  auto const first_only = optim::LBFGSOptions(0.1).max_iter(1);  // its H_diag is a whole number, its history empty
+  Training<optim::LBFGS> once(first_only), again(first_only);
+  once.run(1);
+  fulgurite::load_state_text(again.optimizer, fulgurite::state_text(once.optimizer));
+  CHECK(fulgurite::state_text(once.optimizer) == fulgurite::state_text(again.optimizer));
+}
+
+TEST_CASE("a parameter that was never stepped has no state after loading", "[optimizer][state]") {
+  Training<optim::Adam> training(optim::AdamOptions(0.01));
+  auto const fresh = fulgurite::state_text(training.optimizer);
+  training.run(1);
+  CHECK(training.optimizer->state().size() == 6);  // all but `idle`
+  auto const stepped = fulgurite::state_text(training.optimizer);
+  fulgurite::load_state_text(training.optimizer, fresh);
+  CHECK(training.optimizer->state().empty());
+  fulgurite::load_state_text(training.optimizer, stepped);
+  auto* const weight = training.model.in->weight.unsafeGetTensorImpl();
+  auto& state = static_cast<optim::AdamParamState&>(*training.optimizer->state().at(weight));
+  CHECK(state.step() == 1);
+  CHECK(state.exp_avg().defined());
+  CHECK_FALSE(state.max_exp_avg_sq().defined());
+  CHECK_FALSE(state.exp_avg().requires_grad());
+}
+
+TEST_CASE("a state that was loaded in inference mode can be trained with", "[optimizer][state]") {
+  Training<optim::Adam> training(optim::AdamOptions(0.01)), loaded(optim::AdamOptions(0.01));
+  training.run(1);
+  {
+    c10::InferenceMode const on;
+    fulgurite::load_state_text(loaded.optimizer, fulgurite::state_text(training.optimizer));
+  }
+  CHECK_NOTHROW(loaded.run(1));
+}
+
+TEST_CASE("a state of another optimizer is refused with all that differs, and nothing changes", "[optimizer][state]") {
+  Training<optim::Adam> adam(optim::AdamOptions(0.01));
+  Training<optim::SGD> sgd(optim::SGDOptions(0.1).momentum(0.9));
+  Training<optim::LBFGS> lbfgs(optim::LBFGSOptions(0.1).max_iter(3).history_size(3));
+  adam.run(2);
+  sgd.run(2);
+  lbfgs.run(2);
+  auto const of_adam = fulgurite::state_text(adam.optimizer);
+  CHECK_THAT(
+      refusal(sgd.optimizer, of_adam),
+      StartsWith("[fulgurite.optimizer.state] the saved state is not of this SGD: it was saved by Adam. Groups"));
+  CHECK_THAT(refusal(lbfgs.optimizer, of_adam),
+             ContainsSubstring("it was saved by Adam; it has [3, 4] parameters by group, here there are [7]"));
+
+  auto p = std::vector{torch::ones({3, 4}).requires_grad_(), torch::ones({4}).requires_grad_(),
+                       torch::ones({2}).requires_grad_()};
+  auto q = std::vector{torch::ones({1, 5}).requires_grad_(), torch::ones({1}, torch::kDouble).requires_grad_(),
+                       torch::ones({3}).requires_grad_(), torch::ones({3}).requires_grad_()};
+  auto other = LibTorch::adopt(
+      optim::Adam({optim::OptimizerParamGroup(p), optim::OptimizerParamGroup(q)}, optim::AdamOptions()));
+  auto const said = refusal(other, of_adam);
+  CHECK_THAT(said, ContainsSubstring("group.0.param.1 has shape [3], here [4]; group.1.param.0 has shape [1, 3], here "
+                                     "[1, 5]; group.1.param.1.exp_avg is F32 [1], here F64 [1]"));
+  CHECK(other->state().empty());
+
+  auto const of_lbfgs = fulgurite::state_text(lbfgs.optimizer);
+  CHECK_THAT(refusal(lbfgs.optimizer, replaced(of_lbfgs, "\"history_size\":3", "\"history_size\":1")),
+             ContainsSubstring("group.0.param.0 has lists of old steps whose lengths do not agree"));
+  CHECK_THROWS_WITH(fulgurite::load_state_text(adam.optimizer, replaced(of_adam, "\"exp_avg\"", "\"exp_ave\"")),
+                    StartsWith("[fulgurite.checkpoint.state_entry] 'group.0.param.0.exp_avg'"));
+  CHECK(fulgurite::state_text(adam.optimizer) == of_adam);
+}
+
+namespace {
+/// A class of a user's own: what it keeps is known to it alone.
+struct Own : optim::SGD {
+  using optim::SGD::SGD;
+};
+struct Remembering : optim::SGD {
+  using optim::SGD::SGD;
+  long count = 0;
+  void state(auto& archive) { archive("count", count); }
+};
+}  // namespace
+
+TEST_CASE("an optimizer of one's own has the state that it says", "[optimizer][state]") {
+  STATIC_REQUIRE(!fulgurite::Stateful<fulgurite::TorchOptimizer<Own>, fulgurite::StateSaver>);
+  STATIC_REQUIRE(fulgurite::Stateful<fulgurite::TorchOptimizer<optim::SGD>, fulgurite::ArchiveProbe>);
+  std::vector const parameters{torch::ones({1}).requires_grad_()};
+  auto first = LibTorch::adopt(Remembering(parameters, optim::SGDOptions(0.1)));
+  auto second = LibTorch::adopt(Remembering(parameters, optim::SGDOptions(0.1)));
+  first->count = 3;
+  fulgurite::load_state_text(second, fulgurite::state_text(first));
+  CHECK(second->count == 3);
+}
+
+TEST_CASE("a sparse tensor of an optimizer is refused by name when it is saved", "[optimizer][state]") {
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+  auto optimizer = LibTorch::adopt(optim::SGD(table->parameters(), optim::SGDOptions(0.1).momentum(0.9)));
+  table->forward(torch::tensor({1, 2})).sum().backward();
+  optimizer.step();
+  CHECK_THROWS_WITH(fulgurite::state_text(optimizer),
+                    StartsWith("[fulgurite.optimizer.state] an optimizer keeps a sparse"));
+}

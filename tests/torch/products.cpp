@@ -1,0 +1,281 @@
+// Matrix products by LIBXSMM: LibTorch's bits or LibTorch's kernels, and a scope that nobody outside of it notices.
+#include "fixtures.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/util/Exception.h>
+
+#include <fulgurite/torch/native/products.hpp>
+
+using namespace fulgurite;
+using namespace fulgurite::libtorch::native;
+using fixtures::same_bits;
+
+namespace {
+
+at::Tensor matrix(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool turned) {
+  auto const r = turned ? columns : rows, c = turned ? rows : columns;
+  auto const made = batch == 0 ? torch::randn({r, c}) : torch::randn({batch, r, c});
+  return turned ? made.transpose(-2, -1) : made;
+}
+void put(at::Tensor const& where, float value) {
+  auto const flat = where.is_contiguous() ? where.view({-1}) : where.transpose(-2, -1).view({-1});
+  flat[flat.numel() / 2] = value;
+}
+
+/// A plan on values that nobody has tried before, against LibTorch's kernels.
+bool agrees(Plan const& plan, at::Tensor const& a, at::Tensor const& b, at::Tensor const& start) {
+  auto const& shape = plan.shape();
+  auto theirs = new_result(shape), ours = new_result(shape);
+  if (shape.epilogue == Epilogue::onto || shape.epilogue == Epilogue::then_onto) {
+    theirs.copy_(start);
+    ours.copy_(start);
+  }
+  product_by_libtorch(shape.epilogue, a, b, theirs, start);
+  plan.run(numbers(a), numbers(b), static_cast<float*>(ours.mutable_data_ptr()), numbers(start));
+  return same_bits(ours, theirs);
+}
+
+struct Size {
+  std::int64_t m, n, k;
+};
+constexpr std::array sizes{Size{8, 32, 32},    Size{64, 128, 784},  Size{64, 16, 128}, Size{64, 10, 128},
+                           Size{128, 784, 64}, Size{96, 65, 128},   Size{33, 5, 17},   Size{1, 64, 128},
+                           Size{16, 1, 16},    Size{100, 304, 200}, Size{16, 16, 385}, Size{7, 7, 7},
+                           Size{1, 1, 1},      Size{256, 256, 256}};
+
+template <std::size_t count>
+void compare_all(Verdicts& verdicts, std::array<Size, count> const& all) {
+  for (auto const& [m, n, k] : all)
+    for (bool const a_turned : {false, true})
+      for (bool const b_turned : {false, true})
+        for (auto const epilogue :
+             {Epilogue::none, Epilogue::row, Epilogue::onto, Epilogue::zero_plus, Epilogue::then_onto})
+          for (std::int64_t const batch : {0, 3}) {
+            if (batch != 0 && (epilogue == Epilogue::row || m * n * k > 300000)) continue;
+            auto const a = matrix(batch, m, k, a_turned), b = matrix(batch, k, n, b_turned),
+                       start = epilogue == Epilogue::row ? torch::randn({n}) : matrix(batch, m, n, false);
+            auto const shape = product_shape(a, b, epilogue);
+            REQUIRE(shape);
+            INFO(shape->text() << ", epilogue " << int(epilogue) << ", batch " << batch);
+            auto const* const plan = verdicts.find(*shape, {numbers(a), numbers(b), numbers(start)});
+            CHECK(verdicts.find(*shape, {}) == plan);  // known from now on, whatever the values
+            if (!plan) continue;
+            auto const x = matrix(batch, m, k, a_turned), y = matrix(batch, k, n, b_turned);
+            CHECK(agrees(*plan, x, y, start));
+            CHECK(agrees(*plan, torch::relu(x), y, start));
+            put(x, std::numeric_limits<float>::infinity());
+            CHECK(agrees(*plan, x, y, start));
+            put(x, std::numeric_limits<float>::quiet_NaN());
+            CHECK(agrees(*plan, x, y, start));
+          }
+}
+
+class Threads {
+ public:
+  explicit Threads(int n) { at::set_num_threads(n); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(Threads const&) = delete;
+  Threads& operator=(Threads const&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+/// Kernels by hand for 16 x 16 x 16, in LibTorch's order; what is wrong with them is the test's choice.
+enum class Fault { none, last_bit, skips_zeros };
+template <Fault fault>
+void by_hand(float const* b, float const* a, float* c, ...) {
+  for (int i = 0; i != 16; ++i)
+    for (int j = 0; j != 16; ++j) {
+      float sum = 0;
+      for (int k = 0; k != 16; ++k)
+        if (fault != Fault::skips_zeros || a[16 * i + k] != 0) sum = std::fma(a[16 * i + k], b[16 * k + j], sum);
+      c[16 * i + j] = sum;
+    }
+  if (fault == Fault::last_bit) c[255] = std::nextafter(c[255], 0.0F);
+}
+template <Fault fault>
+constexpr Kernels kernels_by_hand{"a test", [](int, int, int, int, bool, int) -> Kernel { return &by_hand<fault>; },
+                                  [](float*, float const*, int, int, int) {}};
+
+template <Fault fault>
+bool is_certified() {
+  Verdicts verdicts(&kernels_by_hand<fault>);
+  auto const a = torch::randn({16, 16}), b = torch::randn({16, 16});
+  return verdicts.find(*product_shape(a, b, Epilogue::none), {numbers(a), numbers(b)}) != nullptr;
+}
+
+/// Forward and backward through every operator that the scope knows, and some that it must leave alone.
+std::vector<at::Tensor> everything(std::int64_t width) {
+  torch::manual_seed(4);
+  auto const leaf = torch::TensorOptions().requires_grad(true);
+  auto const x = torch::randn({8, width}, leaf), w = torch::randn({width, 32}, leaf), bias = torch::randn({32}, leaf),
+             z = torch::randn({2, 16, width}, leaf), column = torch::randn({8, 1}, leaf);
+  auto const whole = torch::randn({8, 32}, leaf), batched = torch::randn({2, 16, 16}, leaf);
+  std::vector<at::Tensor> all{
+      torch::mm(x, w),
+      torch::addmm(bias, x, w),
+      torch::addmm(whole, x, w),
+      torch::addmm(column, x, w),
+      torch::addmm(bias, x, w, 2, 0.5),
+      torch::linear(x, w.t(), bias),
+      torch::linear(z, w.t(), bias),
+      torch::bmm(z, z.transpose(1, 2)),
+      torch::baddbmm(batched, z, z.transpose(1, 2)),
+      torch::mm(x.to(torch::kDouble), w.to(torch::kDouble)).to(torch::kFloat),
+      torch::mm(x.index({torch::indexing::Slice(), torch::indexing::Slice(0, torch::indexing::None, 2)}),
+                w.index({torch::indexing::Slice(0, torch::indexing::None, 2)})),
+      torch::mm(torch::zeros({0, 4}), torch::zeros({4, 3})).sum() +
+          torch::mm(torch::ones({3, 0}), torch::ones({0, 2})).sum(),
+  };
+  auto loss = torch::zeros({});
+  for (auto const& one : all) loss = loss + one.sin().sum();
+  loss.backward();
+  for (auto const& one : {x, w, bias, z, column, whole, batched}) all.push_back(one.grad());
+  return all;
+}
+void same(std::vector<at::Tensor> const& a, std::vector<at::Tensor> const& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i != a.size(); ++i) {
+    INFO("result " << i);
+    CHECK(same_bits(a[i], b[i]));
+  }
+}
+std::size_t tried() {
+  auto const [certified, left] = Verdicts::of_process().count();
+  return certified + left;
+}
+
+struct Count : c10::WarningHandler {
+  int warnings = 0;
+  void process(c10::Warning const&) override { ++warnings; }
+};
+
+}  // namespace
+
+TEST_CASE("a certified product has LibTorch's bits, in every order, batch and epilogue") {
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  Threads const one(1);
+  Verdicts verdicts(process_kernels());
+  compare_all(verdicts, sizes);
+  INFO(verdicts.account());
+  CHECK(verdicts.count().certified > 0);
+  CHECK(verdicts.account().find("by LIBXSMM in one block") != std::string::npos);
+}
+
+TEST_CASE("a product that is split over two threads has the bits of LibTorch with two") {
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  Threads const two(2);
+  Verdicts verdicts(process_kernels());
+  compare_all(verdicts, std::array{Size{128, 80, 400}, Size{120, 96, 100}});
+  CHECK(verdicts.count().certified > 0);
+}
+
+TEST_CASE("kernels that differ from LibTorch's in one bit, or where zeros meet infinities, are not used") {
+  CHECK(is_certified<Fault::none>());
+  CHECK_FALSE(is_certified<Fault::last_bit>());
+  CHECK_FALSE(is_certified<Fault::skips_zeros>());
+}
+
+TEST_CASE("without kernels every product is LibTorch's") {
+  Verdicts verdicts(nullptr);
+  auto const a = torch::randn({16, 16}), b = torch::randn({16, 16});
+  CHECK(verdicts.find(*product_shape(a, b, Epilogue::none), {numbers(a), numbers(b)}) == nullptr);
+  CHECK(verdicts.account().empty());
+}
+
+TEST_CASE("which tensors a product is known for") {
+  auto const a = torch::randn({4, 6}), b = torch::randn({6, 5});
+  CHECK(product_shape(a, b, Epilogue::none));
+  CHECK(product_shape(a.t(), torch::randn({5, 4}).t(), Epilogue::none));
+  CHECK(product_shape(torch::randn({4, 9}).narrow(1, 1, 6), b, Epilogue::none));  // rows with a gap
+  CHECK_FALSE(product_shape(a.to(torch::kDouble), b.to(torch::kDouble), Epilogue::none));
+  CHECK_FALSE(product_shape(torch::randn({4, 12}).slice(1, 0, 12, 2), b, Epilogue::none));
+  CHECK_FALSE(product_shape(torch::randn({1, 6}).expand({4, 6}), b, Epilogue::none));
+  CHECK_FALSE(product_shape(a, b.narrow(0, 0, 5), Epilogue::none));
+  CHECK_FALSE(product_shape(a, torch::zeros({6, 0}), Epilogue::none));
+}
+
+TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors with AVX-512") {
+  auto const shape = [](at::Tensor const& a, at::Tensor const& b) { return *product_shape(a, b, Epilogue::none); };
+  auto const small = shape(torch::randn({8, 32}), torch::randn({32, 32})),
+             many = shape(torch::randn({64, 8, 32}), torch::randn({64, 32, 32})),
+             large = shape(torch::randn({64, 784}), torch::randn({784, 128})),
+             turned = shape(torch::randn({64, 784}), torch::randn({128, 784}).t()),
+             few_rows = shape(torch::randn({16, 784}), torch::randn({128, 784}).t()),
+             odd = shape(torch::randn({64, 784}), torch::randn({784, 65}));
+  for (bool const amd : {false, true}) {
+    CHECK(is_faster(small, amd));
+    CHECK(is_faster(many, amd));
+    CHECK(is_faster(large, amd) == amd);
+    CHECK(is_faster(turned, amd) == amd);
+    CHECK_FALSE(is_faster(few_rows, amd));
+    CHECK_FALSE(is_faster(odd, amd));
+  }
+}
+
+TEST_CASE("in the scope the same bits forward and backward; outside nothing is tried and nothing is left behind") {
+  Threads const one(1);
+  Count count;
+  c10::WarningUtils::WarningHandlerGuard const listen(&count);
+  auto const before = everything(48);
+  auto const nothing = tried();
+  {
+    MatmulScope const scope(Matmul::certified);
+    CHECK(on_this_thread() == (process_kernels() ? Matmul::certified : Matmul::libtorch));
+    same(everything(48), before);
+    {
+      MatmulScope const as_ever(Matmul::libtorch);
+      CHECK(on_this_thread() == Matmul::libtorch);
+      auto const now = tried();
+      same(everything(80), everything(80));
+      CHECK(tried() == now);
+    }
+    CHECK((tried() > nothing) == (process_kernels() != nullptr));
+  }
+  CHECK(on_this_thread() == Matmul::libtorch);
+  auto const all = tried();
+  same(everything(48), before);
+  everything(112);
+  CHECK(tried() == all);
+  CHECK(count.warnings == 0);
+  {
+    MatmulScope const scope;
+    torch::mm(torch::randn({112, 112}), torch::randn({112, 112}));
+    CHECK((tried() == all || is_amd_with_avx512()));  // it is large
+  }
+}
+
+TEST_CASE("the scope belongs to its thread, and to those that autograd starts from it") {
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  MatmulScope const scope(Matmul::certified);
+  at::ThreadLocalState const handed_on;  // what autograd gives to its threads
+  Matmul plain{}, of_autograd{};
+  std::thread([&] {
+    plain = on_this_thread();
+    at::ThreadLocalStateGuard const taken(handed_on);
+    of_autograd = on_this_thread();
+  }).join();
+  CHECK(plain == Matmul::libtorch);
+  CHECK(of_autograd == Matmul::certified);
+}
+
+TEST_CASE("several threads ask for the same new product and get one verdict") {
+  Verdicts verdicts(process_kernels());
+  auto const a = torch::randn({24, 40}), b = torch::randn({40, 48});
+  auto const shape = *product_shape(a, b, Epilogue::none);
+  std::array<Plan const*, 4> found{};
+  std::vector<std::thread> threads;
+  for (auto& one : found) threads.emplace_back([&] { one = verdicts.find(shape, {numbers(a), numbers(b)}); });
+  for (auto& thread : threads) thread.join();
+  for (auto const* one : found) CHECK(one == found[0]);
+  CHECK(verdicts.count().certified + verdicts.count().left == (process_kernels() ? 1 : 0));
+}

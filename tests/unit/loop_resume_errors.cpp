@@ -1,0 +1,269 @@
+// A fit that goes on: what does not fit is told before training starts and changes nothing; what was interrupted in
+// between two files, by a failing validation or inside a window is done again.
+#include <catch2/catch_test_macros.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stderr.hpp"
+#include "models.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+template <class... Cs>
+auto trainer_of(int epochs, Cs... callbacks) {
+  return make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...);
+}
+
+/// Another optimizer than toy::Sgd, with another state.
+struct OtherSgd : toy::Sgd {
+  static constexpr std::string_view name() { return "OtherSgd"; }
+};
+struct OtherOptimizer : Scripted {
+  double kept = 1;
+  void state(auto& archive) { archive("kept", kept); }
+  OtherSgd configure_optimizers() { return {{{p}}}; }
+};
+/// One that cannot tell how far it is.
+struct Forgetful {
+  static constexpr bool needs_closure = false, stable_gradients = true;
+  static constexpr std::string_view name() { return "Forgetful"; }
+  std::vector<toy::Tensor> params;
+  void zero_grad() {}
+  void step() {}
+  double lr(std::size_t) const { return 1; }
+  void set_lr(std::size_t, double) {}
+  std::size_t groups() const { return 1; }
+  std::vector<toy::Tensor> const& parameters() const { return params; }
+};
+struct OfForgetful : Scripted {
+  Forgetful configure_optimizers() { return {{p}}; }
+};
+
+/// A trainer has one callback of a type.
+struct Second : ModelCheckpoint<NoMonitor> {
+  using ModelCheckpoint<NoMonitor>::ModelCheckpoint;
+};
+struct OwnOptimizer : Scripted {
+  OtherSgd configure_optimizers() { return {{{p}}}; }
+};
+struct FailsOnce : Scripted {
+  bool fails = true;
+  void validation_step(double batch, auto& ctx) {
+    if (fails) throw std::runtime_error("the disk was away");
+    Scripted::validation_step(batch, ctx);
+  }
+};
+struct Sloped : toy::Slope {
+  double fails_at = -1;
+  toy::Tensor training_step(double batch) {
+    if (batch == fails_at) throw std::runtime_error("batch");
+    return toy::Slope::training_step(batch);
+  }
+};
+
+/// A file at the end of epoch 0.
+std::string file_in(Folder const& folder) {
+  Scripted model;
+  fitted(model, quick(1), 2, ModelCheckpoint{{.dirpath = folder.path, .filename = "x"}});
+  return folder / "x.safetensors";
+}
+template <class M>
+std::string error_from(M& model, std::string const& file, auto const& loader) {
+  auto trainer = make_trainer<M>(quick(2), SavingDevice{}, Float32{}, Automatic{});
+  return error_of([&] { trainer.fit(model, loader, toy::batches(1), CkptPath{file}); });
+}
+
+}  // namespace
+
+TEST_CASE("resume: a file that does not fit is refused with all that does not, and changes nothing") {
+  Folder const folder;
+  auto const file = file_in(folder);
+  OtherOptimizer model;
+  model.p.set(42);
+  auto const said_of = error_from(model, file, toy::batches(2));
+  CHECK(said_of.starts_with("[fulgurite.checkpoint.state_entry] "));
+  CHECK(said_of.find("'model' is not in the saved state") != std::string::npos);
+  CHECK(model.p.value() == 42);
+  CHECK(model.kept == 1);
+  CHECK(model.batches == 0);
+
+  OwnOptimizer bare;
+  bare.p.set(42);
+  auto const of_optimizer = error_from(bare, file, toy::batches(2));
+  CHECK(of_optimizer.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
+  CHECK(bare.p.value() == 42);  // though its weights had been loaded by then
+  CHECK(bare.batches == 0);
+}
+
+TEST_CASE("resume: an optimizer without state cannot go on") {
+  Folder const folder;
+  auto const file = file_in(folder);
+  OfForgetful model;
+  CHECK(error_from(model, file, toy::batches(2)).starts_with("[fulgurite.resume.optimizer]"));
+}
+
+TEST_CASE("resume: a loader that is shorter than what was trained on is refused") {
+  struct Views {  // neither stored batches nor a place of its own
+    int n;
+    auto begin() const { return toy::Unsized(n).begin(); }
+    auto end() const { return toy::Unsized(n).end(); }
+  };
+  Folder const folder;
+  Scripted model;
+  auto first = trainer_of(
+      1, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}});
+  first.fit(model, Views{5}, toy::batches(1));
+  Scripted again;
+  auto then = trainer_of(1);
+  std::string error;
+  said([&] {
+    error = error_of([&] { then.fit(again, Views{2}, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
+  });
+  CHECK(error.starts_with("[fulgurite.resume.short_loader]"));
+}
+
+TEST_CASE(
+    "resume: a callback that the file knows nothing of starts anew, one that is gone is left out; both are said") {
+  Folder const folder;
+  auto const file = file_in(folder);
+  Scripted model;
+  auto trainer = trainer_of(2, EarlyStopping{Scripted::vl});
+  auto const warnings = said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{file}); });
+  CHECK(warnings.find("[fulgurite.resume.callback] the file holds no state of EarlyStopping") != std::string::npos);
+  CHECK(warnings.find("[fulgurite.resume.no_callback] the file holds a state of ModelCheckpoint") != std::string::npos);
+  CHECK(model.p.value() == 4);
+}
+
+TEST_CASE("resume: stopped between two files of one step, the second is still written, under its name") {
+  Folder const folder;
+  auto const a = ModelCheckpoint{{.dirpath = folder / "a", .save_top_k = -1, .every_n_train_steps = 2}};
+  Second const b{{.dirpath = folder / "b", .save_top_k = -1, .every_n_train_steps = 1}};
+  Scripted model;
+  fitted(model, quick(1), 4, a, b);
+  auto const whole = folder.files();
+  std::filesystem::remove_all(folder / "b");  // what another process had not written when it was killed
+  std::filesystem::remove(folder / "a/epoch=0-step=4.safetensors");
+  Scripted again;
+  auto trainer = trainer_of(1, a, b);
+  trainer.fit(again, toy::batches(4), toy::batches(1), CkptPath{folder / "a/epoch=0-step=2.safetensors"});
+  CHECK(folder.files() == std::set<std::string>{"a/epoch=0-step=2.safetensors", "a/epoch=0-step=4.safetensors",
+                                                "b/epoch=0-step=2.safetensors", "b/epoch=0-step=3.safetensors",
+                                                "b/epoch=0-step=4.safetensors"});
+  CHECK(whole.size() == 6);
+}
+
+TEST_CASE("resume: a validation that failed is done again, the step before it is not") {
+  Folder const folder;
+  FailsOnce model;
+  auto trainer =
+      make_trainer<FailsOnce>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path});
+  said([&] { CHECK_THROWS(trainer.fit(model, toy::batches(3), toy::batches(1))); });
+  CHECK(model.batches == 3);
+  FailsOnce again;
+  again.fails = false;
+  said([&] { trainer.fit(again, toy::batches(3), toy::batches(1)); });
+  CHECK(again.batches == 0);
+  CHECK(again.p.value() == 3);
+  CHECK(trainer.value(FailsOnce::vl) == 1);
+}
+
+TEST_CASE("resume: a batch that failed inside a window is done again with the window, so the step is the same") {
+  Folder const folder;
+  auto const trainer_for = [&] {
+    return make_trainer<Sloped>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{},
+                                Automatic{.accumulate_grad_batches = 3}, OnExceptionCheckpoint{folder.path});
+  };
+  Sloped model;
+  model.fails_at = 4;
+  auto first = trainer_for();
+  said([&] { CHECK_THROWS(first.fit(model, toy::batches(6))); });
+  Sloped again;
+  auto then = trainer_for();
+  said([&] { then.fit(again, toy::batches(6)); });
+  CHECK(again.stepped == std::vector<double>{5});  // the mean of 4, 5, 6
+  CHECK(then.progress().global_step == 2);
+  CHECK(then.progress().total_batches == 6);
+}
+
+TEST_CASE("resume: a program that does not fit a rescued run writes nothing over its file") {
+  Folder const folder;
+  Scripted model{.fails_at = 1};
+  CHECK(error_of([&] {
+          fitted(model, quick(1), 3, OnExceptionCheckpoint{folder.path});
+        }).starts_with("[fulgurite.test.step]"));
+  auto const file = folder / "on_exception.safetensors";
+  auto const rescued = content(file);
+  OwnOptimizer wrong;
+  auto other =
+      make_trainer<OwnOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path});
+  said([&] { CHECK_FALSE(error_of([&] { other.fit(wrong, toy::batches(3), toy::batches(1)); }).empty()); });
+  CHECK(content(file) == rescued);
+  Scripted rehearsed;  // a rehearsal is no run that could go on
+  auto rehearsal = quick(1);
+  rehearsal.fast_dev_run = 1;
+  said([&] { fitted(rehearsed, rehearsal, 3, OnExceptionCheckpoint{folder.path}); });
+  CHECK(rehearsed.p.value() == 1);
+  CHECK(content(file) == rescued);
+}
+
+namespace {
+
+/// Steps by hand after every second batch.
+struct ByHand {
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  std::vector<double> stepped = {};
+  void training_step(double batch, auto& ctx) {
+    auto& [optimizer] = ctx.optimizers();
+    auto loss = p * toy::Tensor(batch + 1);
+    ctx.backward(loss);
+    if (static_cast<long>(batch) % 2 == 0) return;
+    stepped.push_back(p.grad());
+    ctx.step(optimizer);
+    optimizer.zero_grad();
+  }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+struct AsksAfter {
+  using Stateless = ByChoice;
+  long batch;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.batch_idx() == batch) ctx.request_checkpoint("by_hand");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resume: gradients that a manual step is still to use are there") {
+  for (auto const& from : {std::optional<CkptPath>(), std::optional(CkptPath{"by_hand"})}) {
+    ByHand model;
+    auto trainer = make_trainer<ByHand>({.max_epochs = 1}, toy::Device{}, Float32{}, Manual{}, AsksAfter{2});
+    std::string warnings = said([&] { trainer.fit(model, toy::batches(4), from); });
+    CHECK(model.stepped == (from ? std::vector<double>{7} : std::vector<double>{3, 7}));
+    CHECK(model.p.value() == -10);
+  }
+}
+
+TEST_CASE("resume: an evaluation from a file leaves counters as they are, and what does not fit is put back") {
+  Folder const folder;
+  auto const file = file_in(folder);
+  Scripted model;
+  auto trainer = trainer_of(3);
+  trainer.fit(model, toy::batches(2), toy::batches(1));
+  trainer.validate(model, toy::batches(1), CkptPath{file});
+  CHECK(model.p.value() == 2);
+  CHECK(trainer.progress().epoch == 3);
+  OtherOptimizer unlike;
+  unlike.p.set(42);
+  auto other = make_trainer<OtherOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+  CHECK_FALSE(error_of([&] { other.validate(unlike, toy::batches(1), CkptPath{file}); }).empty());
+  CHECK(unlike.p.value() == 42);
+}
