@@ -13,8 +13,7 @@ import textwrap
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
 # What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but says what to use.
-ARCHIVE = 'state(archive), which each checkpoint holds'
-NOT_READ = ARCHIVE + '; no fit goes on from one yet'
+ARCHIVE = 'state(archive), which saves and loads'
 LIGHTNING = {
     'training_step_end': 'on_train_batch_end', 'validation_step_end': 'on_validation_batch_end',
     'test_step_end': 'on_test_batch_end', 'predict_step_end': 'on_predict_batch_end',
@@ -30,7 +29,7 @@ LIGHTNING = {
     'on_configure_sharded_model': 'configure_model', 'configure_sharded_model': 'configure_model',
     'on_after_optimizer_step': 'on_train_batch_end', 'on_before_optimizer_zero_grad': 'on_before_zero_grad',
     'clip_gradients': 'configure_gradient_clipping', 'on_keyboard_interrupt': 'on_exception',
-    'on_save_checkpoint': ARCHIVE, 'on_load_checkpoint': NOT_READ, 'on_hpc_save': ARCHIVE, 'on_hpc_load': NOT_READ,
+    'on_save_checkpoint': ARCHIVE, 'on_load_checkpoint': ARCHIVE, 'on_hpc_save': ARCHIVE, 'on_hpc_load': ARCHIVE,
     'configure_callbacks': "make_trainer's callbacks", 'configure_apex': "make_trainer's precision",
     'configure_ddp': "make_trainer's strategy", 'init_ddp_connection': "make_trainer's strategy",
     'configure_sync_batchnorm': "make_trainer's strategy",

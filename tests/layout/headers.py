@@ -2,9 +2,8 @@
 
 bare: all headers but LibTorch's part, each in a unit of its own (a second or less). torch: the headers of torch/ and
 distributed/. LibTorch alone would take 20 s each, so it is compiled once into a precompiled header and each of ours
-goes on top of that (clang: 1 to 3 s; that a header includes LibTorch itself is layers.py's to check). g++ needs 10 s a
-header even so, and leaves this to clang: its part is the unit of `twice-full` that includes every header in the
-opposite order."""
+goes on top of that (1 to 3 s; that a header includes LibTorch itself is layers.py's to check). Builds by clang ask
+this; those by g++ have the units of `twice-bare` and `twice-full`, which include every header in both orders."""
 
 import pathlib
 import sys

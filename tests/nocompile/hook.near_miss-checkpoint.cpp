@@ -1,4 +1,4 @@
-// refused: [fulgurite.hook.near_miss] on_save_checkpoint is not a hook and would never be called: use state(archive), which each checkpoint holds
+// refused: [fulgurite.hook.near_miss] on_save_checkpoint is not a hook and would never be called: use state(archive), which saves and loads
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

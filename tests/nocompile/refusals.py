@@ -10,7 +10,8 @@ the program corrected, which must compile:
     // flags: -ffast-math                                (optional: what the wrong program alone is compiled with)
 
 Nearly all of them begin with the toy and the trainer. `check` compiles these two once, into a precompiled header in
-BUILD.
+BUILD, and the corrected programs that begin so several at a time; only where one of them does not compile is each
+compiled alone.
 
     refusals.py check BUILD [CASE...]  compiles each case both ways with the compiler and flags of BUILD; prints TAP
     refusals.py show BUILD [CASE...]   prints what the compiler says, for reading
@@ -23,6 +24,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import batches  # noqa: E402
 import flags  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -81,7 +83,24 @@ def precompiled(build: pathlib.Path):
     return arguments
 
 
-def check(how, begin: list[str], case: pathlib.Path) -> tuple[str, list[str]]:
+TOGETHER = 9  # corrected programs in a unit
+
+
+def known_legal(how, begin, chosen: list[pathlib.Path]) -> set[pathlib.Path]:
+    """The cases whose corrected program compiles together with others."""
+    able = [case for case in chosen if begin(case) and not batches.ALONE.search(case.read_text().replace('#ifdef', ''))]
+    groups = [able[start : start + TOGETHER] for start in range(0, len(able), TOGETHER)]
+
+    def compiles(group: list[pathlib.Path]) -> bool:
+        # main inside a namespace is a function like any other, which may not leave out its return.
+        words = begin(group[0]) + ['-DLEGAL', '-I', str(HERE), '-Wno-return-type']
+        return flags.compile_only(how(group[0]), words, batches.unit(group))[0]
+
+    passed = flags.each(compiles, groups)
+    return {case for group, good in zip(groups, passed) if good for case in group}
+
+
+def check(how, begin: list[str], case: pathlib.Path, legal: bool) -> tuple[str, list[str]]:
     lines = case.read_text().splitlines()
     head = FIRST_LINE.match(lines[0]) if lines else None
     if not head:
@@ -92,7 +111,7 @@ def check(how, begin: list[str], case: pathlib.Path) -> tuple[str, list[str]]:
     complaints = []
     if case.stem.split('-')[0] != identifier.removeprefix('fulgurite.'):
         complaints.append(f'the file of {identifier} is called {identifier.removeprefix("fulgurite.")}[-variant].cpp')
-    compiles, said = flags.compile_only(how, begin + ['-DLEGAL', str(case)])
+    compiles, said = (True, '') if legal else flags.compile_only(how, begin + ['-DLEGAL', str(case)])
     if not compiles:
         complaints.append('the legal twin (-DLEGAL) does not compile:\n' + '\n'.join(said.splitlines()[:20]))
     compiles, said = flags.compile_only(how, begin + wrong(case))
@@ -187,7 +206,8 @@ def main() -> None:
     ]
     if verb == 'check':
         begin = precompiled(pathlib.Path(arguments[0]))
-        flags.tap(flags.each(lambda case: check(how(case), begin(case), case), chosen))
+        legal = known_legal(how, begin, chosen)
+        flags.tap(flags.each(lambda case: check(how(case), begin(case), case, case in legal), chosen))
     print(*flags.each(lambda case: show(how(case), case), chosen) or ['no such program'], sep='\n')
 
 

@@ -171,7 +171,7 @@ TEST_CASE("W62, W65: the better way of a metric is one of an enum", "[by_constru
   STATIC_REQUIRE(!TakesModeText<ModelCheckpointOptions>);
 }
 
-TEST_CASE("W90: a fit takes no file to resume from", "[by_construction]") {
+TEST_CASE("W90: what a fit goes on from is its argument, and no option", "[by_construction]") {
   using Batches = std::vector<double>;
   STATIC_REQUIRE(FitTakes<Batches&>);
   STATIC_REQUIRE(FitTakes<Batches&, NoValidation>);

@@ -46,9 +46,9 @@ struct Stops {
   }
 };
 
-/// The usual layers, one of which a hook changes before batch `at`.
+/// The usual layers, one of which a hook changes before batch `changed_at`, or time and again.
 constexpr long changed_at = 40;
-template <class Change>
+template <class Change, bool Often = false>
 struct Layers : Common {
   torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 16));
   torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(16));
@@ -57,14 +57,16 @@ struct Layers : Common {
   double factor = 1;
   long now = 0;
   void on_train_batch_start(auto&, auto&) {
-    if (now++ == changed_at) Change::of(*this);
+    auto const batch = now++;
+    if constexpr (Often) Change::of(*this, batch / 4 % 2 == 0);
+    else if (batch == changed_at) Change::of(*this);
   }
   torch::Tensor training_step(auto const& batch, auto& ctx) {
     return classified(body->forward(norm->forward(first->forward(batch.data))) * factor, batch.target, ctx);
   }
 };
 struct Number {
-  static void of(auto& net) { net.factor = 0.5; }
+  static void of(auto& net, bool half = true) { net.factor = half ? 0.5 : 0.25; }
 };
 struct ReplacesModule {
   static void of(auto& net) {
@@ -79,7 +81,9 @@ struct NewLayer {
   }
 };
 struct DropoutRate {
-  static void of(auto& net) { net.body[1]->template as<torch::nn::Dropout>()->options.p(0.1); }
+  static void of(auto& net, bool rarely = true) {
+    net.body[1]->template as<torch::nn::Dropout>()->options.p(rarely ? 0.1 : 0.4);
+  }
 };
 struct Momentum {
   static void of(auto& net) { net.norm->options.momentum(0.9); }
@@ -139,6 +143,22 @@ TEST_CASE("a step that asks for the epoch is recorded anew when it is another, o
   auto const last = twice<Asks<LastBatch>>(batches(20, 8), {}, 8).first;
   CHECK(last.reasons.empty());
   CHECK(last.tapes.size() == 2);
+}
+TEST_CASE("three epochs of a step that changes in the second one end as written, with no warning") {
+  auto const epoch = twice<Asks<Epoch>>(batches(125, 8), {}, 3).first;
+  CHECK(epoch.reasons.empty());
+  CHECK(epoch.tapes.size() == 2);
+  CHECK(epoch.replayed > 300);
+}
+TEST_CASE("what changes again and again is named as the user knows it: by its layer, or as a member") {
+  auto const rate = twice<Layers<DropoutRate, true>>(batches(250, 8), {}, 1).first;
+  REQUIRE(rate.reasons.size() == 1);
+  CHECK_THAT(rate.reasons[0], Catch::Matchers::StartsWith("body.1 ") && Catch::Matchers::ContainsSubstring("Dropout") &&
+                                  Catch::Matchers::EndsWith(", again and again"));
+  CHECK_THAT(rate.reasons[0], !Catch::Matchers::ContainsSubstring("aten::"));
+  auto const number = twice<Layers<Number, true>>(batches(250, 8), {}, 1).first;
+  REQUIRE(number.reasons.size() == 1);
+  CHECK(number.reasons[0] == "a member of the model has changed, again and again");
 }
 TEST_CASE(
     "a step that asks for a number which is another each time stays as written, and the warning names the question") {

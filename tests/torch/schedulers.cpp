@@ -30,7 +30,7 @@ lib::SGD two_groups() {
   sgd.param_groups()[1].options().set_lr(0.02);
   return sgd;
 }
-std::vector<double> rates(lib::Optimizer& optimizer) {
+std::vector<double> rates_of(lib::Optimizer& optimizer) {
   std::vector<double> all;
   for (auto const& group : optimizer.param_groups()) all.push_back(group.options().get_lr());
   return all;
@@ -44,7 +44,7 @@ struct Held : loop::OptimizerSet<LibTorch, OptimizerList<Scheduled<lib::SGD, S, 
       : Base(optimizers_of(fulgurite::scheduled(two_groups(), std::move(schedule), std::move(options)))) {}
   static auto optimizers_of(Scheduled<lib::SGD, S, true> one) { return fulgurite::optimizers(std::move(one)); }
   auto& scheduler() { return std::get<0>(this->schedulers); }
-  std::vector<double> rates() { return ::rates(std::get<0>(this->optimizers).raw()); }
+  std::vector<double> rates() { return rates_of(std::get<0>(this->optimizers).raw()); }
 };
 
 auto every_second() {
@@ -67,7 +67,7 @@ TEST_CASE("StepLR through torch_schedule: the rates of the same StepLR by hand, 
   for (int move = 0; move != 7; ++move) {
     by_hand.step();
     run.scheduler().step();
-    CHECK(run.rates() == rates(sgd));
+    CHECK(run.rates() == rates_of(sgd));
   }
   CHECK(run.rates()[0] == 0.1 / 8);
   Held ours(schedule::Step{2, 0.5});
@@ -97,7 +97,7 @@ TEST_CASE(
     by_hand.step(static_cast<float>(loss));
     run.scheduler().step(loss);
     ours.scheduler().step(loss);
-    CHECK(run.rates() == rates(sgd));
+    CHECK(run.rates() == rates_of(sgd));
     CHECK(run.rates() == ours.rates());  // a factor that float and double hold alike
   }
   CHECK(run.rates()[0] < 0.1 / 4);

@@ -7,11 +7,11 @@
 using namespace fulgurite::data;
 
 namespace {
-constexpr Layout layout{.batches = 4, .batch_size = 8, .samples = 30};
+constexpr Layout thirty{.batches = 4, .batch_size = 8, .samples = 30};
 
 struct WithPosition {
   Position position;
-  Layout layout = ::layout;
+  Layout layout = thirty;
   void state(auto& archive) { position.state(archive, layout); }
 };
 }  // namespace

@@ -39,8 +39,8 @@ struct ModelCheckpointOptions {
   std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
   std::optional<bool> save_on_train_epoch_end =
       std::nullopt;  ///< not given: where validation runs once an epoch, or never
-  /// Leave out the state of schedules, scaler, strategy and callbacks: the files are smaller where these contain
-  /// weights.
+  /// Keep the weights, what the model saves beside them, and where in the run it was. Such files are smaller, and no
+  /// fit can go on from them.
   bool save_weights_only = false;
   bool save_on_exception = false;
   bool auto_insert_metric_name = true;  ///< "epoch=3" instead of "3"

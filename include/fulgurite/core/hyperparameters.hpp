@@ -18,8 +18,13 @@ namespace fulgurite {
 using Hyperparameter = std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>;
 
 /// Collects settings in the order in which they are named. A model, a data module, or its member `hparams`, says which:
-///   struct Settings { double lr = 1e-3; int layers = 4; void hyperparameters(auto& list) const { list("lr",
-///   lr)("layers", layers); } }; struct Net { Settings hparams; ... };
+///
+///   struct Settings {
+///     double lr = 1e-3;
+///     int layers = 4;
+///     void hyperparameters(auto& list) const { list("lr", lr)("layers", layers); }
+///   };
+///   struct Net { Settings hparams; ... };
 class HyperparameterList {
  public:
   /// A name again with another value is an Error: two places would tell two stories of one run.

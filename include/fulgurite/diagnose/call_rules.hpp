@@ -49,7 +49,7 @@ struct CallRules {
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.trainer.call] fit takes the model, its training data and perhaps validation data: "
                    "trainer.fit(net, train, val); validate, test and predict take the model and data: "
-                   "trainer.test(net, data)",
+                   "trainer.test(net, data); a file to go on from is the last argument: CkptPath{\"last\"}",
                    accepts<refusal::given<Args...>>, sizeof...(Args) == std::size_t(-1))
     return Fine{};
   }

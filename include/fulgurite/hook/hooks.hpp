@@ -8,9 +8,8 @@
 
 namespace fulgurite {
 
-/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing: `(outputs, batch, ctx)`, `(batch,
-/// ctx)`,
-/// `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
+/// What a hook receives before `ctx`. An event may take any suffix of it, or nothing:
+/// `(outputs, batch, ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
 enum class Takes : std::uint8_t { nothing, one, two };
 
 /// What the answer of a hook may do.

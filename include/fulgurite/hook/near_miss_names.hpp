@@ -60,7 +60,7 @@
   ROW(configure_gradients_clipping) ROW(configure_gradiant_clipping) ROW(on_configure_gradient_clipping) \
   ROW(configureGradientClipping) ROW(configuregradient_clipping) ROW(configure_gradientclipping) \
   ROW(on_keyboard_interrupt) ROW(on_excpetion) ROW(on_exceptions) ROW(onException) ROW(OnException) ROW(onexception) \
-  ROW(on_save_checkpoint) ROW(on_hpc_save) ROW(on_load_checkpoint) ROW(on_hpc_load) ROW(configure_callbacks) \
+  ROW(on_save_checkpoint) ROW(on_load_checkpoint) ROW(on_hpc_save) ROW(on_hpc_load) ROW(configure_callbacks) \
   ROW(configure_apex) ROW(configure_ddp) ROW(init_ddp_connection) ROW(configure_sync_batchnorm) \
   ROW(get_progress_bar_dict) ROW(get_tqdm_dict) ROW(on_tng_metrics) ROW(log_grad_norm) ROW(log_hyperparameters) \
   ROW(log_hparams) ROW(on_log_hyperparams) ROW(logHyperparams) ROW(loghyperparams) ROW(train_step) ROW(trainig_step) \

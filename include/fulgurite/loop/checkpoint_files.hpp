@@ -80,8 +80,8 @@ class CheckpointFiles {
     auto const there = std::filesystem::symlink_status(file, ignored).type();
     return (there != none && there != not_found && there != unknown) || of_others(file);
   }
-  /// The weights as they are now, and the state of the run; `weights_only`: without that of schedules, scaler, strategy
-  /// and callbacks.
+  /// The weights as they are now, and the state of the run; `weights_only`: of that state only what the model saves
+  /// and where in the run it was.
   void write(std::filesystem::path const& file, bool weights_only = false) {
     if (writes_) write_(file, weights_only);
     held_.hold(file, holder_);
