@@ -285,9 +285,8 @@ TEST_CASE("resume: of the files that \"last\" may mean, those of weights alone a
   Scripted longer;
   said([&] { fitted(longer, quick(3), 2, only_weights); });
   double const p = 5;
-  write_safetensors(folder / "pretrained.safetensors", {}, [&](auto&& f) {
-    f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))});
-  });
+  write_safetensors(folder / "pretrained.safetensors", {},
+                    [&](auto&& f) { f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))}); });
   auto again = make_trainer<Scripted>(quick(3), SavingDevice{}, Float32{}, Automatic{}, keeps_all, only_weights);
   Scripted fresh;
   auto const warning = said([&] { again.fit(fresh, toy::batches(2), toy::batches(1), CkptPath{"last"}); });

@@ -8,11 +8,13 @@
 #include <string>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/run.hpp>
 
@@ -74,12 +76,12 @@ std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::pat
 
 /// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
 template <class R, bool OfThoseThatResume = false, class Pack>
-std::vector<std::filesystem::path> last_checkpoints(Pack& pack) {
+std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch const& search) {
   std::vector<std::filesystem::path> files;
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.last_checkpoints(); })
-      if constexpr (!OfThoseThatResume || resumes_fit<std::remove_reference_t<decltype(callback)>>)
-        for (auto const& file : callback.last_checkpoints()) files.push_back(file);
+    using C = std::remove_reference_t<decltype(callback)>;
+    if constexpr (NamesLast<C> && (!OfThoseThatResume || resumes_fit<C>))
+      for (auto& file : last_of(callback, search)) files.push_back(std::move(file));
   });
   return newest_first<R>(files);
 }
@@ -105,16 +107,10 @@ std::filesystem::path best_checkpoint(Pack& pack) {
 
 /// The files that a call means by `from`.
 template <class R, class Pack>
-Candidates candidates(Pack& pack, CkptPath const& from) {
+Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
   if (from.path() == "best") return {{best_checkpoint(pack)}};
-  if (from.path() == "last") return {last_checkpoints<R>(pack), true};
-  return {{from.path()}};
-}
-
-template <class R>
-void warn_of_none(State<R>& run) {
-  run.warn("fulgurite.resume.no_last",
-           "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+  if (from.path() != "last") return {{from.path()}};
+  return {last_checkpoints<R>(pack, checkpoint_search(pack, run.asked.options)), true};
 }
 
 }  // namespace fulgurite::loop
