@@ -2,6 +2,7 @@
 // The files that the word in a CkptPath may mean.
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -86,6 +87,39 @@ std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch
   return newest_first<R>(files);
 }
 
+/// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
+/// there is none.
+inline long number_of(std::filesystem::path const& file) {
+  auto const stem = file.stem().string();
+  long number = -1;
+  auto const* const last = stem.data() + stem.size();
+  auto const* const first = stem.data() + stem.find_last_not_of("0123456789") + 1;
+  return first != last && std::from_chars(first, last, number).ec == std::errc{} ? number : -1;
+}
+
+/// The files that "hpc" means, the highest number first, whatever their times. A callback names its own by
+/// `hpc_checkpoints()`. `OfRequeued`: of callbacks whose `resumes_hpc()` says that a scheduler has started this
+/// process.
+template <bool OfRequeued = false, class Pack>
+std::vector<std::filesystem::path> hpc_checkpoints(Pack& pack, CheckpointSearch const& search) {
+  std::vector<std::filesystem::path> files;
+  pack.each([&](auto& callback) {
+    if constexpr (NamesHpc<std::remove_reference_t<decltype(callback)>>) {
+      if constexpr (OfRequeued) {
+        if constexpr (requires { callback.resumes_hpc(); })
+          if (!callback.resumes_hpc()) return;
+        if constexpr (!requires { callback.resumes_hpc(); }) return;
+      }
+      for (auto& file : hpc_of(callback, search)) {
+        std::error_code none;
+        if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
+      }
+    }
+  });
+  std::ranges::sort(files, std::greater{}, [](auto const& file) { return std::pair(number_of(file), file); });
+  return files;
+}
+
 /// The best file of the first callback that has one.
 template <class Pack>
 std::filesystem::path best_checkpoint(Pack& pack) {
@@ -109,8 +143,10 @@ std::filesystem::path best_checkpoint(Pack& pack) {
 template <class R, class Pack>
 Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
   if (from.path() == "best") return {{best_checkpoint(pack)}};
-  if (from.path() != "last") return {{from.path()}};
-  return {last_checkpoints<R>(pack, checkpoint_search(pack, run.asked.options)), true};
+  bool const hpc = from.path() == "hpc";
+  if (from.path() != "last" && !hpc) return {{from.path()}};
+  auto const search = checkpoint_search(pack, run.asked.options);
+  return {hpc ? hpc_checkpoints(pack, search) : last_checkpoints<R>(pack, search), true};
 }
 
 }  // namespace fulgurite::loop

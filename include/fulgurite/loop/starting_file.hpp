@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/found_checkpoints.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/whole_file.hpp>
@@ -32,10 +33,7 @@ class StartingFile {
     if (from_) {
       files_ = candidates(run, pack, *from_);
     } else if (ForFit && run.asked.options.fast_dev_run == 0) {
-      files_ = {last_checkpoints<R, true>(pack, checkpoint_search(pack, run.asked.options)), true};
-      if (!files_.files.empty())
-        run.warn_each("fulgurite.resume.after_exception",
-                      "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+      look_for_rescued(run, pack);
     }
     with_whole_file(run, files_, ForFit, [&](RunFile file) { file_.emplace(std::move(file)); });
   }
@@ -64,6 +62,10 @@ class StartingFile {
 
   /// Nothing where there is none to begin with, which is said where one was asked for.
   std::optional<RunFile> take(State<R>& run) {
+    if (!file_ && from_ && from_->path() == "hpc")
+      throw Error("fulgurite.resume.no_hpc",
+                  "CkptPath{\"hpc\"}: no callback of this trainer has left a file for a scheduler that starts the run "
+                  "again: name a file, or leave it out");
     if (!file_ && from_)
       run.warn("fulgurite.resume.no_last",
                "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
@@ -71,6 +73,22 @@ class StartingFile {
   }
 
  private:
+  /// Of a call that names none: what a scheduler has started again goes on; so does a fit that ended by an exception.
+  template <class Pack>
+  void look_for_rescued(State<R>& run, Pack& pack) {
+    auto const search = checkpoint_search(pack, run.asked.options);
+    files_ = {hpc_checkpoints<true>(pack, search), true};
+    if (!files_.files.empty()) {
+      run.warn_each("fulgurite.resume.after_requeue",
+                    "the scheduler has started this run again; it goes on from " + files_.files.front().string());
+      return;
+    }
+    files_ = {last_checkpoints<R, true>(pack, search), true};
+    if (!files_.files.empty())
+      run.warn_each("fulgurite.resume.after_exception",
+                    "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+  }
+
   std::optional<CkptPath> from_;
   Candidates files_{};
   bool looked_ = false;
