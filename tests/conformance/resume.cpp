@@ -210,6 +210,56 @@ TEST_CASE("resume: a loader with state goes on by itself, and none of its batche
         Trace{"begins at 2", "step 0,2 of 2", "step 0,3 of 3", "step 0,4 of 4", "gs 5"});
 }
 
+namespace {
+
+/// Each pass yields its number, as a shuffled loader yields another order.
+struct Passes {
+  long passes = 0;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    double pass;
+    bool over = false;
+    double operator*() const { return pass; }
+    Iterator& operator++() { return over = true, *this; }
+    void operator++(int) { over = true; }
+    bool operator==(std::default_sentinel_t) const { return over; }
+  };
+  Iterator begin() { return {static_cast<double>(++passes)}; }
+  std::default_sentinel_t end() const { return {}; }
+  void state(auto& archive) { archive("passes", passes); }
+};
+struct NotesValidation : Counts {
+  void validation_step(double batch, auto& ctx) {
+    if (!ctx.sanity_checking()) note("pass " + std::to_string(static_cast<int>(batch)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resume: validation loaders that keep a state go on by it, whatever the sanity check has taken") {
+  for (bool const several : {false, true}) {
+    Trace whole;
+    for (bool const again : {false, true}) {
+      NotesValidation model;
+      auto trainer = toy::train<NotesValidation>(epochs(3), Automatic{}, Says{.file_at = again ? "" : "epoch_end"});
+      trace.clear();
+      auto const from = again ? std::optional(CkptPath{"resumed"}) : std::nullopt;
+      if (several) {
+        std::tuple loaders{toy::batches(1), Passes{}, Passes{10}};
+        trainer.fit(model, toy::batches(2), loaders, from);
+      } else {
+        trainer.fit(model, toy::batches(2), Passes{}, from);
+      }
+      std::erase_if(trace, [](auto const& line) { return !line.starts_with("pass"); });
+      if (!again) whole = trace;
+    }
+    CAPTURE(several);
+    CHECK(whole.size() == (several ? 9 : 3));
+    CHECK(trace == Trace(whole.begin() + (several ? 3 : 1), whole.end()));
+  }
+}
+
 TEST_CASE("C145 on exception: a fit that failed in batch 3 is gone on with there, and the file is gone afterwards") {
   Folder const folder;
   Scripted model{.fails_at = 3};

@@ -100,7 +100,7 @@ class OpenFit {
     run_.facts.has_validation =
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
     run_.due = {};
-    run_.loading.resuming = run_.loading.training_is_open = false;
+    run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.carried.pass_random.reset();
     run_.point = {};
     run_.watch.manual = {};
