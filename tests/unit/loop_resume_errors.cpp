@@ -129,6 +129,63 @@ TEST_CASE("resume: a loader that is shorter than what was trained on is refused"
     error = error_of([&] { then.fit(again, Views{2}, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
   });
   CHECK(error.starts_with("[fulgurite.resume.short_loader]"));
+  CHECK(again.p.value() == 0);
+  CHECK(again.batches == 0);
+  CHECK(then.progress().global_step == 0);
+}
+
+namespace {
+/// It saves its length, and refuses another one; it can jump.
+struct OfLength {
+  int n;
+  long first = 0;
+  auto begin() const { return toy::Unsized(n).begin(); }
+  auto end() const { return toy::Unsized(n).end(); }
+  void resume_at(long batch) { first = batch; }
+  void state(auto& archive) {
+    int length = n;
+    archive("length", length)("first", first);
+    if (length != n) throw Error("fulgurite.test.length", "another loader");
+  }
+};
+/// Logs what begins, and keeps something in the file.
+struct Begins {
+  int* epochs;
+  long kept = 1;
+  void on_train_epoch_start() { ++*epochs; }
+  void on_train_batch_end() { kept = 7; }
+  void state(auto& archive) { archive("kept", kept); }
+};
+}  // namespace
+
+TEST_CASE("resume: a loader that does not fit is refused before the first epoch, and nothing is left of the file") {
+  Folder const folder;
+  Scripted model;
+  int epochs = 0;
+  auto first = trainer_of(
+      1, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}},
+      Begins{&epochs});
+  OfLength loader{5};
+  first.fit(model, loader, toy::batches(1));
+  Scripted again;
+  again.p.set(42);
+  epochs = 0;
+  auto then = trainer_of(1, Begins{&epochs});
+  OfLength other{4};
+  auto const random = toy::world.rng;
+  std::string error;
+  said([&] {
+    error = error_of([&] { then.fit(again, other, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
+  });
+  CHECK(error.starts_with("[fulgurite.test.length]"));
+  CHECK(again.p.value() == 42);
+  CHECK(again.batches == 0);
+  CHECK(epochs == 0);
+  CHECK(other.first == 0);
+  CHECK(then.template callback<Begins>().kept == 1);
+  CHECK(then.progress().global_step == 0);
+  CHECK_FALSE(then.outcome().best_value);
+  CHECK(toy::world.rng == random);
 }
 
 TEST_CASE(
@@ -266,4 +323,47 @@ TEST_CASE("resume: an evaluation from a file leaves counters as they are, and wh
   auto other = make_trainer<OtherOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{});
   CHECK_FALSE(error_of([&] { other.validate(unlike, toy::batches(1), CkptPath{file}); }).empty());
   CHECK(unlike.p.value() == 42);
+}
+
+namespace {
+
+/// Has a step of its own, which is shown the loss.
+struct ShowsLoss {
+  toy::Tensor p = toy::Tensor::parameter(1.0);
+  std::vector<double> shown = {};
+  toy::Tensor training_step(double batch) { return p * toy::Tensor(batch + 1); }
+  void optimizer_step(auto& optimizer, auto const& closure, auto&) {
+    optimizer.step([&] {
+      auto const loss = closure();
+      shown.push_back(loss.defined() ? loss.value() : -1);
+      return loss;
+    });
+  }
+  void validation_step(double) {}
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+/// After the first validation, inside a window: a file, and the end.
+struct EndsInWindow {
+  using Stateless = ByChoice;
+  void on_validation_end(auto& ctx) {
+    if (ctx.sanity_checking()) return;
+    ctx.request_checkpoint("in_window");
+    ctx.request_stop();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resume: a window that a stop ends shows a step of the model's own the loss that it would have shown") {
+  TrainerOptions options{.max_epochs = 1};
+  options.val_check_interval = 2;
+  for (auto const& from : {std::optional<CkptPath>(), std::optional(CkptPath{"in_window"})}) {
+    ShowsLoss model;
+    auto trainer = make_trainer<ShowsLoss>(options, toy::Device{}, Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                           EndsInWindow{});
+    said([&] { trainer.fit(model, toy::batches(6), toy::batches(1), from); });
+    CHECK(model.shown == std::vector<double>{2});
+    CHECK(trainer.progress().global_step == 1);
+    CHECK(model.p.value() == 1 - 1.5);
+  }
 }

@@ -57,20 +57,21 @@ void check_device(State<R>& run) {
           "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// prepare_data, setup, configure_model, then, when `load()` has put a file's weights into the model, the strategy
-/// takes it.
-template <class R, class Pack, class Source, class Ctx, class Load>
-void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Load&& load) {
+/// prepare_data, setup, configure_model, then, when `file.load()` has put a file's weights into the model, the strategy
+/// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
+template <class R, class Pack, class Source, class Ctx, class File>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
   if constexpr (requires { module.prepare_data(); }) module.prepare_data();
   if constexpr (!std::is_same_v<Module, typename R::Model>)
     if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
+  file.find();
   tell_all<hook::setup>(run, pack, source, ctx);
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
-  load();
+  file.load();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
 
