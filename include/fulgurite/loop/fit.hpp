@@ -31,11 +31,20 @@ class OpenFit {
   using Anomaly = decltype(Backend::anomaly(false));
   /// Whether there is anything to go on from.
   static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
+  static constexpr auto resumed_as() {
+    if constexpr (!resumes) return std::type_identity<Anew>();
+    else if constexpr (is_snapshot<From>) return std::type_identity<std::optional<Resumption<R, Pack, Source, From>>>();
+    else return std::type_identity<std::optional<Resumption<R, Pack, Source, typename Backend::RunFile>>>();
+  }
+  static auto start_of([[maybe_unused]] From const& from) {
+    if constexpr (is_snapshot<From>) return from;
+    else return Anew();
+  }
 
  public:
   /// `from`: the file that the fit goes on from.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), from_(path_of(from)) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading), from_(path_of(from)), start_(start_of(from)) {
     check_fit(run, pack, source);
     begin_anew();
     auto const& options = run.asked.options;
@@ -137,17 +146,19 @@ class OpenFit {
     else take_file();
   }
   void take_file() {
+    auto const load = [&](auto file) {
+      resumed_.emplace(run_, pack_, source_, std::move(file));
+      run_.loading.resuming = true;
+      resumed_->load_model();
+    };
+    if constexpr (is_snapshot<From>) return load(start_);
     std::vector<std::filesystem::path> files;
     if (from_) files = checkpoints_to_try(run_, pack_, *from_);
     else if (run_.asked.options.fast_dev_run == 0) files = last_checkpoints<true>(pack_);
     if (!from_ && !files.empty())
       run_.warn_each("fulgurite.resume.after_exception",
                      "the last fit ended by an exception; this one goes on from " + files.front().string());
-    with_whole_file(run_, files, [&](auto file) {
-      resumed_.emplace(run_, pack_, source_, std::move(file));
-      run_.loading.resuming = true;
-      resumed_->load_model();
-    });
+    if constexpr (!is_snapshot<From>) with_whole_file(run_, files, load);
   }
 
   /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
@@ -278,8 +289,10 @@ class OpenFit {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
+  FitIsOpen is_open_;
   std::optional<CkptPath> from_;
-  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source>>, Anew> resumed_{};
+  [[no_unique_address]] std::conditional_t<is_snapshot<From>, From, Anew> start_;
+  [[no_unique_address]] typename decltype(resumed_as())::type resumed_{};
   bool trains_ = false;
   EpochPlan plan_{};
   std::optional<Algorithms> algorithms_{};

@@ -18,11 +18,9 @@ namespace fulgurite::loop {
 template <class R, class Pack, class From>
 void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
   if constexpr (!std::is_same_v<From, Anew>) {
-    auto const path = path_of(from);
-    if (!path) return;
     auto const progress = run.progress;
     auto& model = *run.parts.model;
-    with_whole_file(run, checkpoints_to_try(run, pack, *path), [&](auto file) {
+    auto const load = [&](auto const& file) {
       KeptWeights<R> before;
       before.keep(model);
       file.load_weights(model);
@@ -32,7 +30,9 @@ void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
         before.put_back(model);
         throw;
       }
-    });
+    };
+    if constexpr (is_snapshot<From>) load(from);
+    else if (auto const path = path_of(from)) with_whole_file(run, checkpoints_to_try(run, pack, *path), load);
     run.progress = progress;
   }
 }
@@ -40,10 +40,10 @@ void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
 /// Loads one file in three parts. Weights and what the model, the data module and the callbacks keep are there before
 /// the optimizers are made, and these before training starts; what hooks did to them on the way is undone when the
 /// first batch is due, and random numbers go on as they were. A file that does not fit leaves everything as it was.
-template <class R, class Pack, class Source>
+/// `RunFile`: where it is loaded from, which may be a snapshot in memory.
+template <class R, class Pack, class Source, class RunFile>
 class Resumption {
-  using RunFile = typename R::Backend::RunFile;
-  using Saver = typename RunFile::Saver;
+  using Saver = typename R::Backend::RunFile::Saver;
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
@@ -124,7 +124,7 @@ class Resumption {
   Source& source_;
   RunFile file_;
   KeptWeights<R> weights_{};
-  typename RunFile::Memory before_{};
+  typename R::Backend::RunFile::Memory before_{};
 };
 
 }  // namespace fulgurite::loop
