@@ -55,8 +55,11 @@ def run(folder: pathlib.Path, *words: str, prepare=None, **faults: object) -> Ru
     if faults:
         environment |= {'LD_PRELOAD': options.interposer, 'CRASH_ROOT': str(folder)}
         environment |= {f'CRASH_{name.upper()}': str(value) for name, value in faults.items()}
-    done = subprocess.run([options.trainee, *(words or ('fit', str(folder)))], env=environment, capture_output=True,
-                          text=True, timeout=120, preexec_fn=prepare)
+    try:
+        done = subprocess.run([options.trainee, *(words or ('fit', str(folder)))], env=environment, capture_output=True,
+                              text=True, timeout=60, preexec_fn=prepare)
+    except subprocess.TimeoutExpired:
+        return Run(99, 'error it did not end within a minute')
     return Run(done.returncode, done.stdout)
 
 
