@@ -1,9 +1,12 @@
 #pragma once
 // What is fuzzed: readers of files that strangers may have made. A target takes any bytes; it may throw an Error of
 // ours and nothing else. No header of LibTorch is included, so that an input costs some microseconds.
-//   libFuzzer runs one of them for as long as it is told (tests/fuzz/fuzz.cpp), tests/unit/checkpoint_fuzz.cpp all of
-//   them for a moment.
+//   libFuzzer runs one of them for as long as it is told (tools/dev fuzz), tests/unit/checkpoint_fuzz.cpp all of them
+//   for a moment. Each has a good input in seeds.hpp.
 
+#include <fcntl.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,11 +15,16 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/checkpoint/archive_reader.hpp>
 #include <fulgurite/checkpoint/pickle_reader.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/safetensors_reader.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/data/digits_csv.hpp>
+#include <fulgurite/data/gzip.hpp>
+#include <fulgurite/data/idx.hpp>
+#include <fulgurite/logger/csv_text.hpp>
 
 #include "../unit/checkpoint_pt_bytes.hpp"
 #include "memory_file.hpp"
@@ -60,6 +68,78 @@ inline bool state_text(std::string_view bytes) {
     fulgurite::from_text(bytes);
     return true;
   } catch (fulgurite::Error const&) { return false; }
+}
+
+inline std::span<std::uint8_t const> as_bytes(std::string_view text) {
+  return {reinterpret_cast<std::uint8_t const*>(text.data()), text.size()};
+}
+
+/// Images, plain or compressed.
+inline bool idx(std::string_view bytes) {
+  try {
+    auto const images = fulgurite::data::IdxReader{"fuzz"}.read(as_bytes(bytes), 3);
+    if (images.values.size() != images.shape[0] * images.shape[1] * images.shape[2]) std::abort();
+    return true;
+  } catch (fulgurite::Error const&) { return false; }
+}
+
+/// Read in pieces of many lengths.
+inline bool gzip(std::string_view bytes) {
+  try {
+    fulgurite::data::Gunzip source(as_bytes(bytes), "fuzz");
+    std::array<std::uint8_t, 1000> part{};
+    for (std::size_t length = 1;; length = length * 3 % 997) {
+      auto const count = source.read(std::span(part).first(length));
+      if (count > length) std::abort();
+      if (count != length) return true;
+    }
+  } catch (fulgurite::Error const&) { return false; }
+}
+
+inline bool digits_csv(std::string_view bytes) {
+  try {
+    auto const digits = fulgurite::data::DigitsCsvReader{"fuzz"}.read(as_bytes(bytes));
+    if (digits.pixels.size() != 64 * digits.labels.size()) std::abort();
+    return true;
+  } catch (fulgurite::Error const&) { return false; }
+}
+
+/// A table of logged rows to which a logger adds some: what is read of it is written so that it is read again.
+inline bool csv_table(std::string_view bytes) {
+  MemoryFile const memory(bytes);
+  try {
+    fulgurite::FileDescriptor const table(::open(memory.path().c_str(), O_RDONLY | O_CLOEXEC));
+    fulgurite::logger::CsvReader in(table.number(), "fuzz");
+    std::vector<std::string> cells, again;
+    while (in.next(cells)) {
+      MemoryFile const row(fulgurite::logger::csv_row(cells));
+      fulgurite::FileDescriptor const opened(::open(row.path().c_str(), O_RDONLY | O_CLOEXEC));
+      fulgurite::logger::CsvReader once_more(opened.number(), "fuzz");
+      if (!once_more.next(again) || again != cells || once_more.next(again)) std::abort();
+    }
+    return true;
+  } catch (fulgurite::Error const&) { return false; }
+}
+
+/// The template of checkpoint files' names: one that is taken makes names that stay in the folder, whatever values it
+/// is filled with.
+inline bool file_name(std::string_view bytes) {
+  using namespace fulgurite;
+  try {
+    ModelCheckpointOptions options;
+    options.filename = std::string(bytes);
+    checkpointing::Name const accepted(options);
+    for (bool const names : {true, false})
+      for (double const value : {0.0, -1.5, 1e300, -1e-300}) {
+        FileName const pattern(bytes, names);
+        for (bool const whole : {true, false}) {
+          if (whole && !(value > -1e9 && value < 1e9)) continue;
+          auto const text = pattern.text([&](auto const&) { return FileName::Value{value, whole}; });
+          if (names && !checkpointing::why_no_name(text, options.extension).empty()) std::abort();
+        }
+      }
+    return true;
+  } catch (Error const&) { return false; }
 }
 
 }  // namespace fuzz

@@ -212,6 +212,27 @@ TEST_CASE(
   CHECK(left == std::set<std::string>{"y", "z", foreign, similar});
 }
 
+TEST_CASE("of links that were to replace others, those of processes that are gone are removed") {
+  Folder const folder;
+  put(folder / "file", "whole");
+  std::string gone;
+  {
+    Other const killed([](auto&& done) { done(); });
+    gone = file::temporary_prefix() + std::to_string(killed.id) + "-1-0.tmp";
+    std::filesystem::create_symlink("file", folder / gone);
+    file::sweep_temporaries(folder.path);
+    CHECK(std::filesystem::is_symlink(folder / gone));
+  }
+  auto const ours = file::temporary_name(), odd = file::temporary_prefix() + "x-1-0.tmp";
+  std::filesystem::create_symlink("file", folder / ours);
+  std::filesystem::create_symlink("file", folder / odd);
+  file::sweep_temporaries(folder.path);
+  CHECK_FALSE(std::filesystem::is_symlink(folder / gone));
+  CHECK(std::filesystem::is_symlink(folder / ours));
+  CHECK(std::filesystem::is_symlink(folder / odd));
+  CHECK(content(folder / "file") == "whole");
+}
+
 TEST_CASE("processes that write and sweep at once take nothing from each other") {
   Folder const folder;
   std::vector<pid_t> children;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "../fuzz/targets.hpp"
+#include "../fuzz/seeds.hpp"
 #include "checkpoint_pt_bytes.hpp"
 
 namespace {
@@ -46,24 +46,11 @@ int run(bool (*target)(std::string_view), std::string const& good, int inputs) {
   return accepted;
 }
 
-std::string const weights = pt_bytes::dict({{"w", tensor({.shape = {2, 3}, .strides = {3, 1}, .count = 6})},
-                                            {"t", tensor({.shape = {3, 2}, .strides = {1, 3}, .count = 6})}});
-std::string const pickled = proto + "}(" + text("epoch") + integer(3) + text("list") + "](Nq" + std::string(1, '\0') +
-                            "G" + std::string(8, '\0') + "e" + text("state_dict") + weights + "u.";
-std::string safetensors() {
-  std::string header = R"({"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-                       R"("v":{"dtype":"U8","shape":[3,1],"data_offsets":[8,11]}})";
-  return pt_bytes::le(header.size()) + header + std::string(11, 'x');
-}
 }  // namespace
 
 TEST_CASE("fuzz: thousands of damaged files end in an Error of ours, or are read") {
-  CHECK(run(fuzz::pickle, pickled, 2000) < 2000);
-  CHECK(run(fuzz::pt_pickle, pickled, 2000) < 2000);
-  CHECK(run(fuzz::pt, pt_bytes::zip_of({{"m/data.pkl", pickled}, {"m/data/0", std::string(24, 'x')}}), 2000) < 2000);
-  CHECK(run(fuzz::safetensors, safetensors(), 2000) < 2000);
-  CHECK(run(fuzz::state_text,
-            R"({"a":[1,-2.5,"x\u00e4",null,true],"b":{"$bits":"7ff8000000000000"},"c":{"d":{"$bytes":"00ff"}},)"
-            R"("t":{"$tensor":{"dtype":"U8","shape":[2],"bytes":"0001"}}})",
-            2000) < 2000);
+  for (auto const& target : fuzz::targets()) {
+    INFO(target.name);
+    CHECK(run(target.run, target.good, 2000) < 2000);
+  }
 }

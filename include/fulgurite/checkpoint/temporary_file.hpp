@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -52,8 +54,17 @@ inline std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::file
   }
 }
 
+/// Whether the process that a temporary's name tells of is gone, for a link, which cannot be locked.
+inline bool made_by_the_dead(std::string_view name, std::string_view prefix) {
+  name.remove_prefix(prefix.size());
+  pid_t process = 0;
+  auto const read = std::from_chars(name.data(), name.data() + name.size(), process);
+  return read.ec == std::errc() && read.ptr != name.data() + name.size() && *read.ptr == '-' && process > 0 &&
+         ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
 /// Removes temporaries of this machine whose process is gone. Where the file system has no locks that cannot be known,
-/// and all stay.
+/// and all files stay.
 inline void sweep_temporaries(std::filesystem::path const& folder) {
   auto const prefix = temporary_prefix();
   std::error_code error;
@@ -62,6 +73,7 @@ inline void sweep_temporaries(std::filesystem::path const& folder) {
     if (!name.starts_with(prefix) || !name.ends_with(".tmp")) continue;
     FileDescriptor const left(::open(entry->path().c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status{};
+    if (!left && errno == ELOOP && made_by_the_dead(name, prefix)) ::unlink(entry->path().c_str());
     if (!left || ::fstat(left.number(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     if (try_lock(left.number()) == Lock::held) ::unlink(entry->path().c_str());
   }

@@ -8,7 +8,8 @@ namespace fulgurite::loop {
 
 template <class R>
 struct Asked {
-  TrainerOptions options;
+  TrainerOptions options;          ///< that the run goes by
+  TrainerOptions given = options;  ///< as the user gave them: fast_dev_run and others replace some
   typename R::Optimization optimization;
   int window_length = 1;  ///< batches of the windows to come: accumulate_grad_batches, or what ctx.accumulate said
 };

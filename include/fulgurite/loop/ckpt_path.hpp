@@ -25,17 +25,28 @@ class CkptPath {
   std::filesystem::path path_;
 };
 
+template <class R>
+class Snapshot;
+
 namespace loop {
+
+/// What snapshot(trainer) returns.
+template <class T>
+inline constexpr bool is_snapshot = false;
+template <class R>
+inline constexpr bool is_snapshot<Snapshot<R>> = true;
 
 /// In the place of a CkptPath where none is given: a program that never goes on from a file holds no code for it.
 struct Anew {};
 template <class From>
-concept StartingPoint = std::same_as<From, Anew> || std::convertible_to<From, std::optional<CkptPath>>;
+concept StartingPoint =
+    std::same_as<From, Anew> || is_snapshot<From> || std::convertible_to<From, std::optional<CkptPath>>;
 
 template <class... Args>
-inline constexpr bool names_file = ((std::is_same_v<std::remove_cvref_t<Args>, CkptPath> ||
-                                     std::is_same_v<std::remove_cvref_t<Args>, std::optional<CkptPath>>) ||
-                                    ...);
+inline constexpr bool names_file =
+    ((is_snapshot<std::remove_cvref_t<Args>> || std::is_same_v<std::remove_cvref_t<Args>, CkptPath> ||
+      std::is_same_v<std::remove_cvref_t<Args>, std::optional<CkptPath>>) ||
+     ...);
 
 /// A fit that is not told where to go on from looks for a file of this callback.
 template <class C>
@@ -51,7 +62,7 @@ inline constexpr bool any_resumes_fit<Pack<Cs...>> = (resumes_fit<Cs> || ...);
 /// The words of a call as one type.
 template <class From>
 std::optional<CkptPath> path_of(From const& from) {
-  if constexpr (std::same_as<From, Anew>) return std::nullopt;
+  if constexpr (std::same_as<From, Anew> || is_snapshot<From>) return std::nullopt;
   else return from;
 }
 

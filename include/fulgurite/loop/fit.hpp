@@ -31,11 +31,12 @@ class OpenFit {
   using Anomaly = decltype(Backend::anomaly(false));
   /// Whether there is anything to go on from.
   static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
+  using Start = StartOf<R, From>;
 
  public:
   /// `from`: the file that the fit goes on from.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), start_(path_of(from)) {
+      : run_(run), pack_(pack), source_(source), is_open_(run.loading), start_(from) {
     check_fit(run, pack, source);
     begin_anew();
     auto const& options = run.asked.options;
@@ -286,8 +287,11 @@ class OpenFit {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  [[no_unique_address]] std::conditional_t<resumes, StartingFile<R>, NoFile> start_;
-  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source>>, Anew> resumed_{};
+  FitIsOpen is_open_;
+  [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
+  [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
+                                           Anew>
+      resumed_{};
   bool trains_ = false;
   EpochPlan plan_{};
   std::optional<Algorithms> algorithms_{};

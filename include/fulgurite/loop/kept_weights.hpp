@@ -2,6 +2,7 @@
 // Copies of a model's weights and buffers, to go back to.
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace fulgurite::loop {
@@ -17,6 +18,11 @@ class KeptWeights {
     weights_ = Backend::clones(Backend::weights(model));
     buffers_ = Backend::clones(Backend::buffers(model));
   }
+  /// What a model has that these were not taken of; empty where they fit it.
+  std::string difference(typename R::Model& model) const {
+    auto const weights = difference("weights", Backend::weights(model), weights_);
+    return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
+  }
   /// Writes them into the tensors that the model has now.
   void put_back(typename R::Model& model) const {
     copy(Backend::weights(model), weights_);
@@ -24,6 +30,15 @@ class KeptWeights {
   }
 
  private:
+  static std::string difference(std::string const& what, Values const& now, Values const& kept) {
+    if (now.size() != kept.size())
+      return std::to_string(now.size()) + " " + what + " where there were " + std::to_string(kept.size());
+    for (std::size_t i = 0; i != now.size(); ++i) {
+      auto const is = Backend::saved(now[i]).description(), was = Backend::saved(kept[i]).description();
+      if (is != was) return "number " + std::to_string(i) + " of the " + what + " is " + is + " and was " + was;
+    }
+    return {};
+  }
   static void copy(Values to, Values const& from) {
     for (std::size_t i = 0; i != to.size() && i != from.size(); ++i) Backend::copy_into(to[i], from[i]);
   }

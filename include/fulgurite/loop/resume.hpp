@@ -21,7 +21,7 @@ template <class R, class Pack, class Source, class From>
 class EvaluatedFile {
  public:
   EvaluatedFile(State<R>& run, Pack& pack, Source& source, From const& from)
-      : run_(run), pack_(pack), source_(source), start_(path_of(from)) {}
+      : run_(run), pack_(pack), source_(source), start_(from) {}
 
   void find() { start_.template look<false>(run_, pack_); }
   void load() {
@@ -43,7 +43,7 @@ class EvaluatedFile {
           fold_weights_state(run_, archive);
           fold_data_module<R>(source_, archive);
         });
-      else if constexpr (Stateful<typename R::Model, typename File::Saver>)
+      else if constexpr (Stateful<typename R::Model, typename R::Backend::RunFile::Saver>)
         run_.warn_each("fulgurite.resume.no_state",
                        "the file holds weights alone: what the model keeps beside them stays as it is");
     } catch (...) {
@@ -56,7 +56,7 @@ class EvaluatedFile {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  StartingFile<R> start_;
+  StartOf<R, From> start_;
 };
 /// Of a call that names no file.
 template <class R, class Pack, class Source>
@@ -69,10 +69,10 @@ struct EvaluatedFile<R, Pack, Source, Anew> {
 /// Loads one file in three parts. Weights and what the model, the data module and the callbacks keep are there before
 /// the optimizers are made, and these before training starts; what hooks did to them on the way is undone when the
 /// first batch is due, and random numbers go on as they were. A file that does not fit leaves everything as it was.
-template <class R, class Pack, class Source>
+/// `RunFile`: where it is loaded from, which may be a snapshot in memory.
+template <class R, class Pack, class Source, class RunFile>
 class Resumption {
-  using RunFile = typename R::Backend::RunFile;
-  using Saver = typename RunFile::Saver;
+  using Saver = typename R::Backend::RunFile::Saver;
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
@@ -115,7 +115,7 @@ class Resumption {
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
     auto const random = R::Backend::rng_state();
-    typename RunFile::Memory loader;
+    typename R::Backend::RunFile::Memory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
       file_.load_weights(*run_.parts.model);
@@ -162,7 +162,7 @@ class Resumption {
   Source& source_;
   RunFile file_;
   KeptWeights<R> weights_{};
-  typename RunFile::Memory before_{};
+  typename R::Backend::RunFile::Memory before_{};
   Outcome outcome_{};
 };
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -15,7 +16,7 @@ namespace fulgurite::loop {
 
 /// In the place of a StartingFile where a program never goes on from one.
 struct NoFile {
-  explicit NoFile(std::optional<CkptPath> const&) {}
+  explicit NoFile(Anew) {}
 };
 
 template <class R>
@@ -23,7 +24,9 @@ class StartingFile {
   using RunFile = typename R::Backend::RunFile;
 
  public:
-  explicit StartingFile(std::optional<CkptPath> from) : from_(std::move(from)) {}
+  using File = RunFile;
+  template <class From>
+  explicit StartingFile(From const& from) : from_(path_of(from)) {}
 
   /// Before setup; again after it, where callbacks know of files only then.
   template <bool ForFit, class Pack>
@@ -94,5 +97,31 @@ class StartingFile {
   bool looked_ = false;
   std::optional<RunFile> file_{};
 };
+
+/// A snapshot in the place of a file: it is there, and loggers stay in the folder that they have.
+template <class From>
+class StartingSnapshot {
+ public:
+  using File = From;
+  explicit StartingSnapshot(From const& from) : from_(from) {}
+
+  template <bool ForFit, class Run, class Pack>
+  void look(Run&, Pack&) {}
+  bool is_found() const { return true; }
+  template <class Pack>
+  bool tell_of_folders(Pack&) const {
+    return false;
+  }
+  template <class Run>
+  std::optional<From> take(Run&) {
+    return from_;
+  }
+
+ private:
+  From from_;
+};
+
+template <class R, class From>
+using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, StartingFile<R>>;
 
 }  // namespace fulgurite::loop

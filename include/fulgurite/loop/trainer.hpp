@@ -52,6 +52,7 @@
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/snapshot.hpp>
 
 namespace fulgurite {
 
@@ -77,6 +78,11 @@ class TrainerBody {
     return {};
   }
   void save_checkpoint(std::filesystem::path const&) {}
+  refusal::Nothing snapshot() { return {}; }
+  template <class From>
+  void restore(From const&) {}
+  void set_options(TrainerOptions const&) {}
+  TrainerOptions const& given_options() const;
   template <class T>
   T& callback();
   template <template <class...> class T>
@@ -126,7 +132,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
 
  public:
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : state_{.asked = {.options = loop::effective(loop::checked(std::move(options))),
+      : state_{.asked = {.options = loop::effective(loop::checked(options)),
+                         .given = std::move(options),
                          .optimization = std::move(optimization)},
                .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {
@@ -250,6 +257,27 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     state_.made.held_files.hold(path, nullptr);
   }
 
+  /// What snapshot(trainer) does.
+  Snapshot<Run> snapshot() { return loop::take_snapshot(state_, pack_, none_); }
+  /// What restore(trainer, snapshot) does.
+  template <class R>
+  void restore(Snapshot<R> const& from) {
+    if constexpr (of_this_run<Snapshot<R>>()) loop::restore_snapshot(state_, pack_, none_, from);
+  }
+
+  /// Other options for the runs to come; counters, weights and callbacks stay as they are:
+  ///   auto options = trainer.given_options();
+  ///   options.max_epochs = 20;
+  ///   trainer.set_options(options);
+  ///   trainer.fit(net, data);  // the epochs that are missing
+  /// Between runs. An Error where they are wrong, and then those before hold.
+  void set_options(TrainerOptions options) {
+    loop::refuse_open(state_, "set_options");
+    loop::check(options);
+    state_.asked.options = loop::effective(options);
+    state_.asked.given = std::move(options);
+  }
+
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);
@@ -281,7 +309,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// What was said once on stderr, each with its identifier.
   std::vector<std::string> const& warnings() const { return state_.said.all(); }
   Outcome const& outcome() const { return state_.made.outcome; }
+  /// That the runs go by: fast_dev_run, overfit_batches and barebones have replaced some.
   TrainerOptions const& options() const { return state_.asked.options; }
+  /// As they were given.
+  TrainerOptions const& given_options() const { return state_.asked.given; }
   O const& optimization() const { return state_.asked.optimization; }
   S const& strategy() const { return state_.parts.strategy; }
 
@@ -295,18 +326,28 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else return Source(data);
   }
 
+  template <class From>
+  static consteval bool of_this_run() {
+    constexpr bool fits = !loop::is_snapshot<From> || std::is_same_v<From, Snapshot<Run>>;
+    static_assert(fits,
+                  "[fulgurite.trainer.snapshot] the snapshot is of a trainer of another model, strategy, precision "
+                  "or optimization: take one of this trainer, by snapshot(trainer)");
+    return fits;
+  }
+
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
     state_.parts.model = &model;
-    loop::fit(state_, pack_, source, from);
+    if constexpr (of_this_run<From>()) loop::fit(state_, pack_, source, from);
   }
 
   template <class Kind, class Source, class From>
   std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source source, Stage stage, Limit const& limit,
                                                       From const& from) {
     state_.parts.model = &model;
-    return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
+    if constexpr (of_this_run<From>()) return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
+    else return {};
   }
 
   template <class Source, class From>

@@ -23,6 +23,15 @@ template <class File>
 bool holds_run(File const& file) {
   return file.state().find("optimizers") != nullptr;
 }
+/// A snapshot is taken of a whole run.
+template <class R>
+constexpr bool is_of_trainer(Snapshot<R> const&) {
+  return true;
+}
+template <class R>
+constexpr bool holds_run(Snapshot<R> const&) {
+  return true;
+}
 
 [[noreturn]] inline void refuse_weights_alone(std::string const& file = "the file") {
   throw Error("fulgurite.resume.weights_only",

@@ -1,0 +1,233 @@
+// The state of a trainer in memory, and other options for a trainer that has run.
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+/// Draws in each step; momentum and a schedule make each step depend on all before it.
+struct Draws {
+  static constexpr Metric<"loss"> loss{};
+  using Metrics = MetricList<loss>;
+  toy::Tensor p = toy::Tensor::parameter(1.0), q = toy::Tensor::parameter(0.5);
+  std::vector<toy::Tensor> parameters() const { return {p, q}; }
+  toy::Tensor training_step(double batch, auto& ctx) {
+    auto value = p * p * toy::Tensor(0.01 * (batch + toy::draw())) + q * p * toy::Tensor(0.01);
+    ctx.log(loss, value);
+    return value;
+  }
+  void validation_step(double) {}
+  auto configure_optimizers() {
+    return scheduled(
+        toy::Sgd{.params = {p, q}, .rate = 0.1, .momentum = 0.9},
+        [](long n) { return 1.0 / (1.0 + static_cast<double>(n)); }, ScheduleOptions{.interval = Interval::step});
+  }
+};
+struct Wider : Draws {
+  std::vector<toy::Tensor> more = {};
+  std::vector<toy::Tensor> parameters() const {
+    auto all = more;
+    all.push_back(p);
+    return all;
+  }
+};
+
+/// A state that a run changes with each batch.
+struct Counts {
+  long batches = 0;
+  void on_train_batch_end(auto&) { ++batches; }
+  void state(auto& archive) { archive("batches", batches); }
+};
+
+/// Bits, not values: what a run came to.
+struct Came {
+  double p, q, loss;
+  long steps, batches;
+  int epoch;
+  std::uint64_t random;
+  bool operator==(Came const&) const = default;
+};
+template <class Trainer>
+Came came(Trainer& trainer, Draws const& model) {
+  return {model.p.value(),
+          model.q.value(),
+          trainer.value(Draws::loss).value_or(-1),
+          trainer.progress().global_step,
+          trainer.template callback<Counts>().batches,
+          trainer.progress().epoch,
+          toy::world.rng};
+}
+TrainerOptions::Clock::time_point stopped() { return {}; }
+TrainerOptions epochs(int n) {
+  return {.max_epochs = n, .num_sanity_val_steps = 0, .log_every_n_steps = 1, .now = &stopped};
+}
+auto of(int n) { return toy::train<Draws>(epochs(n), Automatic{.accumulate_grad_batches = 2}, Counts{}); }
+
+struct InHook {
+  using Stateless = ByChoice;
+  std::function<void()> then = nullptr;
+  void on_train_batch_end(auto&) {
+    if (then) then();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a fit goes on from a snapshot as from a file of the same moment, and as the unbroken one") {
+  toy::world.rng = 7;
+  Draws whole;
+  auto unbroken = of(4);
+  unbroken.fit(whole, toy::batches(5), NoValidation{});
+  auto const wanted = came(unbroken, whole);
+
+  toy::world.rng = 7;
+  Draws model;
+  auto trainer = of(2);
+  trainer.fit(model, toy::batches(5), NoValidation{});
+  auto const kept = snapshot(trainer);
+  trainer.save_checkpoint("two epochs");
+
+  auto from_file = of(4);
+  Draws second;
+  from_file.fit(second, toy::batches(5), NoValidation{}, CkptPath{"two epochs"});
+  CHECK(came(from_file, second) == wanted);
+
+  trainer.set_options(epochs(4));
+  for (int times = 0; times != 2; ++times) {  // it can be gone on from again
+    toy::draw();
+    trainer.fit(model, toy::batches(5), NoValidation{}, kept);
+    CHECK(came(trainer, model) == wanted);
+  }
+  auto another = of(4);
+  Draws third;
+  another.fit(third, toy::batches(5), NoValidation{}, std::as_const(kept));
+  CHECK(came(another, third) == wanted);
+}
+
+TEST_CASE("restore puts weights, optimizers, callbacks, counters, values and random numbers back; a snapshot is of its "
+          "own moment") {
+  toy::world.rng = 3;
+  Draws model;
+  auto trainer = of(2);
+  trainer.fit(model, toy::batches(5), NoValidation{});
+  auto const then = came(trainer, model);
+  auto const kept = snapshot(trainer);
+  auto const copy = kept;
+  trainer.save_checkpoint("then");
+  trainer.set_options(epochs(5));
+  trainer.fit(model, toy::batches(3), NoValidation{});
+  CHECK_FALSE(came(trainer, model) == then);
+  restore(trainer, copy);
+  CHECK(came(trainer, model) == then);
+  trainer.save_checkpoint("now");
+  CHECK(toy::world.files["now"].state == toy::world.files["then"].state);
+}
+
+TEST_CASE("an evaluation takes the weights of a snapshot, and leaves counters and callbacks") {
+  Draws model;
+  auto trainer = of(1);
+  trainer.fit(model, toy::batches(2), NoValidation{});
+  auto const kept = snapshot(trainer);
+  auto const p = model.p.value();
+  trainer.set_options(epochs(2));
+  trainer.fit(model, toy::batches(2), NoValidation{});
+  auto const batches = trainer.callback<Counts>().batches;
+  CHECK(model.p.value() != p);
+  trainer.validate(model, toy::batches(1), kept);
+  CHECK(model.p.value() == p);
+  CHECK(trainer.callback<Counts>().batches == batches);
+}
+
+TEST_CASE("an average is in a snapshot, beside the weights in training: both go on") {
+  auto const fit = [](bool through) {
+    toy::world.rng = 5;
+    Draws model;
+    auto trainer = toy::train<Draws>(epochs(2), {}, EMAWeightAveraging{{.decay = 0.5}}, Counts{});
+    trainer.fit(model, toy::batches(3), NoValidation{});
+    if (through) {
+      auto const kept = snapshot(trainer);
+      model.p.set(99);
+      restore(trainer, kept);
+    }
+    auto const ended = came(trainer, model);
+    auto const kept = snapshot(trainer);
+    trainer.set_options(epochs(4));
+    trainer.fit(model, toy::batches(3), NoValidation{}, kept);
+    return std::pair(ended, came(trainer, model));
+  };
+  CHECK(fit(true) == fit(false));
+}
+
+TEST_CASE("a snapshot of a model that was built differently changes nothing: fulgurite.resume.snapshot") {
+  Wider model;
+  model.more = {toy::Tensor::parameter(2.0)};
+  auto trainer = toy::train<Wider>(epochs(1), {}, Counts{});
+  trainer.fit(model, toy::batches(2), NoValidation{});
+  auto const kept = snapshot(trainer);
+  Wider narrow;
+  trainer.set_options(epochs(2));
+  std::string said;
+  CHECK(toy::refusal([&] { trainer.fit(narrow, toy::batches(2), NoValidation{}, kept); }, &said) ==
+        "fulgurite.resume.snapshot");
+  CHECK(said.find("1 weights where there were 2") != std::string::npos);
+  CHECK(narrow.p.value() == 1.0);
+}
+
+TEST_CASE("before the first fit there is nothing to keep, and inside of one snapshots and options are refused: "
+          "fulgurite.trainer.open_fit") {
+  Draws model;
+  auto trainer = toy::train<Draws>(epochs(1), {}, Counts{}, InHook{});
+  CHECK(toy::refusal([&] { snapshot(trainer); }) == "fulgurite.trainer.nothing_to_save");
+  std::vector<std::string> refused;
+  trainer.callback<InHook>().then = [&] {
+    refused = {toy::refusal([&] { snapshot(trainer); }), toy::refusal([&] { trainer.set_options(epochs(9)); })};
+  };
+  trainer.fit(model, toy::batches(1), NoValidation{});
+  CHECK(refused == std::vector<std::string>(2, "fulgurite.trainer.open_fit"));
+  CHECK(trainer.options().max_epochs == 1);
+  trainer.callback<InHook>().then = [] { throw std::runtime_error("ends the fit"); };
+  trainer.set_options(epochs(2));
+  CHECK_THROWS(trainer.fit(model, toy::batches(1), NoValidation{}));
+  trainer.set_options(epochs(3));  // however a fit ended
+  CHECK(trainer.options().max_epochs == 3);
+}
+
+TEST_CASE("limits are raised on a trainer that has run: it does the epochs that are missing") {
+  Draws model;
+  auto trainer = of(1);
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().global_step == 2);
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().epoch == 3);
+  CHECK(trainer.progress().global_step == 6);
+}
+
+TEST_CASE("options that are wrong leave those before; what fast_dev_run replaced comes back with the given ones") {
+  auto trainer = toy::train<Draws>({.max_epochs = 7, .limit_train_batches = 3, .fast_dev_run = 1}, {}, Counts{});
+  CHECK(trainer.options().max_epochs == 1);
+  CHECK(trainer.given_options().max_epochs == 7);
+  auto options = trainer.given_options();
+  options.num_sanity_val_steps = -5;
+  CHECK(toy::refusal([&] { trainer.set_options(options); }) == "fulgurite.options.range");
+  CHECK(trainer.options().fast_dev_run == 1);
+  options = trainer.given_options();
+  options.fast_dev_run = 0;
+  trainer.set_options(options);
+  Draws model;
+  trainer.fit(model, toy::batches(9), NoValidation{});
+  CHECK(trainer.progress().global_step == 21);
+}
