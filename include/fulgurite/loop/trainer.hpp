@@ -49,6 +49,7 @@
 #include <fulgurite/diagnose/option_rules.hpp>
 
 #include <fulgurite/diagnose/checked_options.hpp>
+#include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
@@ -320,7 +321,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     state_.facts = {};
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);
-    return loop::framed(state_, pack_, source, [&] {
+    auto all = loop::framed(state_, pack_, source, [&] {
       loop::set_up(state_, pack_, source, ctx, [&] { loop::load_for_evaluation(state_, pack_, from); });
       std::vector<std::vector<T>> predictions;
       if (!limit.none())
@@ -331,6 +332,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
       loop::finalize_loggers(pack_, Status::success);
       return predictions;
     });
+    loop::end_if_asked(pack_);
+    return all;
   }
 
   loop::State<Run> state_;
