@@ -34,6 +34,8 @@
 
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 
+#include <fulgurite/diagnose/state_rules.hpp>
+
 #include <fulgurite/diagnose/trainer_rules.hpp>
 
 #include <fulgurite/diagnose/data_rules.hpp>
