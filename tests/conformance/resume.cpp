@@ -637,6 +637,7 @@ TEST_CASE("signals: the handlers are put back, and the same signal again ends th
   CHECK(after.sa_handler == before.sa_handler);
   pid_t const child = ::fork();
   if (child == 0) {
+    ::signal(SIGTERM, SIG_DFL);  // in place of the handler of the tests' own
     CaughtSignals const caught({SIGTERM});
     std::raise(SIGTERM);
     if (CaughtSignals::caught() == SIGTERM) std::raise(SIGTERM);

@@ -146,6 +146,7 @@ class Unsized {
 template <class Make>
 class Generator {
  public:
+  using Stateless = fulgurite::ByChoice;  // who goes on begins anew
   using Batch = typename std::invoke_result_t<Make&, long, long>::value_type;
   explicit Generator(Make make) : make_(std::move(make)) {}
 

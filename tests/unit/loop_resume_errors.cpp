@@ -113,6 +113,7 @@ TEST_CASE("resume: an optimizer without state cannot go on") {
 
 TEST_CASE("resume: a loader that is shorter than what was trained on is refused") {
   struct Views {  // neither stored batches nor a place of its own
+    using Stateless = ByChoice;
     int n;
     auto begin() const { return toy::Unsized(n).begin(); }
     auto end() const { return toy::Unsized(n).end(); }

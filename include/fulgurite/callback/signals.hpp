@@ -1,18 +1,25 @@
 #pragma once
 // Ends a run in good order where the system asks for its end, with a file from which it goes on.
 
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/hpc_files.hpp>
 #include <fulgurite/core/caught_signals.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/core/slurm.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -21,20 +28,31 @@
 namespace fulgurite {
 
 struct SignalsOptions {
-  std::filesystem::path dirpath = {};            ///< of the file; empty: default_root_dir
+  /// Of the files; empty: default_root_dir, under a name that tells the program and the model: two programs that run in
+  /// one folder do not meet.
+  std::filesystem::path dirpath = {};
   std::vector<int> signals = {SIGINT, SIGTERM};  ///< that end the run
+  int requeue_signal = SIGUSR1;                  ///< in a SLURM job: the job is to be begun again; 0: none
 };
 
 /// `Signals{}` finishes the batch at hand, in a fit with the step of its window, when SIGINT (Ctrl-C) or SIGTERM has
 /// come; writes interrupted.safetensors; lets everybody hear on_exception; and throws Interrupted, whose `exit_code()`
-/// a program returns. The same signal again ends the program at once. The next fit goes on from the file by itself,
-/// unless it is told where to go on from, and removes it when it ends well. It acts in training, validation, test,
-/// predict and the sanity check; only a fit leaves a file. The handlers are the process's: two runs at a time cannot
-/// have them both.
+/// a program returns. Another one of these signals ends the program at once. The next fit goes on from the file by
+/// itself, unless it is told where to go on from, and removes it when it ends well. It acts in training, validation,
+/// test, predict, the sanity check and the pass for statistics; only a fit leaves a file. A signal that comes after the
+/// last batch lets the run end well, leaves a file of its end, and throws then.
+///
+/// In a SLURM job, SIGUSR1 (`#SBATCH --signal=USR1@90`) does the same with hpc_ckpt_N.safetensors, N one more than the
+/// highest there is, and then asks SLURM to begin the job again: `scontrol requeue`, which is a warning where it fails.
+/// A fit that ends well removes these, too, so jobs that run at a time need each a folder of their own; the tasks of an
+/// array have names of their own.
+///
+/// The handlers are the process's: two runs at a time cannot have them both.
 class Signals {
  public:
-  using Hooks = Implements<hook::setup, hook::on_train_batch_end, hook::on_validation_batch_end,
-                           hook::on_test_batch_end, hook::on_predict_batch_end, hook::on_exception, hook::teardown>;
+  using Hooks = Implements<hook::setup, hook::on_train_start, hook::on_train_batch_end, hook::on_validation_batch_end,
+                           hook::on_test_batch_end, hook::on_predict_batch_end, hook::on_exception, hook::teardown,
+                           hook::end_if_asked>;
   using Stateless = ByChoice;
   static constexpr Order order = Order::checkpoint;
   static constexpr std::string_view reads = "the state of the run";
@@ -43,47 +61,119 @@ class Signals {
   explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
 
   void setup(auto& ctx) {
-    file_ = file_below(ctx.options().default_root_dir);
+    find_files(ctx.options().default_root_dir, type_name<std::remove_cvref_t<decltype(ctx.model())>>());
+    trains_ = false;
+    late_ = 0;
     if (in_fit(ctx)) ctx.held_files().hold(file_, this);
     caught_.reset();  // those of a run that was left without an end
-    caught_ = std::make_shared<CaughtSignals>(options_.signals);
+    caught_ = std::make_shared<CaughtSignals>(options_.signals, job_ ? options_.requeue_signal : 0);
   }
+  void on_train_start() { trains_ = true; }
 
   void on_train_batch_end(auto& ctx) {
-    if (CaughtSignals::caught() == 0 || asked_) [[likely]]
+    if (signal() == 0 || asked_) [[likely]]
       return;
     asked_ = true;
     // Thrown where the next file would be written: between steps.
-    ctx.request_checkpoint({this, [](CheckpointFiles&) { throw Interrupted(CaughtSignals::caught()); }});
+    ctx.request_checkpoint({this, [](CheckpointFiles&) { throw Interrupted(signal()); }});
   }
   void on_validation_batch_end(auto&) { end_now(); }
   void on_test_batch_end(auto&) { end_now(); }
   void on_predict_batch_end(auto&) { end_now(); }
+  /// Between batches that no hook tells of, and after a run: one whose end was asked for too late for a place before.
+  void end_if_asked() {
+    if (caught_) end_now();
+    else if (int const signal = std::exchange(late_, 0)) throw Interrupted(signal);
+  }
 
   void on_exception(std::exception const& error, auto& ctx) {
-    if (in_fit(ctx) && dynamic_cast<Interrupted const*>(&error) != nullptr)
-      ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
-    forget();
+    if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error)) leave(interrupted->signal(), ctx);
+    else forget();
   }
   void teardown(auto& ctx) {
-    forget();
-    if (!in_fit(ctx)) return;
-    ctx.held_files().give_up(file_, this);
-    std::error_code ignored;  // usually there is none
-    if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
+    late_ = signal();
+    if (late_ == 0) {
+      forget();
+      late_ = signal();
+    }
+    if (in_fit(ctx)) give_up(ctx, late_ == 0);
+    if (late_ != 0) leave(late_, ctx);
   }
 
-  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
-    return {file_.empty() ? file_below(search.root) : file_};
+  /// What a fit that is not told otherwise goes on from: in a SLURM job the files that it has left before it was
+  /// started again, too. Before setup, as the search says.
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) {
+    auto files = hpc_checkpoints(search);
+    if (!job_) files.clear();
+    files.push_back(file_);
+    return files;
   }
+  /// The files that a SLURM job goes on from when it has begun again, the last one first.
+  std::vector<std::filesystem::path> hpc_checkpoints(CheckpointSearch const& search = {}) {
+    if (!search.model.empty()) find_files(search.root, search.model);
+    return hpc_files_.all();
+  }
+  /// Whether SLURM has started this program, perhaps again.
+  bool resumes_hpc() const { return slurm::job().has_value(); }
 
  private:
-  std::filesystem::path file_below(std::filesystem::path const& root) const {
-    return (options_.dirpath.empty() ? root : options_.dirpath) / "interrupted.safetensors";
+  /// Where the files of a run are.
+  void find_files(std::filesystem::path const& root, std::string_view model) {
+    job_ = slurm::job();
+    auto const name =
+        options_.dirpath.empty() ? "interrupted_" + of_program() + std::string(model) : std::string("interrupted");
+    auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
+    file_ = folder / (name + ".safetensors");
+    hpc_files_ = {folder, job_ ? job_->task : std::string()};
   }
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
+  /// To begin again is more than to end.
+  static int signal() {
+    int const requested = CaughtSignals::requested();
+    return requested != 0 ? requested : CaughtSignals::caught();
+  }
   static void end_now() {
-    if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);
+    if (int const caught = signal()) throw Interrupted(caught);
+  }
+  static std::string of_program() {
+#ifdef __GLIBC__
+    return std::string(program_invocation_short_name) + "_";
+#else
+    return {};
+#endif
+  }
+
+  /// The file that a signal asks for, where there is a run to go on with; then, where that was asked for, the job is
+  /// put back into the queue. Until then SLURM's next signal must not end the program. A file that cannot be written
+  /// keeps the job out of the queue: it would begin from an older one, again and again.
+  void leave(int signal, auto& ctx) {
+    bool const requeues = job_ && signal == options_.requeue_signal;
+    if (!requeues) forget();
+    auto const begin_again = [this, &ctx](bool first_rank) {
+      if (auto const why = first_rank ? slurm::requeue(*job_) : std::string(); !why.empty())
+        ctx.warn_each("fulgurite.run.requeue",
+                      "the job was not put back into SLURM's queue (" + why + "): call scontrol requeue " + job_->name);
+      forget();
+    };
+    if (!in_fit(ctx) || (requeues && !trains_)) {
+      if (requeues) begin_again(ctx.rank() == 0);
+      return;
+    }
+    CheckpointRequest request{this, [this, requeues, begin_again](CheckpointFiles& files) {
+                                files.write(requeues ? hpc_files_.next() : file_);
+                                if (requeues) begin_again(files.writes());
+                              }};
+    // Contexts of evaluations have no such function.
+    if constexpr (requires { ctx.request_checkpoint(request); }) ctx.request_checkpoint(std::move(request));
+  }
+  /// The files of this run are no longer needed, and removed where it has ended well.
+  void give_up(auto& ctx, bool ended_well) {
+    for (auto const& file : last_checkpoints()) {
+      ctx.held_files().give_up(file, this);
+      std::error_code ignored;  // usually there is none
+      if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
+        std::filesystem::remove(file, ignored);
+    }
   }
   void forget() {
     caught_.reset();
@@ -91,9 +181,13 @@ class Signals {
   }
 
   SignalsOptions options_;
+  std::optional<slurm::Job> job_{};
   std::filesystem::path file_{};
+  checkpointing::HpcFiles hpc_files_{};
   std::shared_ptr<CaughtSignals> caught_ = nullptr;
   bool asked_ = false;
+  bool trains_ = false;
+  int late_ = 0;  ///< a signal that came after the last batch of a run that has ended well
 };
 
 }  // namespace fulgurite

@@ -22,6 +22,7 @@ class Interrupted : public Error {
   static std::string name_of(int signal) {
     if (signal == SIGINT) return "SIGINT";
     if (signal == SIGTERM) return "SIGTERM";
+    if (signal == SIGUSR1) return "SIGUSR1";
     return "signal " + std::to_string(signal);
   }
   int signal_;

@@ -21,15 +21,15 @@ concept DeclaredStateless = requires { typename T::Stateless; };
 struct ArchiveProbe {
   static constexpr bool loading = false;
   template <class V>
-  ArchiveProbe& operator()(std::string_view, V&) {
+  ArchiveProbe& operator()(std::string_view, V&&) {
     return *this;
   }
   template <class V>
-  ArchiveProbe& tensor(std::string_view, V&) {
+  ArchiveProbe& tensor(std::string_view, V&&) {
     return *this;
   }
   template <class V>
-  ArchiveProbe& child(std::string_view, V&) {
+  ArchiveProbe& child(std::string_view, V&&) {
     return *this;
   }
 };

@@ -14,6 +14,7 @@
 #include <fulgurite/diagnose/call_hooks.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
+#include <fulgurite/diagnose/state_rules.hpp>
 
 namespace fulgurite::judge {
 
@@ -85,6 +86,7 @@ struct TrainingStages {
     FULGURITE_RULES(given<Passed, R, Source, Cs...>())
     FULGURITE_RULES(FitRules<R, Source, Waived>::judge())
     FULGURITE_RULES(loader<R, Source, phase::Train, TrainLoader<Source>>())
+    FULGURITE_RULES(place_remembered<TrainLoader<Source>, Cs...>())
     FULGURITE_RULES(TrainingRules<R, Ctx, TrainBatch<R, Source>>::judge())
     if constexpr (!R::automatic) return Fine{};
     else {

@@ -10,6 +10,7 @@
 #include <fulgurite/diagnose/model_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
+#include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/diagnose/subject.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/loop/recurrent.hpp>
@@ -124,6 +125,7 @@ consteval auto trainer() {
     // Before the hooks: finding out what they return compiles their bodies, which may ask for what is not there.
     FULGURITE_RULES(first(NeedRules<R, loop::Optimizers<R>::count, Cs>::judge()...))
     FULGURITE_RULES(TogetherRules<Cs...>::judge())
+    FULGURITE_RULES(remembered<R, Cs...>())
     FULGURITE_RULES(captured<R, Cs...>())
     FULGURITE_HOOKS(M, plain_hooks<R, M>())
     FULGURITE_RULES(RecurrenceRules<R>::judge())

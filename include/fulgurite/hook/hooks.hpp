@@ -124,7 +124,8 @@ struct Row {
   ROW(before_save,                   Takes::nothing, Answer::none,  Where::fit)                        \
   ROW(after_save,                    Takes::nothing, Answer::none,  Where::fit)                        \
   ROW(before_statistics_pass,        Takes::nothing, Answer::none,  Where::train)                      \
-  ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)
+  ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(end_if_asked,                  Takes::nothing, Answer::none,  Where::every_stage)
 // What a strategy may have beside what every strategy has.
 #define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \
   ROW(pre_backward,                  Takes::one,     Answer::none,  Where::train)                      \

@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite {
@@ -15,6 +17,7 @@ namespace fulgurite {
 /// which are asked before setup. Without an argument they speak of the folders that the callback knows.
 struct CheckpointSearch {
   std::filesystem::path root = {};  ///< default_root_dir
+  std::string model = {};           ///< the name of the model's type
   /// The folders of all runs that the trainer's loggers know of; nothing where it has no logger.
   std::optional<std::vector<std::filesystem::path>> runs = std::nullopt;
 };
@@ -22,9 +25,9 @@ struct CheckpointSearch {
 namespace loop {
 
 /// The loggers name the folders of their runs by `earlier_runs(options)`.
-template <class Pack>
+template <class Model, class Pack>
 CheckpointSearch checkpoint_search(Pack& pack, TrainerOptions const& options) {
-  CheckpointSearch search{options.default_root_dir.path()};
+  CheckpointSearch search{options.default_root_dir.path(), std::string(type_name<Model>())};
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_dir(); } || requires { callback.earlier_runs(options); })
       if (!search.runs) search.runs.emplace();

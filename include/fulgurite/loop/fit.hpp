@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
@@ -78,6 +79,7 @@ class OpenFit {
       finalize_loggers(pack_, Status::success);
     });
     algorithms_.reset();
+    end_if_asked(pack_);
   }
 
  private:
@@ -274,7 +276,7 @@ class OpenFit {
     run_.point = {.at = At::after_epoch};
     if (run_.due.statistics_pass) {
       prepare_statistics(run_, pack_);
-      statistics_pass(run_, source_, plan_);
+      statistics_pass(run_, pack_, source_, plan_);
       run_.due.statistics_pass = false;
     }
     Context<R, phase::TrainEnd> ctx(run_);

@@ -145,7 +145,7 @@ Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
   if (from.path() == "best") return {{best_checkpoint(pack)}};
   bool const hpc = from.path() == "hpc";
   if (from.path() != "last" && !hpc) return {{from.path()}};
-  auto const search = checkpoint_search(pack, run.asked.options);
+  auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
   return {hpc ? hpc_checkpoints(pack, search) : last_checkpoints<R>(pack, search), true};
 }
 

@@ -27,6 +27,7 @@ struct AbsentOptimizer {
   double lr(std::size_t) const { return 0; }
   void set_lr(std::size_t, double) {}
   std::vector<Value> const& parameters() const { return none; }
+  void state(auto&) {}
   std::vector<Value> none = {};
 };
 

@@ -140,7 +140,7 @@ class Resumption {
 
   /// An optimizer that saves nothing would begin anew, with other steps than those of the run that was stopped.
   void refuse_forgetful() {
-    if constexpr (!optimizers_remember<R, Saver>)
+    if constexpr (!optimizers_resume<R, Saver>)
       throw Error("fulgurite.resume.optimizer",
                   "an optimizer has no state(archive), so the run cannot go on: give it one that saves its moments");
   }

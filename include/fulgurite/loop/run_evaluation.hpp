@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/resume.hpp>
@@ -21,17 +22,19 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   run.facts.stage = stage;
   forget_results(run);
   Context<R, typename Kind::Phase> ctx(run);
-  return framed(run, pack, source, [&] {
+  auto results = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
-    auto results = limit.none()
-                       ? std::vector<std::vector<MetricValue>>{}
-                       : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source),
-                                        limit, std::nullopt);
+    auto values = limit.none()
+                      ? std::vector<std::vector<MetricValue>>{}
+                      : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,
+                                       std::nullopt);
     run.parts.strategy.teardown(*run.parts.model);
     tell_all<hook::teardown>(run, pack, source, ctx);
     finalize_loggers(pack, Status::success);
-    return results;
+    return values;
   });
+  end_if_asked(pack);
+  return results;
 }
 
 }  // namespace fulgurite::loop

@@ -69,6 +69,8 @@ void fold_weights_state(State<R>& run, Archive& archive) {
 template <class R, class Pack, class Archive>
 void fold_parts(State<R>& run, Pack& pack, Archive& archive) {
   if constexpr (Stateful<typename R::Strategy, Archive>) archive.child("strategy", run.parts.strategy);
+  if constexpr (Stateful<typename R::Precision, Archive>) archive.child("precision", run.parts.precision);
+  if constexpr (Stateful<typename R::Optimization, Archive>) archive.child("optimization", run.asked.optimization);
   archive.child("callbacks", [&](auto& inner) { fold_callbacks(run, pack, inner); });
 }
 
@@ -80,6 +82,15 @@ consteval bool all_remember(std::tuple<Os...> const*) {
 template <class R, class Archive>
 inline constexpr bool optimizers_remember =
     all_remember<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+
+template <class Archive, class... Os>
+consteval bool all_resume(std::tuple<Os...> const*) {
+  return ((Stateful<Os, Archive> || DeclaredStateless<Os>) && ...);
+}
+/// Whether a fit can go on with each optimizer: its state can be kept, or it says that it needs none.
+template <class R, class Archive>
+inline constexpr bool optimizers_resume =
+    all_resume<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
 
 /// Optimizers, their schedules, the scaler of losses.
 template <class R, class Archive>

@@ -79,7 +79,7 @@ class StartingFile {
   /// Of a call that names none: what a scheduler has started again goes on; so does a fit that ended by an exception.
   template <class Pack>
   void look_for_rescued(State<R>& run, Pack& pack) {
-    auto const search = checkpoint_search(pack, run.asked.options);
+    auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
     files_ = {hpc_checkpoints<true>(pack, search), true};
     if (!files_.files.empty()) {
       run.warn_each("fulgurite.resume.after_requeue",

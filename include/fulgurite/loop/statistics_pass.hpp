@@ -5,6 +5,7 @@
 
 #include <fulgurite/loop/batch_pass.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/recurrent.hpp>
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
@@ -22,8 +23,8 @@ void prepare_statistics(State<R>& run, Pack& pack) {
 
 /// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
 /// transfer, nothing logged. BatchNorm takes its statistics from it.
-template <class R, class Source>
-void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
+template <class R, class Pack, class Source>
+void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;
   Context<R, phase::Train> ctx(run);
   auto const outside = run.facts;
@@ -53,6 +54,7 @@ void statistics_pass(State<R>& run, Source& source, EpochPlan const& plan) {
           }
           run.measured.train_board.restart();
         });
+      end_if_asked(pack);
       return !end.after_step();
     });
   }

@@ -34,6 +34,8 @@
 
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 
+#include <fulgurite/diagnose/state_rules.hpp>
+
 #include <fulgurite/diagnose/trainer_rules.hpp>
 
 #include <fulgurite/diagnose/data_rules.hpp>
@@ -49,6 +51,7 @@
 #include <fulgurite/diagnose/option_rules.hpp>
 
 #include <fulgurite/diagnose/checked_options.hpp>
+#include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
@@ -361,7 +364,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     state_.facts = {};
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);
-    return loop::framed(state_, pack_, source, [&] {
+    auto all = loop::framed(state_, pack_, source, [&] {
       loop::set_up(state_, pack_, source, ctx,
                    loop::EvaluatedFile<Run, Pack<Cs...>, Source, From>(state_, pack_, source, from));
       std::vector<std::vector<T>> predictions;
@@ -373,6 +376,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
       loop::finalize_loggers(pack_, Status::success);
       return predictions;
     });
+    loop::end_if_asked(pack_);
+    return all;
   }
 
   loop::State<Run> state_;

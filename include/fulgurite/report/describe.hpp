@@ -203,6 +203,7 @@ class Describer {
     event<hook::on_fit_end>("  ");
     event<hook::teardown>("  ");
     event<hook::on_exception>("  ");
+    of_callbacks<hook::end_if_asked>("  ");
   }
   constexpr void batch() {
     transfer("      ");

@@ -107,12 +107,12 @@ class TorchOptimizer {
   /// Saves and loads all that the optimizer knows: the options of each group and what is kept of each parameter, by its
   /// group and place. Loading needs the same class, groups and shapes; else it throws an Error
   /// [fulgurite.optimizer.state] that names all that differs, and nothing has changed. A class of your own that derives
-  /// from LibTorch's has a `state(archive)` of its own, or none.
+  /// from LibTorch's has a `state(archive)` of its own, or says that it is Stateless.
   template <class Archive>
-    requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive>)
+    requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive> || DeclaredStateless<X>)
   void state(Archive& archive) {
     if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, archive);
-    else optimizer_.state(archive);
+    else if constexpr (Stateful<X, Archive>) optimizer_.state(archive);
   }
 
   /// The parameters of all groups in one list, which is made anew only after parameters were added.

@@ -1,0 +1,45 @@
+#pragma once
+// What rules ask of parts whose state a checkpoint must hold.
+
+#include <filesystem>
+#include <ranges>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/run_state.hpp>
+
+namespace fulgurite::judge {
+
+/// It leaves files from which a fit can go on.
+template <class C>
+concept LeavesFiles = requires(C& callback) { callback.last_checkpoints(); } ||
+                      requires(C& callback, std::filesystem::path const& root) { callback.last_checkpoints(root); };
+/// A trainer with such a callback writes files.
+template <class... Cs>
+inline constexpr bool any_leaves_files = (LeavesFiles<Cs> || ...);
+
+/// A function of the number of moves that is called as a constant changes nothing of its own.
+template <class S>
+concept FixedSchedule = !RateSetter<S> && requires(S const& schedule, long moves) {
+  { schedule(moves) } -> std::convertible_to<double>;
+};
+template <class T>
+inline constexpr bool schedule_remembers = true;
+template <class O, class S, bool Configured>
+inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> = Remembers<S> || FixedSchedule<S>;
+template <class List>
+inline constexpr bool all_schedules_remember = true;
+template <class... Os>
+inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
+
+/// A training loader whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
+/// can be given no words.
+template <class L>
+inline constexpr bool loader_remembers = loop::Jumps<L> || StoredBatches<L> ||
+                                         std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
+
+}  // namespace fulgurite::judge

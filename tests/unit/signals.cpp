@@ -1,0 +1,233 @@
+// Signals: at whatever moment of a run one comes, the program ends by it, and with the file that it is to leave.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <map>
+
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/core/slurm.hpp>
+
+#include <catch2/generators/catch_generators.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stderr.hpp"
+
+using namespace fulgurite;
+using Kept = std::set<std::string>;
+
+namespace {
+
+/// Raises a signal in one hook.
+struct RaisesIn {
+  using Stateless = ByChoice;
+  std::string_view hook;
+  int signal = SIGINT;
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() + 1 == *ctx.options().max_epochs) at("epoch_end");
+  }
+  void on_train_end() { at("train_end"); }
+  void on_fit_end() { at("fit_end"); }
+  void on_test_end() { at("test_end"); }
+  void on_validation_end() { at("validation_end"); }
+  void on_predict_end() { at("predict_end"); }
+  void at(std::string_view here) {
+    if (here == hook) std::raise(signal);
+  }
+};
+
+struct Evaluated : Scripted {
+  void test_step(double) {}
+  double predict_step(double batch) { return batch; }
+};
+
+int exit_code(auto&& run) {
+  try {
+    run();
+  } catch (Interrupted const& interrupted) { return interrupted.exit_code(); }
+  return 0;
+}
+template <class Model = Scripted>
+auto raising(Folder const& folder, RaisesIn raises, int epochs = 2) {
+  return make_trainer<Model>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, raises,
+                             Signals{{.dirpath = folder.path}});
+}
+
+/// The status of a process of its own, in which Catch does not live.
+int status_of(auto&& body) {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+int handled = 0;
+
+}  // namespace
+
+TEST_CASE("a signal after the last batch of a fit lets it end well, leaves a file of its end, and ends the program") {
+  auto const hook = GENERATE("epoch_end", "train_end", "fit_end");
+  CAPTURE(hook);
+  Folder const folder;
+  Scripted model;
+  auto trainer = raising(folder, {hook, SIGTERM});
+  CHECK(exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1)); }) == 143);
+  CHECK(trainer.progress().global_step == 6);
+  CHECK(trainer.progress().epoch == 2);
+  CHECK(folder.files() == Kept{"interrupted.safetensors"});
+  // Begun again, the program has nothing left to train, and goes on with what follows the fit.
+  Scripted again;
+  auto then = raising(folder, {""});
+  said([&] { CHECK(exit_code([&] { then.fit(again, toy::batches(3), toy::batches(1)); }) == 0); });
+  CHECK(again.batches == 0);
+  CHECK(again.p.value() == 6);
+  CHECK(folder.files().empty());
+}
+
+TEST_CASE("a signal after the last batch of an evaluation ends the program when the evaluation has ended") {
+  Folder const folder;
+  Evaluated model;
+  auto tests = raising<Evaluated>(folder, {"test_end"});
+  CHECK(exit_code([&] { tests.test(model, toy::batches(2)); }) == 130);
+  auto validates = raising<Evaluated>(folder, {"validation_end"});
+  CHECK(exit_code([&] { validates.validate(model, toy::batches(2)); }) == 130);
+  auto predicts = raising<Evaluated>(folder, {"predict_end"});
+  CHECK(exit_code([&] { predicts.predict(model, toy::batches(2)); }) == 130);
+  CHECK(folder.files().empty());
+  CHECK(exit_code([&] { raising<Evaluated>(folder, {""}).test(model, toy::batches(2)); }) == 0);
+}
+
+namespace {
+
+/// Asks for the pass after training, and a signal comes in its second batch.
+struct Passes {
+  using Stateless = ByChoice;
+  bool raises = true;
+  void on_train_epoch_end(auto& ctx) { ctx.request_statistics_pass(); }
+};
+struct InPass : Scripted {
+  bool raises = true;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (raises && ctx.global_step() == 3 && batch == 1) std::raise(SIGINT);
+    return Scripted::training_step(batch, ctx);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a signal in the pass for statistics ends it after the batch at hand; it is done anew when the fit goes on") {
+  Folder const folder;
+  InPass model;
+  auto const trainer_of = [&] {
+    return make_trainer<InPass>(quick(1), SavingDevice{}, Float32{}, Automatic{}, Passes{},
+                                Signals{{.dirpath = folder.path}});
+  };
+  auto trainer = trainer_of();
+  CHECK(exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1)); }) == 130);
+  CHECK(model.batches == 3 + 2);
+  CHECK(folder.files() == Kept{"interrupted.safetensors"});
+  InPass again;
+  again.raises = false;
+  auto then = trainer_of();
+  said([&] { then.fit(again, toy::batches(3), toy::batches(1)); });
+  CHECK(again.batches == 3);
+  CHECK(then.progress().global_step == 3);
+  CHECK(folder.files().empty());
+}
+
+TEST_CASE("a second signal of those that end a run ends the program at once, whichever came first") {
+  int const status = status_of([] {
+    ::signal(SIGTERM, SIG_DFL);
+    CaughtSignals const caught({SIGINT, SIGTERM});
+    std::raise(SIGINT);
+    if (CaughtSignals::caught() == SIGINT) std::raise(SIGTERM);
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
+}
+
+TEST_CASE("a second signal that the program handles itself goes to its handler, one that it ignores ends it") {
+  handled = 0;
+  auto const before = ::signal(SIGTERM, [](int signal) { handled = signal; });
+  {
+    CaughtSignals const caught({SIGINT, SIGTERM});
+    std::raise(SIGINT);
+    CHECK(handled == 0);
+    std::raise(SIGTERM);
+    CHECK(handled == SIGTERM);
+    CHECK(CaughtSignals::caught() == SIGINT);
+  }
+  handled = 0;
+  std::raise(SIGTERM);
+  CHECK(handled == SIGTERM);
+  ::signal(SIGTERM, before);
+  int const status = status_of([] {
+    ::signal(SIGTERM, SIG_IGN);
+    CaughtSignals const caught({SIGTERM});
+    std::raise(SIGTERM);
+    std::raise(SIGTERM);
+  });
+  CHECK(WIFSIGNALED(status));
+}
+
+TEST_CASE("a signal that requests something never ends the program, nor does the next one after it") {
+  CaughtSignals const caught({SIGINT}, SIGUSR1);
+  std::raise(SIGUSR1);
+  std::raise(SIGUSR1);
+  CHECK(CaughtSignals::requested() == SIGUSR1);
+  CHECK(CaughtSignals::caught() == 0);
+  std::raise(SIGINT);
+  CHECK(CaughtSignals::caught() == SIGINT);
+}
+
+TEST_CASE("a signal that cannot be caught is refused, and the others are put back") {
+  struct sigaction before{}, after{};
+  ::sigaction(SIGINT, nullptr, &before);
+  for (int const wrong : {SIGKILL, 0, 1000})
+    CHECK(error_of([&] { CaughtSignals({SIGINT, wrong}); }).starts_with("[fulgurite.run.signal]"));
+  ::sigaction(SIGINT, nullptr, &after);
+  CHECK(after.sa_handler == before.sa_handler);
+}
+
+TEST_CASE("without a folder of its own, the file of a signal has the name of the program and of the model") {
+  Folder const folder;
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  Scripted model;
+  auto trainer =
+      make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, RaisesIn{"fit_end"}, Signals{});
+  CHECK(exit_code([&] { trainer.fit(model, toy::batches(1), toy::batches(1)); }) == 130);
+  Evaluated other;
+  auto second =
+      make_trainer<Evaluated>(options, SavingDevice{}, Float32{}, Automatic{}, RaisesIn{"fit_end"}, Signals{});
+  CHECK(exit_code([&] { second.fit(other, toy::batches(1), toy::batches(1)); }) == 130);
+  CHECK(other.batches == 1);  // it did not go on from the first one's
+  std::string const program = program_invocation_short_name;
+  CHECK(folder.files() ==
+        Kept{"interrupted_" + program + "_Scripted.safetensors", "interrupted_" + program + "_Evaluated.safetensors"});
+}
+
+TEST_CASE("a SLURM job is read from its variables, and what is no number or an interactive session is none") {
+  using Variables = std::map<std::string, std::string>;
+  auto const job = [](Variables const& set) {
+    auto const of = slurm::job([&](char const* name) {
+      auto const found = set.find(name);
+      return found == set.end() ? nullptr : found->second.c_str();
+    });
+    return of ? of->name + "|" + of->task : "none";
+  };
+  CHECK(job({}) == "none");
+  CHECK(job({{"SLURM_JOB_ID", "4711"}}) == "4711|");
+  CHECK(job({{"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NAME", "train"}}) == "4711|");
+  CHECK(job({{"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NAME", "bash"}}) == "none");
+  CHECK(job({{"SLURM_JOB_ID", "4711"}, {"SLURM_JOB_NAME", "interactive"}}) == "none");
+  for (auto const* id : {"", "-1", "4711;reboot", "47 11", "123456789012345678901"})
+    CHECK(job({{"SLURM_JOB_ID", id}}) == "none");
+  Variables array{{"SLURM_JOB_ID", "4713"}, {"SLURM_ARRAY_JOB_ID", "4711"}, {"SLURM_ARRAY_TASK_ID", "3"}};
+  CHECK(job(array) == "4711_3|3");
+  array["SLURM_ARRAY_TASK_ID"] = "../3";
+  CHECK(job(array) == "4713|");
+}
