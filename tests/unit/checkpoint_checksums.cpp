@@ -29,7 +29,7 @@ void save(std::filesystem::path const& path, Metadata metadata = {}) {
   auto const all = std::as_bytes(std::span(moments));
   SavedTensor const tensor("F64", {1}, std::vector<std::byte>(all.begin(), all.end()));
   long step = 3;
-  save_run_file(path, weights, [&](auto& archive) { archive("step", step).tensor("moments", tensor); }, metadata);
+  save_run_file(path, weights, [&](auto& archive) { archive("step", step).tensor("moments", tensor); }, {}, metadata);
 }
 /// What is said of a file when all of it is read, as weights and as a run.
 std::string said_of(std::filesystem::path const& path) {

@@ -256,7 +256,7 @@ TEST_CASE("a state whose text no header can hold names the part that is too long
           [&](auto& archive) {
             archive("small", small).child("callback.3", [&](auto& inner) { inner("log", large); });
           },
-          {}, longest);
+          {}, {}, longest);
     });
   };
   std::string const text = R"({"small":1,"callback.3":{"log":"..."}})";

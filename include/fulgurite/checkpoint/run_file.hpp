@@ -9,13 +9,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/hyperparameters.hpp>
 
 namespace fulgurite {
 
@@ -42,7 +45,8 @@ inline constexpr char const* run_format = "1";
 /// this returns.
 ///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
 template <class EachWeight, class Fold>
-void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold, Metadata metadata = {},
+void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold,
+                   std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
                    std::uint64_t longest = safetensors::longest_header) {
   ArchiveNode tree;
   StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
@@ -57,6 +61,7 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
   if (text.size() + static_cast<std::size_t>(escapes) > longest) refuse_long_state(path, tree, longest);
   metadata[run_state_key] = std::move(text);
   metadata[run_format_key] = run_format;
+  if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
   metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
   auto const each = [&](auto&& f) {
     each_weight([&](std::string_view name, WeightView const& view) {
