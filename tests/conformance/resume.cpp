@@ -272,6 +272,65 @@ TEST_CASE("resume: where the newest file is damaged, the one before it is taken,
   CHECK(fresh.p.value() == 6);
 }
 
+TEST_CASE("resume: of the files that \"last\" may mean, those of weights alone and those of others are passed over") {
+  Folder const folder;
+  Scripted model;
+  auto const keeps_all = ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1}};
+  fitted(model, quick(2), 2, keeps_all);
+  struct Weights : ModelCheckpoint<NoMonitor> {
+    using ModelCheckpoint<NoMonitor>::ModelCheckpoint;
+  };
+  auto const only_weights =
+      Weights{{.dirpath = folder.path, .filename = "w-{epoch}", .save_top_k = -1, .save_weights_only = true}};
+  Scripted longer;
+  said([&] { fitted(longer, quick(3), 2, only_weights); });
+  double const p = 5;
+  write_safetensors(folder / "pretrained.safetensors", {}, [&](auto&& f) {
+    f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))});
+  });
+  auto again = make_trainer<Scripted>(quick(3), SavingDevice{}, Float32{}, Automatic{}, keeps_all, only_weights);
+  Scripted fresh;
+  auto const warning = said([&] { again.fit(fresh, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+  CHECK(warning.find("[fulgurite.resume.passed_over]") != std::string::npos);
+  CHECK(fresh.batches == 2);
+  CHECK(fresh.p.value() == 6);
+
+  SECTION("none but such files of this program: nothing can go on") {
+    for (auto const& file : folder.files())
+      if (!file.starts_with("w-")) std::filesystem::remove(folder / file);
+    Scripted none;
+    said([&] {
+      CHECK(error_of([&] {
+              again.fit(none, toy::batches(2), toy::batches(1), CkptPath{"last"});
+            }).starts_with("[fulgurite.resume.weights_only]"));
+    });
+    CHECK(none.batches == 0);
+  }
+  SECTION("none but files of others: the run is a new one") {
+    for (auto const& file : folder.files())
+      if (file != "pretrained.safetensors") std::filesystem::remove(folder / file);
+    auto other = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, keeps_all);
+    Scripted anew;
+    auto const told = said([&] { other.fit(anew, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+    CHECK(told.find("[fulgurite.resume.no_last]") != std::string::npos);
+    CHECK(anew.p.value() == 2);
+  }
+}
+
+TEST_CASE("resume: of files that were written at the same time, the one of more steps is the last") {
+  Folder const folder;
+  Scripted model;
+  auto const keeps_all = ModelCheckpoint{{.dirpath = folder.path, .filename = "{epoch}", .save_top_k = -1}};
+  fitted(model, quick(11), 1, keeps_all);
+  auto const now = std::filesystem::last_write_time(folder / "epoch=10.safetensors");
+  for (auto const& file : folder.files()) std::filesystem::last_write_time(folder / file, now);
+  auto again = make_trainer<Scripted>(quick(12), SavingDevice{}, Float32{}, Automatic{}, keeps_all);
+  Scripted fresh;
+  said([&] { again.fit(fresh, toy::batches(1), toy::batches(1), CkptPath{"last"}); });
+  CHECK(fresh.batches == 1);
+  CHECK(fresh.p.value() == 12);
+}
+
 namespace {
 
 struct NotedModel {

@@ -507,6 +507,8 @@ struct Backend {
       fulgurite::load_state(tree_, fold);
     }
 
+    fulgurite::ArchiveNode const& state() const { return tree_; }
+
    private:
     std::vector<double> weights_;
     fulgurite::ArchiveNode tree_;

@@ -43,7 +43,7 @@ struct SavingBackend : toy::Backend {
     using Saver = fulgurite::StateSaver;
     using Memory = fulgurite::StateMemory;
 
-    explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(fulgurite::run_state(file_)) {}
+    explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(fulgurite::run_state_if_any(file_)) {}
     template <class Model>
     void load_weights(Model& model) const {
       for (std::size_t i = 0; auto& weight : weights(model)) {
@@ -56,6 +56,8 @@ struct SavingBackend : toy::Backend {
     void load(Fold&& fold) const {
       fulgurite::load_state(tree_, fold);
     }
+
+    fulgurite::ArchiveNode const& state() const { return tree_; }
 
    private:
     fulgurite::SafetensorsFile file_;

@@ -129,6 +129,63 @@ TEST_CASE("resume: a loader that is shorter than what was trained on is refused"
     error = error_of([&] { then.fit(again, Views{2}, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
   });
   CHECK(error.starts_with("[fulgurite.resume.short_loader]"));
+  CHECK(again.p.value() == 0);
+  CHECK(again.batches == 0);
+  CHECK(then.progress().global_step == 0);
+}
+
+namespace {
+/// It saves its length, and refuses another one; it can jump.
+struct OfLength {
+  int n;
+  long first = 0;
+  auto begin() const { return toy::Unsized(n).begin(); }
+  auto end() const { return toy::Unsized(n).end(); }
+  void resume_at(long batch) { first = batch; }
+  void state(auto& archive) {
+    int length = n;
+    archive("length", length)("first", first);
+    if (length != n) throw Error("fulgurite.test.length", "another loader");
+  }
+};
+/// Logs what begins, and keeps something in the file.
+struct Begins {
+  int* epochs;
+  long kept = 1;
+  void on_train_epoch_start() { ++*epochs; }
+  void on_train_batch_end() { kept = 7; }
+  void state(auto& archive) { archive("kept", kept); }
+};
+}  // namespace
+
+TEST_CASE("resume: a loader that does not fit is refused before the first epoch, and nothing is left of the file") {
+  Folder const folder;
+  Scripted model;
+  int epochs = 0;
+  auto first = trainer_of(
+      1, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}},
+      Begins{&epochs});
+  OfLength loader{5};
+  first.fit(model, loader, toy::batches(1));
+  Scripted again;
+  again.p.set(42);
+  epochs = 0;
+  auto then = trainer_of(1, Begins{&epochs});
+  OfLength other{4};
+  auto const random = toy::world.rng;
+  std::string error;
+  said([&] {
+    error = error_of([&] { then.fit(again, other, toy::batches(1), CkptPath{folder / "step=4.safetensors"}); });
+  });
+  CHECK(error.starts_with("[fulgurite.test.length]"));
+  CHECK(again.p.value() == 42);
+  CHECK(again.batches == 0);
+  CHECK(epochs == 0);
+  CHECK(other.first == 0);
+  CHECK(then.template callback<Begins>().kept == 1);
+  CHECK(then.progress().global_step == 0);
+  CHECK_FALSE(then.outcome().best_value);
+  CHECK(toy::world.rng == random);
 }
 
 TEST_CASE(

@@ -125,5 +125,9 @@ inline ArchiveNode run_state(SafetensorsFile const& file) {
       refuse(entry.name, " holds a tensor that the run's state does not know, ");
   return tree;
 }
+/// The same, or an empty tree where the file holds weights alone.
+inline ArchiveNode run_state_if_any(SafetensorsFile const& file) {
+  return file.metadata().find(run_state_key) == file.metadata().end() ? ArchiveNode{} : run_state(file);
+}
 
 }  // namespace fulgurite

@@ -137,17 +137,18 @@ class OpenFit {
     else take_file();
   }
   void take_file() {
-    std::vector<std::filesystem::path> files;
-    if (from_) files = checkpoints_to_try(run_, pack_, *from_);
-    else if (run_.asked.options.fast_dev_run == 0) files = last_checkpoints<true>(pack_);
-    if (!from_ && !files.empty())
+    Candidates files;
+    if (from_) files = candidates<R>(pack_, *from_);
+    else if (run_.asked.options.fast_dev_run == 0) files = {last_checkpoints<R, true>(pack_), true};
+    if (!from_ && !files.files.empty())
       run_.warn_each("fulgurite.resume.after_exception",
-                     "the last fit ended by an exception; this one goes on from " + files.front().string());
-    with_whole_file(run_, files, [&](auto file) {
+                     "the last fit ended by an exception; this one goes on from " + files.files.front().string());
+    bool const any = with_whole_file(run_, files, true, [&](auto file) {
       resumed_.emplace(run_, pack_, source_, std::move(file));
       run_.loading.resuming = true;
       resumed_->load_model();
     });
+    if (from_ && !any) warn_of_none(run_);
   }
 
   /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
@@ -186,17 +187,20 @@ class OpenFit {
 
   /// The rest of what was under way when the file was written.
   void go_on(SafePoint const& point) {
-    resumed_->load_all();
+    resumed_->load_all([&] {
+      if (point.at == At::after_epoch || point.at == At::ended || run_.progress.batch == 0) return;
+      if constexpr (requires { source_.train().set_epoch(long{}); })
+        source_.train().set_epoch(long{run_.progress.epoch});
+      epoch_.emplace(run_, pack_, source_, plan_);
+      epoch_->find_place(run_, point);
+    });
     run_.loading.resuming = false;
     resumed_.reset();
+    run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
     run_.point = {};
-    bool const inside = point.at != At::after_epoch && point.at != At::ended && run_.progress.batch != 0;
-    if constexpr (requires { source_.train().set_epoch(long{}); })
-      if (inside) source_.train().set_epoch(long{run_.progress.epoch});
-    if (inside) {
-      epoch_.emplace(run_, pack_, source_, plan_);
+    if (epoch_) {
       if (epoch_->go_on(run_, pack_, point)) return;
       epoch_.reset();
       end_epoch(!point.last);

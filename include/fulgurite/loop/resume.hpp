@@ -9,7 +9,9 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
+#include <fulgurite/loop/found_checkpoints.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/whole_file.hpp>
 
 namespace fulgurite::loop {
 
@@ -22,7 +24,7 @@ void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
     if (!path) return;
     auto const progress = run.progress;
     auto& model = *run.parts.model;
-    with_whole_file(run, checkpoints_to_try(run, pack, *path), [&](auto file) {
+    bool const any = with_whole_file(run, candidates<R>(pack, *path), false, [&](auto file) {
       KeptWeights<R> before;
       before.keep(model);
       file.load_weights(model);
@@ -33,6 +35,7 @@ void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
         throw;
       }
     });
+    if (!any) warn_of_none(run);
     run.progress = progress;
   }
 }
@@ -51,7 +54,8 @@ class Resumption {
 
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
-    refuse_weights_alone();
+    if (!holds_run(file_)) refuse_weights_alone();
+    outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);
     before_.save([&](auto& archive) { fold_model(archive); });
     file_.load_weights(*run_.parts.model);
@@ -65,8 +69,8 @@ class Resumption {
     });
   }
 
-  /// After on_fit_start, when the optimizers are there. What comes last is tried now, so that all of the file is known
-  /// to fit before training starts.
+  /// After on_fit_start, when the optimizers are there. What comes last is tried now, so that nearly all of the file is
+  /// known to fit before training starts.
   void load_training() {
     refuse_forgetful();
     or_put_back([&] {
@@ -74,14 +78,30 @@ class Resumption {
         fold_model(archive);
         fold_optimizers(run_, archive);
         fold_run(run_, archive);
+        auto random = R::Backend::rng_state();
+        archive.child("random", random);
       });
     });
   }
 
-  /// After on_train_start: everything, as it was saved.
-  void load_all() {
-    file_.load_weights(*run_.parts.model);
-    file_.load([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
+  /// After on_train_start, when the loaders are there, too: everything, as it was saved. Then `find_place()`, which
+  /// refuses a loader that is not long enough. Where one of them fails, no loader and no random number has moved.
+  template <class FindPlace>
+  void load_all(FindPlace&& find_place) {
+    auto const random = R::Backend::rng_state();
+    typename RunFile::Memory loader;
+    loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
+    or_put_back([&] {
+      file_.load_weights(*run_.parts.model);
+      file_.load([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
+      try {
+        find_place();
+      } catch (...) {
+        loader.load([&](auto& archive) { fold_loader(run_, source_, archive); });
+        random.restore();
+        throw;
+      }
+    });
   }
 
  private:
@@ -90,15 +110,6 @@ class Resumption {
     fold_weights_state(run_, archive);
     fold_data_module<R>(source_, archive);
     fold_parts(run_, pack_, archive);
-  }
-
-  void refuse_weights_alone() {
-    bool whole = true;
-    file_.load([&](auto& archive) { whole = !lacks(archive, "optimizers"); });
-    if (!whole)
-      throw Error("fulgurite.resume.weights_only",
-                  "the file was saved with save_weights_only, so no fit can go on from it: load_weights(model, file) "
-                  "begins a new run with its weights");
   }
 
   /// An optimizer that saves nothing would begin anew, with other steps than those of the run that was stopped.
@@ -115,6 +126,7 @@ class Resumption {
     } catch (...) {
       weights_.put_back(*run_.parts.model);
       before_.load([&](auto& archive) { fold_model(archive); });
+      run_.made.outcome = outcome_;
       throw;
     }
   }
@@ -125,6 +137,7 @@ class Resumption {
   RunFile file_;
   KeptWeights<R> weights_{};
   typename RunFile::Memory before_{};
+  Outcome outcome_{};
 };
 
 }  // namespace fulgurite::loop

@@ -29,11 +29,10 @@ class TrainEpoch : private EpochReplays<R, Pack> {
         source_(source),
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
 
-  /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on. Then the loader
-  /// is where it was left.
-  bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
-    this->observed_ = point.observed;
-    if (!finish_batch(run, pack, point)) return false;
+  /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
+  /// Error where the loader is shorter than what was trained on.
+  void find_place(State<R>& run, SafePoint const& point) {
+    if (point.at != At::before_batch && (point.last || steps_exhausted(run) || stops(run))) return;
     long const first = run.progress.batch;
     if (auto const most = plan_.most(); most && first >= *most && first != 0) refuse_short(first, *most);
     // The loader draws what it drew when the pass began, and that is no part of the run from here on.
@@ -42,7 +41,11 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     auto& loader = source_.train();
     pass_.emplace(begin_at(run, loader, first), loader, plan_.most(), first);
     random.restore();
-    return true;
+  }
+  /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on.
+  bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
+    this->observed_ = point.observed;
+    return finish_batch(run, pack, point);
   }
   /// The epoch is over, and its loader was not at its end, where that matters to a run that goes on.
   bool left_early() const { return pass_ && pass_->has_more(); }

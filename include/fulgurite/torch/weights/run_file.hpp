@@ -11,14 +11,13 @@
 
 namespace fulgurite::libtorch {
 
-/// What a fit goes on from. Making one reads the state and checks the file's layout; an Error where it is damaged, or
-/// holds weights alone.
+/// What a fit goes on from. Making one reads the state and checks the file's layout; an Error where it is damaged.
 class RunFile {
  public:
   using Saver = StateSaver;
   using Memory = StateMemory;
 
-  explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(run_state(file_)) {}
+  explicit RunFile(std::filesystem::path const& path) : file_(path), tree_(run_state_if_any(file_)) {}
 
   /// Into a model built as the saved one, all of them or none. A model that the strategy has not converted yet takes
   /// them in the precision that it is in.
@@ -31,6 +30,9 @@ class RunFile {
   void load(Fold&& fold) const {
     load_state(tree_, fold);
   }
+
+  /// All of the state, to be looked into; empty where the file holds weights alone.
+  ArchiveNode const& state() const { return tree_; }
 
  private:
   SafetensorsFile file_;
