@@ -56,6 +56,10 @@ struct SavingBackend : toy::Backend {
     void load(Fold&& fold) const {
       fulgurite::load_state(tree_, fold);
     }
+    template <class Fold>
+    void load_whole(Fold&& fold) const {
+      fulgurite::load_state(tree_, fold, fulgurite::Unread::refused);
+    }
 
     fulgurite::ArchiveNode const& state() const { return tree_; }
 

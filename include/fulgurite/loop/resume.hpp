@@ -93,7 +93,7 @@ class Resumption {
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
       file_.load_weights(*run_.parts.model);
-      file_.load([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
+      file_.load_whole([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
       try {
         find_place();
       } catch (...) {

@@ -42,6 +42,7 @@ void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
                       "the file holds no state of " + name + ", so this callback starts anew");
     }
   });
+  leave_out_others(archive);  // said here
   if constexpr (requires { archive.names(); })
     for (auto const& name : archive.names())
       if (!known.contains(name))
