@@ -122,7 +122,7 @@ TEST_CASE("resume: a file with more optimizers, or of a model with a state, is r
   CHECK(model.p.value() == 42);
   CHECK(model.batches == 0);
   OneOptimizer one;
-  CHECK(goes_on(one, of_two).starts_with(unread + "'optimizers.1 Sgd'"));
+  CHECK(goes_on(one, of_two).starts_with(unread + "'optimizers.1 SGD', 'gradients.1': "));
   CHECK(one.batches == 0);
   WithState same;
   CHECK(goes_on(same, of_state) == "");
