@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/checkpoint/state_memory.hpp>
 #include <fulgurite/policy/precision.hpp>
@@ -42,6 +43,7 @@ struct World {
   struct File {
     std::vector<double> weights;
     std::string state;
+    std::string hyperparameters = {};
   };
   std::map<std::filesystem::path, File> files;  ///< what was saved, by its path
   std::function<void()> restored = nullptr;     ///< called when random numbers go on from another place
@@ -474,7 +476,8 @@ struct Backend {
   }
 
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<fulgurite::Hyperparameter const> hyperparameters = {}) {
     if (world.disk_full) throw std::runtime_error("no space left on device");
     fulgurite::ArchiveNode tree;
     fulgurite::StateSaver saver(tree);
@@ -482,6 +485,7 @@ struct Backend {
     World::File file;
     for (auto const& w : weights(model)) file.weights.push_back(w.value());
     file.state = fulgurite::to_text(tree);
+    if (!hyperparameters.empty()) file.hyperparameters = fulgurite::hyperparameter_text(hyperparameters);
     world.files[path] = std::move(file);
     world.saved.push_back(path.string());
   }
@@ -506,6 +510,10 @@ struct Backend {
     template <class Fold>
     void load(Fold&& fold) const {
       fulgurite::load_state(tree_, fold);
+    }
+    template <class Fold>
+    void load_whole(Fold&& fold) const {
+      fulgurite::load_state(tree_, fold, fulgurite::Unread::refused);
     }
 
     fulgurite::ArchiveNode const& state() const { return tree_; }

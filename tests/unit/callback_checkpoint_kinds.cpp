@@ -78,6 +78,60 @@ TEST_CASE("C98 checkpoint: weights only: no state of callbacks and schedules, bu
   }
 }
 
+namespace {
+struct Declaring : Scripted {
+  double lr = 0.1, odd = std::nan("");
+  void hyperparameters(auto& list) const {
+    list("lr", lr)("layers", 4)("deep", true)("of", "a \"b\"")("odd", odd)("raw", std::string("\xFF"));
+  }
+};
+/// Data with a state of its own, which a file of weights keeps.
+struct Counting {
+  int made = 0;
+  void setup(auto& ctx) {
+    if (ctx.stage() == Stage::fit) ++made;
+  }
+  auto train_dataloader() { return toy::batches(2); }
+  auto val_dataloader() { return toy::batches(1); }
+  void hyperparameters(auto& list) const { list("batch_size", 32); }
+  void state(auto& archive) { archive("made", made); }
+};
+}  // namespace
+
+TEST_CASE("checkpoint: hyper-parameters and the data module's state are in every file, weights only or not") {
+  for (bool const alone : {true, false}) {
+    Folder const folder;
+    Declaring model;
+    Counting data{.made = 6};
+    Trainer<Declaring, SavingDevice, Float32, Automatic, ModelCheckpoint<>> trainer(
+        quick(1), SavingDevice{}, Float32{}, Automatic{},
+        ModelCheckpoint{{.dirpath = folder.path, .save_weights_only = alone}});
+    trainer.fit(model, data);
+    SafetensorsFile const file(folder / name(0, 2));
+    CHECK(file.metadata().at("hyperparameters") ==
+          R"({"lr":0.1,"layers":4,"deep":true,"of":"a \"b\"","odd":{"$bits":"7ff8000000000000"},)"
+          R"("raw":{"$bytes":"ff"},"batch_size":32})");
+    auto const state = run_state(file);
+    REQUIRE(state.find("data_module") != nullptr);
+    CHECK(to_text(*state.find("data_module")) == R"({"made":7})");
+  }
+}
+
+TEST_CASE("checkpoint: a run that declares no hyper-parameters has none in its file") {
+  Folder const folder;
+  run({5}, {}, folder, 1);
+  SafetensorsFile const file(folder / name(0, 2));
+  CHECK_FALSE(file.metadata().contains("hyperparameters"));
+}
+
+TEST_CASE("checkpoint: a hyper-parameter whose name a file cannot hold is refused by its name") {
+  for (std::vector<Hyperparameter> const& wrong :
+       {std::vector<Hyperparameter>{{"$bits", 1.0}}, {{"a", 1.0}, {"a", true}}})
+    CHECK(error_of([&] {
+            hyperparameter_text(wrong);
+          }).starts_with("[fulgurite.checkpoint.hyperparameter] '" + wrong.back().first + "' cannot be the name"));
+}
+
 TEST_CASE("checkpoint: nothing is saved in a fast_dev_run") {
   Folder const folder;
   auto options = quick(1);

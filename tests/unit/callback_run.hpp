@@ -26,14 +26,15 @@ inline std::vector<std::string> saved_files;
 
 struct SavingBackend : toy::Backend {
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<fulgurite::Hyperparameter const> hyperparameters = {}) {
     auto const each_weight = [&](auto&& f) {
       for (std::size_t i = 0; auto const& weight : weights(model)) {
         double const value = weight.value();
         f(std::to_string(i++), fulgurite::WeightView{"F64", {}, std::as_bytes(std::span(&value, 1))});
       }
     };
-    fulgurite::save_run_file(path, each_weight, state);
+    fulgurite::save_run_file(path, each_weight, state, hyperparameters);
     saved_files.push_back(path.filename().string());
   }
 
@@ -54,6 +55,10 @@ struct SavingBackend : toy::Backend {
     template <class Fold>
     void load(Fold&& fold) const {
       fulgurite::load_state(tree_, fold);
+    }
+    template <class Fold>
+    void load_whole(Fold&& fold) const {
+      fulgurite::load_state(tree_, fold, fulgurite::Unread::refused);
     }
 
     fulgurite::ArchiveNode const& state() const { return tree_; }

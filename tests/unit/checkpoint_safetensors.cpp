@@ -248,7 +248,7 @@ TEST_CASE("a run's state travels in the metadata") {
   long step = 7;
   double best = -0.0;
   save_run_file(folder / "run", handing({{"w", "U8", {1}, "x"}}),
-                [&](auto& archive) { archive("step", step)("best", best); }, {{"note", "hello"}});
+                [&](auto& archive) { archive("step", step)("best", best); }, {}, {{"note", "hello"}});
   SafetensorsFile const file(folder / "run");
   CHECK(file.metadata().at("note") == "hello");
   step = 0;

@@ -7,6 +7,7 @@
 #include <fulgurite/checkpoint/run_file.hpp>
 
 #include "checkpoint_folder.hpp"
+#include "checkpoint_sealed.hpp"
 
 using namespace fulgurite;
 
@@ -178,7 +179,7 @@ TEST_CASE("tensors: a file is read whole or not at all, and what was to be loade
     auto now = text;
     auto const at = now.find(what);
     REQUIRE(at != std::string::npos);
-    return spoilt(now.replace(at, what.size(), by));
+    return spoilt(sealed(now.replace(at, what.size(), by)));
   };
   for (std::size_t n = 0; n < text.size(); n += 3)
     REQUIRE(spoilt(text.substr(0, n)).starts_with("[fulgurite.checkpoint.safetensors] "));
@@ -255,7 +256,7 @@ TEST_CASE("a state whose text no header can hold names the part that is too long
           [&](auto& archive) {
             archive("small", small).child("callback.3", [&](auto& inner) { inner("log", large); });
           },
-          {}, longest);
+          {}, {}, longest);
     });
   };
   std::string const text = R"({"small":1,"callback.3":{"log":"..."}})";

@@ -10,6 +10,7 @@
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/state_loader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
+#include <fulgurite/checkpoint/unread_entries.hpp>
 
 namespace fulgurite {
 
@@ -17,8 +18,10 @@ namespace fulgurite {
 /// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
 /// entry that does not.
 ///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
+/// With Unread::refused an entry that neither this fold nor an earlier one of the same tree has read does not fit: what
+/// it was saved from is missing here.
 template <class Fold>
-void load_state(ArchiveNode const& tree, Fold&& fold) {
+void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
   ArchiveNode before;
   StateSaver saver(before);
   fold(saver);
@@ -34,6 +37,8 @@ void load_state(ArchiveNode const& tree, Fold&& fold) {
     go_back();
     throw;
   }
+  if (unread == Unread::refused && problems.empty())
+    if (auto const names = unread_entries(tree); !names.empty()) problems.push_back(refuse_unread(names));
   if (problems.empty()) return;
   go_back();
   if (problems.size() == 1) throw problems.front();

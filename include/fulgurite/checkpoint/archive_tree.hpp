@@ -44,8 +44,10 @@ struct ArchiveTensor {
 struct ArchiveNode {
   using List = std::vector<ArchiveNode>;
   using Object = ArchiveObject;
+  enum class Read : std::uint8_t { no, yes, need_not };
   std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, std::string, List, Object, ArchiveTensor>
       value;
+  mutable Read read = Read::no;  ///< of an entry: whether something was loaded from it
 
   /// An entry of an object, or nullptr.
   ArchiveNode const* find(std::string_view name) const {

@@ -9,18 +9,24 @@
 #include <cstdint>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/hyperparameters.hpp>
 
 namespace fulgurite {
 
 /// The entry of the metadata that holds the state.
 inline constexpr char const* run_state_key = "fulgurite";
+/// The entry with the version of what this library puts into a file, and the version that it writes and reads.
+inline constexpr char const* run_format_key = "fulgurite.format";
+inline constexpr char const* run_format = "1";
 
 /// Throws an Error that names the part of the state which makes its text longer than the header of a file can be.
 [[noreturn]] inline void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
@@ -39,7 +45,8 @@ inline constexpr char const* run_state_key = "fulgurite";
 /// this returns.
 ///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
 template <class EachWeight, class Fold>
-void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold, Metadata metadata = {},
+void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold,
+                   std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
                    std::uint64_t longest = safetensors::longest_header) {
   ArchiveNode tree;
   StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
@@ -53,8 +60,10 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
   auto const escapes = std::count_if(text.begin(), text.end(), [](char c) { return c == '"' || c == '\\'; });
   if (text.size() + static_cast<std::size_t>(escapes) > longest) refuse_long_state(path, tree, longest);
   metadata[run_state_key] = std::move(text);
+  metadata[run_format_key] = run_format;
+  if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
   metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
-  write_safetensors(path, metadata, [&](auto&& f) {
+  auto const each = [&](auto&& f) {
     each_weight([&](std::string_view name, WeightView const& view) {
       if (is_state_tensor(name))
         throw Error("fulgurite.checkpoint.weights",
@@ -66,31 +75,51 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
       one->tensor.read([&](SavedTensor::Bytes bytes) {
         f(std::string(state_tensor_prefix) + one->name, WeightView{one->tensor.dtype(), one->tensor.shape(), bytes});
       });
-  });
+  };
+  write_safetensors(path, std::move(metadata), each, Checksums::written);
 }
 
-/// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted. Error
-/// [fulgurite.checkpoint.no_run_state] where the file holds weights alone.
-inline ArchiveNode run_state(SafetensorsFile const& file) {
-  auto const found = file.metadata().find(run_state_key);
-  if (found == file.metadata().end())
+/// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors
+/// [fulgurite.checkpoint.no_run_state] where the file holds weights alone, [fulgurite.checkpoint.format] where another
+/// version wrote it, [fulgurite.checkpoint.checksum] where it is damaged.
+inline void check_run_file(SafetensorsFile const& file) {
+  auto const& all = file.metadata();
+  if (!all.contains(run_state_key))
     throw Error("fulgurite.checkpoint.no_run_state",
                 file.path().string() + " holds weights alone, not the state of a run: nothing can be resumed from it");
+  auto const format = all.find(run_format_key);
+  if (format == all.end() || format->second != run_format)
+    throw Error("fulgurite.checkpoint.format",
+                file.path().string() + " has " +
+                    (format == all.end() ? "no format" : "format '" + format->second + "'") +
+                    ", and this version of the library reads format '" + run_format +
+                    "': read it with the version that wrote it; its weights alone can be loaded by load_weights");
+  if (!file.has_checksums())
+    throw Error("fulgurite.checkpoint.checksum",
+                file.path().string() + " has no checksums, so it was changed since it was written: take another one");
+  file.verify();
+}
+
+/// Reads the state from a file, with all its tensors, for `load_state`. Nothing in the file is trusted; that all of it,
+/// weights too, is as it was written is checked first: see check_run_file.
+inline ArchiveNode run_state(SafetensorsFile const& file) {
+  check_run_file(file);
   auto const refuse = [&](std::string const& name, char const* how) {
     throw Error("fulgurite.checkpoint.state_tensor",
                 file.path().string() + how + "'" + name +
                     "': the file was not written by this library, or was changed since");
   };
   std::set<std::string> taken;
-  auto tree = from_text(found->second, file.path().string() + ", state of the run", [&](std::string const& name) {
-    auto const full = std::string(state_tensor_prefix) + name;
-    auto const* entry = file.find(full);
-    if (entry == nullptr) refuse(full, " lacks a tensor of the run's state, ");
-    if (!taken.insert(full).second) refuse(full, " uses twice a tensor of the run's state, ");
-    std::vector<std::byte> bytes(entry->end - entry->begin);
-    file.read(*entry, bytes);
-    return SavedTensor(entry->dtype, entry->shape, std::move(bytes));
-  });
+  auto tree = from_text(file.metadata().at(run_state_key), file.path().string() + ", state of the run",
+                        [&](std::string const& name) {
+                          auto const full = std::string(state_tensor_prefix) + name;
+                          auto const* entry = file.find(full);
+                          if (entry == nullptr) refuse(full, " lacks a tensor of the run's state, ");
+                          if (!taken.insert(full).second) refuse(full, " uses twice a tensor of the run's state, ");
+                          std::vector<std::byte> bytes(entry->end - entry->begin);
+                          file.read(*entry, bytes);
+                          return SavedTensor(entry->dtype, entry->shape, std::move(bytes));
+                        });
   for (auto const& entry : file.entries())
     if (is_state_tensor(entry.name) && !taken.contains(entry.name))
       refuse(entry.name, " holds a tensor that the run's state does not know, ");

@@ -6,21 +6,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/checkpoint/safetensors_sums.hpp>
 
 namespace fulgurite {
 
 /// A safetensors file, opened and checked: every claim of its header holds before a tensor is read, so `read` cannot
-/// leave it. Only the header is kept in memory. Errors are [fulgurite.checkpoint.safetensors] with file and byte.
+/// leave it. Only the header is kept in memory. Errors are [fulgurite.checkpoint.safetensors] with file and byte. Where
+/// the file has checksums, its header and each tensor that is read have to be those that were written, else the Error
+/// is [fulgurite.checkpoint.checksum].
 class SafetensorsFile {
  public:
   using Entry = safetensors::Entry;
@@ -42,6 +49,7 @@ class SafetensorsFile {
     data_ = 8 + length;
     parse(header);
     check(size - data_);
+    take_sums(std::move(header));
   }
 
   std::filesystem::path const& path() const { return path_; }
@@ -61,10 +69,29 @@ class SafetensorsFile {
       fail(data_ + entry.begin, "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " +
                                     std::to_string(into.size()));
     load(into, data_ + entry.begin);
+    if (has_checksums()) compare(entry, crc32c(0, into));
+  }
+  /// Whether there is a checksum of each tensor and of the header.
+  bool has_checksums() const { return sums_.has_value(); }
+  /// Reads all tensors to compare their checksums.
+  void verify() const {
+    if (!has_checksums()) return;
+    std::vector<std::byte> piece(std::size_t{1} << 20);
+    for (auto const& entry : entries_) {
+      std::uint32_t sum = 0;
+      for (auto at = entry.begin; at != entry.end;) {
+        auto const part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.end - at));
+        load(part, data_ + at);
+        sum = crc32c(sum, part);
+        at += part.size();
+      }
+      compare(entry, sum);
+    }
   }
 
  private:
   static constexpr std::string_view identifier = "fulgurite.checkpoint.safetensors";
+  static constexpr std::string_view checksum = "fulgurite.checkpoint.checksum";
 
   [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const {
     throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
@@ -74,6 +101,24 @@ class SafetensorsFile {
     if (count < 0) file::fail(identifier, "read", path_, errno);
     if (static_cast<std::size_t>(count) != into.size())
       fail(offset + static_cast<std::uint64_t>(count), "the file became shorter while it was read");
+  }
+
+  void compare(Entry const& entry, std::uint32_t sum) const {
+    if ((*sums_)[index_.find(entry.name)->second] != sum)
+      throw Error(checksum, path_.string() + ": the bytes of '" + entry.name +
+                                "' are not those that were written: the file is damaged, take another one");
+  }
+  /// Both checksums or none: a file that was written with them cannot lose one of them unnoticed.
+  void take_sums(std::string header) {
+    auto const of_header = metadata_.find(safetensors::header_sum_key);
+    auto const of_tensors = metadata_.find(safetensors::tensor_sums_key);
+    if (of_header == metadata_.end() && of_tensors == metadata_.end()) return;
+    if (of_tensors != metadata_.end()) sums_ = safetensors::sums_in(of_tensors->second);
+    if (of_header == metadata_.end() || !sums_ || sums_->size() != entries_.size() ||
+        of_header->second != safetensors::sum_text(safetensors::header_sum(std::move(header))))
+      throw Error(checksum, path_.string() +
+                                ": the header is not the one that was written: the file is damaged, take another one; "
+                                "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
   }
 
   void parse(std::string const& header) {
@@ -157,6 +202,7 @@ class SafetensorsFile {
   Metadata metadata_;
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;
+  std::optional<std::vector<std::uint32_t>> sums_ = std::nullopt;  ///< of the tensors, in their order
 };
 
 }  // namespace fulgurite

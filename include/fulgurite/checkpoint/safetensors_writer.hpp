@@ -5,23 +5,31 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/checkpoint/safetensors_sums.hpp>
 #include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
+
+/// Whether a file gets a checksum of each tensor and of its header: see safetensors_sums.hpp.
+enum class Checksums : bool { none, written };
 
 /// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is as it was.
 /// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
 /// twice, so that only one tensor at a time need be in host memory:
 ///   write_safetensors("best.safetensors", {{"epoch", "3"}}, [&](auto&& f) { LibTorch::each_weight(model, f); });
 template <class Each>
-void write_safetensors(std::filesystem::path const& path, Metadata const& metadata, Each&& each) {
+void write_safetensors(std::filesystem::path const& path, Metadata metadata, Each&& each,
+                       Checksums checksums = Checksums::none) {
   using safetensors::Entry;
   auto const refuse = [&](std::string_view name, std::string const& why) {
     throw Error("fulgurite.checkpoint.weights",
@@ -56,14 +64,14 @@ void write_safetensors(std::filesystem::path const& path, Metadata const& metada
     order.find(entries[i].name)->second = i;
   }
 
-  auto const header = safetensors::header_of(entries, metadata);
+  bool const sums = checksums == Checksums::written;
+  if (sums) safetensors::reserve_sums(metadata, entries.size());
+  auto header = safetensors::header_of(entries, metadata);
   if (header.size() > safetensors::longest_header)
     throw Error("fulgurite.checkpoint.weights",
                 "cannot write " + path.string() + ": the header is longer than the format allows");
   DurableFile file(path);
-  auto const length = std::bit_cast<std::array<std::byte, 8>>(static_cast<std::uint64_t>(header.size()));
-  file.write(length);
-  file.write(header);
+  std::vector<std::uint32_t> of_tensors(entries.size());
   std::size_t written = 0;
   each([&](std::string_view name, WeightView const& view) {
     auto const found = order.find(name);
@@ -71,9 +79,13 @@ void write_safetensors(std::filesystem::path const& path, Metadata const& metada
     auto const& entry = entries[found->second];
     if (view.bytes.size() != entry.end - entry.begin) refuse(name, "changed its size while the file was written");
     file.write_at(8 + header.size() + entry.begin, view.bytes);
+    if (sums) of_tensors[found->second] = crc32c(0, view.bytes);
     ++written;
   });
   if (written != entries.size()) refuse("", "set shrank while the file was written");
+  if (sums) safetensors::enter_sums(header, of_tensors);
+  file.write_at(0, std::bit_cast<std::array<std::byte, 8>>(static_cast<std::uint64_t>(header.size())));
+  file.write_at(8, std::as_bytes(std::span(header)));
   file.commit();
 }
 

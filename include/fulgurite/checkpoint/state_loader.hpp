@@ -34,6 +34,12 @@ class StateLoader {
   explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr) = delete;  // the tree must outlive it
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
+  /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
+  void leave_out_others() const {
+    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+      for (auto const& [name, node] : *entries)
+        if (node.read == ArchiveNode::Read::no) node.read = ArchiveNode::Read::need_not;
+  }
   /// The names of all entries here, in the order in which they were saved.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
@@ -90,6 +96,7 @@ class StateLoader {
     auto const* found = tree_->find(name);
     if (found == nullptr)
       wrong(full(name), "is not in the saved state: it was saved by another version or another set of callbacks");
+    found->read = ArchiveNode::Read::yes;
     return *found;
   }
   [[noreturn]] static void wrong(std::string const& path, std::string const& how) {

@@ -41,6 +41,13 @@ bool lacks(Archive const& archive, std::string_view name) {
   else return false;
 }
 
+/// Loading, entries that nobody asks for may be left out: those of a program with more parts. Anywhere else such an
+/// entry means that the file does not fit.
+template <class Archive>
+void leave_out_others(Archive const& archive) {
+  if constexpr (requires { archive.leave_out_others(); }) archive.leave_out_others();
+}
+
 /// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.
 template <class T>
 concept Remembers = std::is_empty_v<T> || (std::is_polymorphic_v<T> && sizeof(T) == sizeof(void*)) ||

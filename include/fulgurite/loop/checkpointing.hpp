@@ -9,10 +9,12 @@
 #include <string>
 #include <utility>
 
+#include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/declared_hyperparameters.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -44,6 +46,18 @@ void restore_after_save(Pack& pack, Ctx& ctx) {
   });
 }
 
+/// The Backend's file, with the hyper-parameters where it is one that can hold them.
+template <class R, class Source, class Fold>
+void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
+  auto& model = *run.parts.model;
+  if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
+    auto const declared = declared_hyperparameters(run, source);
+    R::Backend::save(path, model, fold, std::span<Hyperparameter const>(declared));
+  } else {
+    R::Backend::save(path, model, fold);
+  }
+}
+
 /// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in
 /// training: its `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
 template <class R, class Pack, class Source>
@@ -55,10 +69,12 @@ void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem
     pack.each([&](auto& callback) {
       if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
     });
-    R::Backend::save(path, *run.parts.model, [&](auto& archive) {
-      if (weights_only) fold_weights_state(run, archive);
-      else fold_everything(run, pack, source, archive);
-    });
+    auto const fold = [&](auto& archive) {
+      if (!weights_only) return fold_everything(run, pack, source, archive);
+      fold_weights_state(run, archive);
+      fold_data_module<R>(source, archive);
+    };
+    save_model(run, source, path, fold);
   } catch (...) {
     restore_after_save(pack, ctx);
     throw;

@@ -2,10 +2,9 @@
 // Tells the loggers how a run was made.
 
 #include <span>
-#include <type_traits>
-#include <vector>
 
 #include <fulgurite/core/hyperparameters.hpp>
+#include <fulgurite/loop/declared_hyperparameters.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -14,10 +13,7 @@ namespace fulgurite::loop {
 /// nothing, none hears of it. Called when fit has started, before its first batch.
 template <class R, class Pack, class Source>
 void log_hyperparameters(State<R>& run, Pack& pack, Source& source) {
-  using Module = std::remove_cvref_t<decltype(source.module())>;
-  std::vector<Hyperparameter> all;
-  if constexpr (std::is_same_v<Module, typename R::Model>) all = hyperparameters(*run.parts.model);
-  else all = hyperparameters(*run.parts.model, source.module());
+  auto const all = declared_hyperparameters(run, source);
   if (all.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0) return;
   std::span<Hyperparameter const> const values(all);
   pack.each([&](auto& callback) {

@@ -114,12 +114,12 @@ class Resumption {
   /// refuses a loader that is not long enough. Where one of them fails, no loader and no random number has moved.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
-    auto const random = R::Backend::rng_state();
+    auto random = R::Backend::rng_state();
     typename R::Backend::RunFile::Memory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
       file_.load_weights(*run_.parts.model);
-      file_.load([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
+      file_.load_whole([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
       try {
         find_place();
       } catch (...) {

@@ -73,6 +73,7 @@ void fold_results(State<R>& run, Archive& archive) {
     R::Metrics::each([&](std::size_t i, auto const& metric) {
       if (!lacks(inner, metric.name())) inner.child(metric.name(), results[i]);
     });
+    leave_out_others(inner);
   };
   archive.child("merged", [&](auto& inner) { fold(inner, measured.results); });
   for (std::size_t loader = 0; loader != measured.loader_results.size(); ++loader)

@@ -51,6 +51,7 @@ void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
       run.warn_each("fulgurite.resume.callback",
                     "the file holds no state of " + name + ", so this callback starts anew");
   });
+  leave_out_others(archive);  // said here
   if constexpr (requires { archive.names(); })
     for (auto const& name : archive.names())
       if (!known.contains(name))

@@ -47,6 +47,10 @@ class Snapshot {
   void load(Fold&& fold) const {
     kept_->state.load(fold);
   }
+  template <class Fold>
+  void load_whole(Fold&& fold) const {
+    load(fold);
+  }
 
  private:
   struct Kept {

@@ -142,6 +142,7 @@ class Board<MetricList<Ms...>, Backend> {
     };
     [[maybe_unused]] std::size_t i = 0;
     (one(Ms.name(), cells_[i++]), ...);
+    leave_out_others(archive);
   }
 
   Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }

@@ -198,8 +198,9 @@ struct LibTorch : libtorch::Finetuning {
     libtorch::each_weight(model, f);
   }
   template <class Model, class State>
-  static void save(std::filesystem::path const& path, Model& model, State&& state) {
-    libtorch::save(path, model, state);
+  static void save(std::filesystem::path const& path, Model& model, State&& state,
+                   std::span<Hyperparameter const> hyperparameters = {}) {
+    libtorch::save(path, model, state, hyperparameters);
   }
   using RunFile = libtorch::RunFile;
   template <class Model, class File>

@@ -3,6 +3,7 @@
 // the state beside the weights.
 
 #include <filesystem>
+#include <span>
 
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
@@ -17,8 +18,9 @@ namespace libtorch {
 
 /// Writes the weights and, by `state(archive)`, everything of the run that is not a weight.
 template <class Model, class State>
-void save(std::filesystem::path const& path, Model& model, State&& state) {
-  save_run_file(path, [&](auto&& f) { each_weight(model, f); }, state);
+void save(std::filesystem::path const& path, Model& model, State&& state,
+          std::span<Hyperparameter const> hyperparameters = {}) {
+  save_run_file(path, [&](auto&& f) { each_weight(model, f); }, state, hyperparameters);
 }
 
 }  // namespace libtorch

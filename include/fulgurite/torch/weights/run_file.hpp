@@ -30,6 +30,11 @@ class RunFile {
   void load(Fold&& fold) const {
     load_state(tree_, fold);
   }
+  /// The same for a fold that visits everything: what neither it nor a fold before it reads does not fit.
+  template <class Fold>
+  void load_whole(Fold&& fold) const {
+    load_state(tree_, fold, Unread::refused);
+  }
 
   /// All of the state, to be looked into; empty where the file holds weights alone.
   ArchiveNode const& state() const { return tree_; }
