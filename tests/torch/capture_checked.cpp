@@ -58,7 +58,7 @@ struct Layers : Common {
   long now = 0;
   void on_train_batch_start(auto&, auto&) {
     auto const batch = now++;
-    if constexpr (Often) Change::of(*this, batch / 4 % 2 == 0);
+    if constexpr (Often) Change::of(*this, batch / 12 % 2 == 0);
     else if (batch == changed_at) Change::of(*this);
   }
   torch::Tensor training_step(auto const& batch, auto& ctx) {
@@ -144,19 +144,19 @@ TEST_CASE("a step that asks for the epoch is recorded anew when it is another, o
   CHECK(last.reasons.empty());
   CHECK(last.tapes.size() == 2);
 }
-TEST_CASE("three epochs of a step that changes in the second one end as written, with no warning") {
+TEST_CASE("a step that asks for the epoch is recorded anew in each of three, and ends as written, with no warning") {
   auto const epoch = twice<Asks<Epoch>>(batches(125, 8), {}, 3).first;
   CHECK(epoch.reasons.empty());
-  CHECK(epoch.tapes.size() == 2);
+  CHECK(epoch.tapes.size() == 3);
   CHECK(epoch.replayed > 300);
 }
 TEST_CASE("what changes again and again is named as the user knows it: by its layer, or as a member") {
-  auto const rate = twice<Layers<DropoutRate, true>>(batches(250, 8), {}, 1).first;
+  auto const rate = twice<Layers<DropoutRate, true>>(batches(500, 8), {}, 1).first;
   REQUIRE(rate.reasons.size() == 1);
   CHECK_THAT(rate.reasons[0], Catch::Matchers::StartsWith("body.1 ") && Catch::Matchers::ContainsSubstring("Dropout") &&
                                   Catch::Matchers::EndsWith(", again and again"));
   CHECK_THAT(rate.reasons[0], !Catch::Matchers::ContainsSubstring("aten::"));
-  auto const number = twice<Layers<Number, true>>(batches(250, 8), {}, 1).first;
+  auto const number = twice<Layers<Number, true>>(batches(500, 8), {}, 1).first;
   REQUIRE(number.reasons.size() == 1);
   CHECK(number.reasons[0] == "a member of the model has changed, again and again");
 }

@@ -32,6 +32,17 @@ class EpochReplays : public EpochWindows<R, Pack> {
     }
   }
 
+  /// The epoch is left where it is: its replays are checked, and a wrong one is an Error, since no way leads back.
+  void leave([[maybe_unused]] State<R>& run) {
+    if constexpr (replays) {
+      try {
+        confirm(run);
+      } catch (WrongReplay const& found) {
+        throw WrongReplay(found.reason, found.same_model, "the fit was closed inside of an epoch");
+      }
+    }
+  }
+
   /// A window is over. A way back begins where the replays of all kinds are right: they are checked where those of one
   /// kind were, or where there is no way back; and where many rows wait for it.
   void catch_up(State<R>& run) {

@@ -65,6 +65,7 @@ class OpenFit {
   /// and a window that is not over is not stepped. Who wants these asks for a stop, and advances until it is reached.
   void close() {
     safely([&] {
+      if (epoch_) epoch_->leave(run_);
       epoch_.reset();
       if (trains_) end_training();
       anomaly_.reset();

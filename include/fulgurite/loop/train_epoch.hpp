@@ -24,6 +24,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   using Loader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
 
  public:
+  using Base::leave;
   TrainEpoch(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan)
       : Base(run, pack, plan),
         source_(source),
