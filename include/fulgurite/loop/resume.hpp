@@ -114,7 +114,7 @@ class Resumption {
   /// refuses a loader that is not long enough. Where one of them fails, no loader and no random number has moved.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
-    auto const random = R::Backend::rng_state();
+    auto random = R::Backend::rng_state();
     typename RunFile::Memory loader;
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
