@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
 #include "callback_run.hpp"
@@ -37,6 +38,14 @@ struct Kills {
     Scalar const row[] = {{"late", 1}};
     if (ctx.global_step() == at) ::kill(::getpid(), SIGKILL);
     if (at % 2 != 0) ctx.log_scalars(row);  // after the last file
+  }
+};
+/// A row at the start of each batch.
+struct PostsEach {
+  using Stateless = ByChoice;
+  void on_train_batch_start(auto& ctx) {
+    Scalar const row[] = {{"posted", static_cast<double>(ctx.batch_idx())}};
+    ctx.log_scalars(row);
   }
 };
 ModelCheckpoint<> every_second() { return ModelCheckpoint{{.save_top_k = -1, .every_n_train_steps = 2}}; }
@@ -261,4 +270,24 @@ TEST_CASE("csv: another process evaluates the newest file of the default folders
   Scripted fresh;
   said([&] { trainer.validate(fresh, toy::batches(1), CkptPath{"last"}); });
   CHECK(fresh.p.value() == 12);
+}
+
+TEST_CASE("csv: a batch that failed is done again with its window, and none of their rows is there twice") {
+  for (long const fails_at : {0, 3, 5, 8}) {
+    CAPTURE(fails_at);
+    Folder const folder, other;
+    Scripted whole{.script = {3, 2, 1}}, broken{.script = {3, 2, 1}, .fails_at = fails_at}, again{.script = {3, 2, 1}};
+    auto const run = [](Scripted& model, Folder const& in) {
+      auto trainer =
+          make_trainer<Scripted>(below(in.path), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                 PostsEach{}, CSVLogger{}, OnExceptionCheckpoint{in.path});
+      return error_of([&] { trainer.fit(model, toy::batches(4), toy::batches(1)); });
+    };
+    said([&] {
+      CHECK(run(whole, other).empty());
+      CHECK(run(broken, folder).starts_with("[fulgurite.test.step]"));
+      CHECK(run(again, folder).empty());
+    });
+    CHECK(content(folder / table) == content(other / table));
+  }
 }

@@ -58,6 +58,7 @@ class CSVLogger {
   void setup(auto& ctx) {
     auto const earlier = std::exchange(continued_, {});
     keep_.reset();
+    again_ = 0;
     trains_ = goes_on_ = false;
     if (ctx.rank() != 0 || ctx.dev_run()) return;
     auto const root = root_of(ctx.options());
@@ -74,6 +75,9 @@ class CSVLogger {
   }
   /// The folder of the run that the next fit goes on with, told before its setup.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
+
+  /// So many of the last rows come again when a run goes on from a file that is written now.
+  void expect_again(long rows) { again_ = rows; }
 
   void on_train_start(auto& ctx) {
     trains_ = true;
@@ -125,7 +129,7 @@ class CSVLogger {
   /// out not to fit drops none. Error [fulgurite.logger.rows_missing] where the table lacks rows.
   void state(auto& archive) {
     auto folder = folder_;
-    long rows = keep_.value_or(rows_);
+    long rows = keep_.value_or(rows_) - again_;
     archive("folder", folder)("rows", rows);
     if (!archive.loading) return;
     keep_.reset();
@@ -203,6 +207,7 @@ class CSVLogger {
   std::filesystem::path folder_{};
   std::string hyperparameters_ = logger::hparams_yaml({});
   std::filesystem::path continued_{};        ///< of the run that the next fit goes on with
+  long again_ = 0;                           ///< of the rows, which are of a window that is to be done again
   long rows_ = 0;                            ///< of the table, as it was last open
   std::optional<long> keep_ = std::nullopt;  ///< the rows that stay, when a row follows
   bool goes_on_ = false, trains_ = false;

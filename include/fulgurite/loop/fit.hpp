@@ -176,8 +176,9 @@ class OpenFit {
     run_.loading.write = [this](std::filesystem::path const& file) {
       auto const now = run_.progress;
       auto const here = run_.point;
-      if (run_.facts.in_batch) redo_window(run_, source_);
+      if (run_.facts.in_batch) redo_window(run_, pack_, source_);
       write_checkpoint(run_, pack_, source_, file);
+      expect_rows(pack_, 0);
       run_.progress = now;
       run_.point = here;
     };

@@ -75,11 +75,19 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
 }
 
+/// So many of the last rows come again when a fit goes on from the next file.
+template <class Pack>
+void expect_rows(Pack& pack, long rows) {
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.expect_again(rows); }) callback.expect_again(rows);
+  });
+}
+
 /// Where a fit goes on whose batch has failed. A batch is done again with all of its window: what it has added to the
 /// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
 /// window begins at the next batch then.
-template <class R, class Source>
-void redo_window(State<R>& run, Source& source) {
+template <class R, class Pack, class Source>
+void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
@@ -98,6 +106,7 @@ void redo_window(State<R>& run, Source& source) {
     }
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
+  expect_rows(pack, run.due.rows_of_window(progress.total_batches));
 }
 
 template <class R, class Pack, class Source>
@@ -139,7 +148,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] {
     // While a file is loaded, that file is the truth: nothing is written over it.
     if (run.parts.optimizers && !run.loading.resuming) {
-      redo_window(run, source);
+      redo_window(run, pack, source);
       write_now(run, pack, source);
     }
   });
