@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include <fulgurite/core/state.hpp>
+
 #include "nets.hpp"
 
 namespace bench {
@@ -11,6 +13,7 @@ namespace bench {
 class Cycle {
  public:
   using value_type = Batch;
+  using Stateless = fulgurite::ByChoice;  // read from its beginning
   Cycle(std::vector<Batch>& batches, long n) : batches_(batches), n_(n) {}
   struct Iterator {
     using difference_type = std::ptrdiff_t;

@@ -70,7 +70,8 @@ int main(int argc, char** argv) try {
   auto trainer = make_trainer<Cnn>(
       TrainerOptions{.max_epochs = epochs, .limit_train_batches = fast ? Limit{10} : Limit{}, .default_root_dir = out},
       strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{}, LearningRateMonitor{},
-      EarlyStopping{Cnn::val_loss, {.patience = 3}}, ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}});
+      EarlyStopping{Cnn::val_loss, {.patience = 3}}, ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}},
+      Signals{});  // after Ctrl-C, the next run goes on
   trainer.fit(model, digits.module);
 
   auto const best = trainer.outcome();

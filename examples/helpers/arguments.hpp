@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/interrupted.hpp>
+
 namespace example {
 
 /// Ask for each option once, then call `done()`, and only then begin to work:
@@ -77,11 +79,13 @@ class Arguments {
   std::string options_{};
 };
 
-/// What main returns when an exception ends it:
+/// What main returns when an exception ends it; after a signal it is what shells expect.
 ///   int main(int argc, char** argv) try { ... } catch (std::exception const& error) { return example::failed(error); }
 inline int failed(std::exception const& error) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s\n", error.what());
+  if (auto const* const interrupted = dynamic_cast<fulgurite::Interrupted const*>(&error))
+    return interrupted->exit_code();
   return 1;
 }
 

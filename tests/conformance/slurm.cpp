@@ -51,7 +51,7 @@ struct Cluster {
 struct Told {
   using Stateless = ByChoice;
   long in_batch = -1;
-  bool in_validation = false, then_term = false, in_sanity = false;
+  bool in_validation = false, then_term = false, in_sanity = false, at_end = false;
   void on_train_batch_start(auto& ctx) {
     if (ctx.batch_idx() == in_batch) std::raise(SIGUSR1);
   }
@@ -60,6 +60,9 @@ struct Told {
   }
   void on_sanity_check_start() {
     if (in_sanity) std::raise(SIGUSR1);
+  }
+  void on_train_end() {
+    if (at_end) std::raise(SIGUSR1);
   }
   void before_save(auto&) {
     if (then_term) std::raise(SIGTERM);
@@ -145,6 +148,15 @@ TEST_CASE("SLURM: in a validation, which is done again; before training, where t
   SECTION("SIGTERM, which follows when time is up, does not end the program before the job is in the queue") {
     CHECK(fit(cluster.files, {.in_batch = 1, .then_term = true}).code == 128 + SIGUSR1);
     CHECK(cluster.calls() == "requeue 4711 hpc_ckpt_1.safetensors\n");
+  }
+  SECTION("after the last batch, the job begins again at the end of the fit") {
+    CHECK(fit(cluster.files, {.at_end = true}).code == 128 + SIGUSR1);
+    CHECK(cluster.calls() == "requeue 4711 hpc_ckpt_1.safetensors\n");
+    auto const again = fit(cluster.files, {});
+    CHECK(again.code == 0);
+    CHECK(again.batches == 0);
+    CHECK(again.weight == 4);
+    CHECK(cluster.files.files().empty());
   }
   SECTION("before training") {
     CHECK(fit(cluster.files, {.in_sanity = true}).code == 128 + SIGUSR1);
