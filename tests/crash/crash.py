@@ -163,12 +163,17 @@ def killed_in_writes():
 
 
 def killed_twice():
-    def one(n: int):
+    with scratch() as folder:
+        calls = len(log_of(folder))
+
+    def one(part: int):
         with scratch() as folder:
-            first = run(folder / 'run', kill_at=2 * n)
-            second = run(folder / 'run', kill_at=n)
-            yield from goes_on(folder / 'run', [first, second])
-    return *many(range(3, 33, 3), one), 'runs that were killed, and killed again while they went on'
+            before = [run(folder / 'run', kill_at=part * calls // 12), run(folder / 'run', kill_at=calls // 4)]
+            kills.append(sum(each.status == KILLED for each in before))
+            yield from goes_on(folder / 'run', before)
+    kills: list[int] = []
+    _, wrong = many(range(1, 12), one)
+    return sum(kills), wrong, 'kills in 11 runs, which were killed again while they went on'
 
 
 def failing(name: str, **faults: str):

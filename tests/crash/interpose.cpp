@@ -7,6 +7,10 @@
 //   CRASH_FAIL_AT=n:ERRNO     call n fails with that number
 //   CRASH_FAIL_FROM=n:ERRNO:KINDS  so do all from n on, of these kinds: g what needs room on the disk, c what changes
 //                             names, r all others
+
+// Else the headers would give open the name of open64, and both are defined here.
+#undef _FILE_OFFSET_BITS
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/syscall.h>

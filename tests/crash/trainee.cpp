@@ -140,7 +140,10 @@ void fit(std::filesystem::path const& folder) {
 std::string damage(std::filesystem::path const& file) {
   try {
     probe::SavingBackend::RunFile const opened(file);
+    SafetensorsFile const weights(file);
     Net net;
+    for (std::size_t i = 0; i != net.all.size(); ++i)
+      if (weights.find(std::to_string(i)) == nullptr) return "it has no weight " + std::to_string(i);
     opened.load_weights(net);
     return {};
   } catch (Error const& error) { return error.what(); }

@@ -347,17 +347,39 @@ TEST_CASE("SWA with a batch norm: an exception in the pass for statistics restor
   CHECK(model.norm.momentum == 0.1);
 }
 
-TEST_CASE("SWA: its state holds the average and the annealing; a resumed run ends like one that was never broken") {
+TEST_CASE("SWA: its state holds the average and the annealing") {
   StochasticWeightAveragingOptions const options{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2};
-  auto const whole = fit_and_save(epochs(5), StochasticWeightAveraging{options}, Saves{"epoch", 2});
-  StochasticWeightAveraging<> resumed{options}, again{options};
+  fit_and_save(epochs(5), StochasticWeightAveraging{options}, Saves{"epoch", 2});
+  StochasticWeightAveraging<> loaded{options}, again{options};
   StateLoader loader(first_callback(files.back().state));
-  resumed.state(loader);
-  CHECK(resumed.n_averaged() == 2);
-  load_state_text(again, state_text(resumed));
-  CHECK(state_text(again) == state_text(resumed));
+  loaded.state(loader);
+  CHECK(loaded.n_averaged() == 2);
+  load_state_text(again, state_text(loaded));
+  CHECK(state_text(again) == state_text(loaded));
   CHECK(files.back().p == 2 + 2 + 2 * 0.625);  // the weights in training
-  CHECK(whole.p.value() == Catch::Approx((4 + 5.25 + 5.75 + 6.25) / 4));
+}
+
+TEST_CASE("SWA: stopped in any epoch, a run that goes on from its file ends with the bits of the unbroken one") {
+  StochasticWeightAveragingOptions const options{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2};
+  auto const fit = [&](Watched& model, Saves saves, std::optional<CkptPath> const& from) {
+    auto trainer = toy::train<Watched>(epochs(5), Automatic{}, StochasticWeightAveraging{options}, std::move(saves));
+    trainer.fit(model, toy::batches(2), toy::batches(1), from);
+    return state_text(trainer.template callback<StochasticWeightAveraging>());
+  };
+  for (auto const* where : {"batch", "validation", "epoch"})
+    for (int epoch = 0; epoch != 5; ++epoch) {
+      INFO(where << " of epoch " << epoch);
+      toy::world.files.clear();
+      Watched whole, resumed;
+      auto const state = fit(whole, {where, epoch}, std::nullopt);
+      CHECK(whole.p.value() == Catch::Approx((4 + 5.25 + 5.75 + 6.25) / 4));
+      REQUIRE(toy::world.files.size() == 1);
+      CHECK(fit(resumed, {"nowhere", 0}, CkptPath{"file"}) == state);
+      CHECK(resumed.p.value() == whole.p.value());
+      CHECK(resumed.seen.size() < whole.seen.size());
+      auto const after = whole.seen.end() - static_cast<std::ptrdiff_t>(resumed.seen.size());
+      CHECK(resumed.seen == Numbers(after, whole.seen.end()));
+    }
 }
 
 TEST_CASE("SWA: what cannot be is one Error before training") {  // W63, W64

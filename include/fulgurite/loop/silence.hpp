@@ -16,7 +16,7 @@ namespace loop {
 
 /// Everything that the library warns of, without `fulgurite.` in front.
 // clang-format off
-inline constexpr std::array<std::string_view, 35> library_warnings{
+inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "callback.checkpoint_folder", "callback.checkpoint_moved", "callback.checkpoint_waits",
     "callback.learning_rate", "callback.once_a_window", "capture.eager", "capture.gone_back",
     "capture.unchecked", "checkpoint.failed_too", "data.none", "exception.second", "hook.once_a_window",
@@ -25,7 +25,7 @@ inline constexpr std::array<std::string_view, 35> library_warnings{
     "options.dev_run", "options.few_rows", "options.overfit_order", "precision.default_type",
     "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback",
     "resume.damaged", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over",
-    "resume.skips", "schedule.metric"};
+    "resume.skips", "run.requeue", "schedule.metric"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.

@@ -51,6 +51,7 @@
 #include <fulgurite/diagnose/option_rules.hpp>
 
 #include <fulgurite/diagnose/checked_options.hpp>
+#include <fulgurite/diagnose/hollow_trainer.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/predict.hpp>
@@ -58,49 +59,6 @@
 #include <fulgurite/loop/snapshot.hpp>
 
 namespace fulgurite {
-
-/// What a trainer holds, if it is well-formed. A refused one is hollow: it declares the interface, so that nothing else
-/// is reported.
-template <bool Sound, class M, class S, class P, class O, class... Cs>
-class TrainerBody {
- public:
-  template <class... Args>
-  TrainerBody(Args&&...) {}
-  template <class... Args>
-  void fit(Args&&...) {}
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> validate(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<MetricValue>> test(Args&&...) {
-    return {};
-  }
-  template <class... Args>
-  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
-    return {};
-  }
-  void save_checkpoint(std::filesystem::path const&) {}
-  refusal::Nothing snapshot() { return {}; }
-  template <class From>
-  void restore(From const&) {}
-  void set_options(TrainerOptions const&) {}
-  TrainerOptions const& given_options() const;
-  template <class T>
-  T& callback();
-  template <template <class...> class T>
-  typename refusal::Only<T, Cs...>::type& callback();
-  template <class Metric>
-  std::optional<double> value(Metric const&) const {
-    return {};
-  }
-  Progress const& progress() const;
-  std::vector<std::string> const& warnings() const;
-  Outcome const& outcome() const;
-  TrainerOptions const& options() const;
-  O const& optimization() const;
-  S const& strategy() const;
-};
 
 template <class M, class S, class P, class O, class... Cs>
 class TrainerBody<true, M, S, P, O, Cs...> {
