@@ -210,6 +210,56 @@ TEST_CASE("resume: a loader with state goes on by itself, and none of its batche
         Trace{"begins at 2", "step 0,2 of 2", "step 0,3 of 3", "step 0,4 of 4", "gs 5"});
 }
 
+namespace {
+
+/// Each pass yields its number, as a shuffled loader yields another order.
+struct Passes {
+  long passes = 0;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    double pass;
+    bool over = false;
+    double operator*() const { return pass; }
+    Iterator& operator++() { return over = true, *this; }
+    void operator++(int) { over = true; }
+    bool operator==(std::default_sentinel_t) const { return over; }
+  };
+  Iterator begin() { return {static_cast<double>(++passes)}; }
+  std::default_sentinel_t end() const { return {}; }
+  void state(auto& archive) { archive("passes", passes); }
+};
+struct NotesValidation : Counts {
+  void validation_step(double batch, auto& ctx) {
+    if (!ctx.sanity_checking()) note("pass " + std::to_string(static_cast<int>(batch)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resume: validation loaders that keep a state go on by it, whatever the sanity check has taken") {
+  for (bool const several : {false, true}) {
+    Trace whole;
+    for (bool const again : {false, true}) {
+      NotesValidation model;
+      auto trainer = toy::train<NotesValidation>(epochs(3), Automatic{}, Says{.file_at = again ? "" : "epoch_end"});
+      trace.clear();
+      auto const from = again ? std::optional(CkptPath{"resumed"}) : std::nullopt;
+      if (several) {
+        std::tuple loaders{toy::batches(1), Passes{}, Passes{10}};
+        trainer.fit(model, toy::batches(2), loaders, from);
+      } else {
+        trainer.fit(model, toy::batches(2), Passes{}, from);
+      }
+      std::erase_if(trace, [](auto const& line) { return !line.starts_with("pass"); });
+      if (!again) whole = trace;
+    }
+    CAPTURE(several);
+    CHECK(whole.size() == (several ? 9 : 3));
+    CHECK(trace == Trace(whole.begin() + (several ? 3 : 1), whole.end()));
+  }
+}
+
 TEST_CASE("C145 on exception: a fit that failed in batch 3 is gone on with there, and the file is gone afterwards") {
   Folder const folder;
   Scripted model{.fails_at = 3};
@@ -285,9 +335,8 @@ TEST_CASE("resume: of the files that \"last\" may mean, those of weights alone a
   Scripted longer;
   said([&] { fitted(longer, quick(3), 2, only_weights); });
   double const p = 5;
-  write_safetensors(folder / "pretrained.safetensors", {}, [&](auto&& f) {
-    f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))});
-  });
+  write_safetensors(folder / "pretrained.safetensors", {},
+                    [&](auto&& f) { f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))}); });
   auto again = make_trainer<Scripted>(quick(3), SavingDevice{}, Float32{}, Automatic{}, keeps_all, only_weights);
   Scripted fresh;
   auto const warning = said([&] { again.fit(fresh, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
@@ -315,6 +364,116 @@ TEST_CASE("resume: of the files that \"last\" may mean, those of weights alone a
     CHECK(told.find("[fulgurite.resume.no_last]") != std::string::npos);
     CHECK(anew.p.value() == 2);
   }
+}
+
+namespace {
+
+/// Leaves files for a scheduler, as Signals does; `requeued`: the scheduler has started this process.
+struct Requeues {
+  using Stateless = ByChoice;
+  std::filesystem::path folder;
+  bool requeued = false;
+  static constexpr bool resumes_fit = true;
+  void on_train_epoch_end(auto& ctx) {
+    ctx.request_checkpoint(folder / ("hpc_ckpt_" + std::to_string(8 + ctx.current_epoch()) + ".safetensors"));
+  }
+  std::vector<std::filesystem::path> hpc_checkpoints(CheckpointSearch const& search) const {
+    CHECK(search.root == ".");
+    CHECK_FALSE(search.runs);  // there is no logger
+    std::vector<std::filesystem::path> files{folder / "not there"};
+    for (auto const& file : std::filesystem::directory_iterator(folder)) files.push_back(file.path());
+    return files;
+  }
+  bool resumes_hpc() const { return requeued; }
+};
+
+}  // namespace
+
+TEST_CASE("C146 resume: hpc is the file of the highest number; a scheduler that starts the run again needs no word") {
+  Folder const folder;
+  Scripted model;
+  auto const bare = [&](Requeues requeues, int epochs) {
+    return make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, requeues,
+                                  OnExceptionCheckpoint{folder / "rescued"});
+  };
+  auto none = bare({folder.path}, 1);
+  std::string error;
+  said([&] { error = error_of([&] { none.fit(model, toy::batches(2), toy::batches(1), CkptPath{"hpc"}); }); });
+  CHECK(error.starts_with("[fulgurite.resume.no_hpc]"));
+  CHECK(model.batches == 0);
+
+  bare({folder.path}, 3).fit(model, toy::batches(2), toy::batches(1));
+  REQUIRE(folder.files() ==
+          std::set<std::string>{"hpc_ckpt_10.safetensors", "hpc_ckpt_8.safetensors", "hpc_ckpt_9.safetensors"});
+  std::filesystem::last_write_time(folder / "hpc_ckpt_8.safetensors",
+                                   std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  Scripted word, silent, anew, damaged;
+  said([&] { bare({folder.path}, 4).fit(word, toy::batches(2), toy::batches(1), CkptPath{"hpc"}); });
+  CHECK(word.batches == 2);
+  std::filesystem::remove(folder / "hpc_ckpt_11.safetensors");
+  std::filesystem::create_directories(folder / "rescued");
+  std::filesystem::copy_file(folder / "hpc_ckpt_8.safetensors", folder / "rescued/on_exception.safetensors");
+  auto const warning = said([&] { bare({folder.path, true}, 4).fit(silent, toy::batches(2), toy::batches(1)); });
+  CHECK(warning.find("[fulgurite.resume.after_requeue]") != std::string::npos);
+  CHECK(silent.batches == 2);
+  CHECK(silent.p.value() == 8);
+  bare({folder.path}, 4).fit(anew, toy::batches(2), toy::batches(1));
+  CHECK(anew.batches == 8);
+  put(folder / "hpc_ckpt_11.safetensors", "cut off");
+  auto const told =
+      said([&] { bare({folder.path}, 4).fit(damaged, toy::batches(2), toy::batches(1), CkptPath{"hpc"}); });
+  CHECK(told.find("[fulgurite.resume.damaged]") != std::string::npos);
+  CHECK(damaged.batches == 2);
+}
+
+namespace {
+
+/// Keeps something beside its weights.
+struct WithState : Scripted {
+  double kept = 1;
+  void state(auto& archive) { archive("kept", kept); }
+};
+/// A data module with a state.
+struct Numbered {
+  long drawn = 0;
+  auto train_dataloader() { return toy::batches(2); }
+  auto val_dataloader() { return toy::batches(1); }
+  void state(auto& archive) { archive("drawn", drawn); }
+};
+
+}  // namespace
+
+TEST_CASE("resume: an evaluation takes the weights of a file that holds nothing else, and loads the data module") {
+  Folder const folder;
+  double const p = 5;
+  write_safetensors(folder / "weights.safetensors", {},
+                    [&](auto&& f) { f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))}); });
+  Scripted model;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+  CHECK(said([&] { trainer.validate(model, toy::batches(1), CkptPath{folder / "weights.safetensors"}); }).empty());
+  CHECK(model.p.value() == 5);
+  CHECK(error_of([&] {
+          trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{folder / "weights.safetensors"});
+        }).starts_with("[fulgurite.resume.weights_only]"));
+
+  auto with_state = make_trainer<WithState>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                            ModelCheckpoint{{.dirpath = folder.path, .filename = "run"}});
+  WithState other;
+  CHECK(said([&] {
+          with_state.validate(other, toy::batches(1), CkptPath{folder / "weights.safetensors"});
+        }).find("[fulgurite.resume.no_state]") != std::string::npos);
+  CHECK(other.p.value() == 5);
+  CHECK(other.kept == 1);
+
+  Numbered data{7};
+  other.kept = 3;
+  said([&] { with_state.fit(other, data); });
+  Numbered fresh;
+  WithState loaded;
+  said([&] { with_state.validate(loaded, fresh, CkptPath{folder / "run.safetensors"}); });
+  CHECK(fresh.drawn == 7);
+  CHECK(loaded.kept == 3);
+  CHECK(loaded.p.value() == 7);
 }
 
 TEST_CASE("resume: of files that were written at the same time, the one of more steps is the last") {

@@ -322,6 +322,11 @@ struct Backend {
     from.read([&](auto bytes) { std::memcpy(&value, bytes.data(), sizeof value); });
     to.set(value);
   }
+  static Value made_from(fulgurite::SavedTensor const& from, Value const&) {
+    Value made(0.0);
+    restore(made, from);
+    return made;
+  }
   template <class Model>
   static bool has_batch_norm(Model& model) {
     if constexpr (requires { model.norm.momentum; }) return model.norm.training;

@@ -26,11 +26,13 @@ struct Ctx {
   std::filesystem::path dir{};
   int number = 0;
   bool rehearsal = false;
+  std::string said{};
   int rank() const { return number; }
   bool dev_run() const { return rehearsal; }
   TrainerOptions const& options() const { return given; }
   Outcome& outcome() { return told; }
   void set_log_dir(std::filesystem::path const& to) { dir = to; }
+  void warn_each(std::string_view, std::string const& text) { said += text; }
 };
 }  // namespace
 

@@ -324,3 +324,46 @@ TEST_CASE("resume: an evaluation from a file leaves counters as they are, and wh
   CHECK_FALSE(error_of([&] { other.validate(unlike, toy::batches(1), CkptPath{file}); }).empty());
   CHECK(unlike.p.value() == 42);
 }
+
+namespace {
+
+/// Has a step of its own, which is shown the loss.
+struct ShowsLoss {
+  toy::Tensor p = toy::Tensor::parameter(1.0);
+  std::vector<double> shown = {};
+  toy::Tensor training_step(double batch) { return p * toy::Tensor(batch + 1); }
+  void optimizer_step(auto& optimizer, auto const& closure, auto&) {
+    optimizer.step([&] {
+      auto const loss = closure();
+      shown.push_back(loss.defined() ? loss.value() : -1);
+      return loss;
+    });
+  }
+  void validation_step(double) {}
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+/// After the first validation, inside a window: a file, and the end.
+struct EndsInWindow {
+  using Stateless = ByChoice;
+  void on_validation_end(auto& ctx) {
+    if (ctx.sanity_checking()) return;
+    ctx.request_checkpoint("in_window");
+    ctx.request_stop();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("resume: a window that a stop ends shows a step of the model's own the loss that it would have shown") {
+  TrainerOptions options{.max_epochs = 1};
+  options.val_check_interval = 2;
+  for (auto const& from : {std::optional<CkptPath>(), std::optional(CkptPath{"in_window"})}) {
+    ShowsLoss model;
+    auto trainer = make_trainer<ShowsLoss>(options, toy::Device{}, Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                           EndsInWindow{});
+    said([&] { trainer.fit(model, toy::batches(6), toy::batches(1), from); });
+    CHECK(model.shown == std::vector<double>{2});
+    CHECK(trainer.progress().global_step == 1);
+    CHECK(model.p.value() == 1 - 1.5);
+  }
+}

@@ -5,6 +5,9 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
+
+#include <fulgurite/loop/checkpoint_search.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -15,6 +18,17 @@ class Place {
   explicit Place(std::filesystem::path given) : given_(std::move(given)) {}
 
   std::filesystem::path const& folder() const { return folder_; }
+
+  /// Where files of this run and of earlier ones may lie: in the folder; before a run is set up in the folders that
+  /// earlier runs may have had, which are those of the loggers' runs where there is a logger.
+  std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const {
+    if (!folder_.empty()) return {folder_};
+    if (!given_.empty()) return {given_};
+    if (!search.runs) return {(search.root / "checkpoints").lexically_normal()};
+    std::vector<std::filesystem::path> folders;
+    for (auto const& run : *search.runs) folders.push_back(run / "checkpoints");
+    return folders;
+  }
 
   /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
   /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.

@@ -180,8 +180,11 @@ class ModelCheckpoint {
            (options_.train_time_interval ? report::exact(options_.train_time_interval->count()) : "-") + "}";
   }
   /// The files that a run may go on from, CkptPath{"last"}: all in the folder that could be one of this callback's.
-  std::vector<std::filesystem::path> last_checkpoints() const {
-    auto files = checkpointing::files_of(dirpath(), options_.extension);
+  /// With no folder of its own and before setup, they are those of all runs that the search knows.
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
+    std::vector<std::filesystem::path> files;
+    for (auto const& folder : place_.folders(search))
+      for (auto& file : checkpointing::files_of(folder, options_.extension)) files.push_back(std::move(file));
     if (!last_model_path().empty()) files.push_back(last_model_path());
     return files;
   }

@@ -16,6 +16,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 
 namespace fulgurite {
 
@@ -42,8 +43,7 @@ class Signals {
   explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
 
   void setup(auto& ctx) {
-    std::filesystem::path const root = ctx.options().default_root_dir;
-    file_ = (options_.dirpath.empty() ? root : options_.dirpath) / "interrupted.safetensors";
+    file_ = file_below(ctx.options().default_root_dir);
     if (in_fit(ctx)) ctx.held_files().hold(file_, this);
     caught_.reset();  // those of a run that was left without an end
     caught_ = std::make_shared<CaughtSignals>(options_.signals);
@@ -73,9 +73,14 @@ class Signals {
     if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
   }
 
-  std::vector<std::filesystem::path> last_checkpoints() const { return {file_}; }
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
+    return {file_.empty() ? file_below(search.root) : file_};
+  }
 
  private:
+  std::filesystem::path file_below(std::filesystem::path const& root) const {
+    return (options_.dirpath.empty() ? root : options_.dirpath) / "interrupted.safetensors";
+  }
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
   static void end_now() {
     if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);

@@ -39,9 +39,10 @@ class CsvTable {
   /// Opens a table. One that exists is continued.
   explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
     if (!open()) return;
-    std::vector<std::string> header;
-    if (CsvReader(descriptor_.number(), path_).next(header) && (header.size() > 1 || !header.front().empty()))
-      columns_ = std::move(header);
+    CsvReader in(descriptor_.number(), path_);
+    std::vector<std::string> row;
+    if (in.next(row) && (row.size() > 1 || !row.front().empty())) columns_ = row;
+    while (in.next(row)) ++rows_;
     // A row that a power cut left unfinished is ended, so that the next one stands for itself.
     char last = '\n';
     if (size_ > 0) file::read_at(descriptor_.number(), std::as_writable_bytes(std::span(&last, 1)), size_ - 1);
@@ -59,7 +60,44 @@ class CsvTable {
     } else {
       append(row(columns_, cells));
     }
+    ++rows_;
   }
+
+  /// Drops all rows after the first `rows`, and the columns that only those had: the table is as it was when it had
+  /// that many. Durably, as a new column is made.
+  void keep(long rows) {
+    require_ours();
+    if (rows >= rows_) return;
+    std::vector<bool> used(columns_.size());
+    each_row(rows, [&](auto const& cells) {
+      for (std::size_t i = 0; i < cells.size() && i < used.size(); ++i) used[i] = used[i] || !cells[i].empty();
+    });
+    auto const of_used = [&](std::vector<std::string> const& cells) {
+      std::vector<std::string> left;
+      for (std::size_t i = 0; i != cells.size(); ++i)
+        if (i >= used.size() || used[i]) left.push_back(cells[i]);
+      return left;
+    };
+    columns_ = of_used(columns_);
+    DurableFile out(path_);
+    std::string block = columns_.empty() ? std::string() : csv_row(columns_);
+    each_row(rows, [&](auto const& cells) {
+      block += csv_row(of_used(cells));
+      if (block.size() > 65536) out.write(std::exchange(block, {}));
+    });
+    out.write(block);
+    out.commit();
+    rows_ = rows;
+    open();
+  }
+
+  /// Waits until all rows are on the disk: a file that tells of them may be written then.
+  void sync() {
+    if (descriptor_ && ::fdatasync(descriptor_.number()) != 0)
+      file::fail("fulgurite.file.write", "make durable the rows of", path_, errno);
+  }
+
+  long rows() const { return rows_; }
 
   std::filesystem::path const& path() const { return path_; }
   std::vector<std::string> const& columns() const { return columns_; }
@@ -135,6 +173,15 @@ class CsvTable {
     file::fail("fulgurite.file.write", "append a row to", path_, error);
   }
 
+  /// f(cells) for the first rows of the file.
+  template <class F>
+  void each_row(long rows, F&& f) const {
+    CsvReader in(descriptor_.number(), path_);
+    std::vector<std::string> cells;
+    in.next(cells);
+    for (long i = 0; i < rows && in.next(cells); ++i) f(cells);
+  }
+
   // The table is copied row by row, so that a long one need not fit into memory.
   void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
     DurableFile out(path_);
@@ -163,6 +210,7 @@ class CsvTable {
   std::filesystem::path path_;
   std::vector<std::string> columns_;
   FileDescriptor descriptor_;
+  long rows_ = 0;           ///< without the names of the columns
   std::uint64_t size_ = 0;  ///< of the file, when this table last wrote to it
 };
 

@@ -25,9 +25,9 @@ inline long version_after(long number, std::filesystem::path const& root) {
   return number + 1;
 }
 
-/// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
-inline long next_version(std::filesystem::path const& root) {
-  long next = 0;
+/// f(number, path) for each version_N in `root`, in any order.
+template <class F>
+void each_version(std::filesystem::path const& root, F&& f) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
     auto const name = entry->path().filename().string();
@@ -35,8 +35,16 @@ inline long next_version(std::filesystem::path const& root) {
     long number = -1;
     auto const* const last = name.data() + name.size();
     if (!name.starts_with(prefix) || std::from_chars(name.data() + prefix.size(), last, number).ptr != last) continue;
-    if (number >= next) next = version_after(number, root);
+    f(number, entry->path());
   }
+}
+
+/// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
+inline long next_version(std::filesystem::path const& root) {
+  long next = 0;
+  each_version(root, [&](long number, std::filesystem::path const&) {
+    if (number >= next) next = version_after(number, root);
+  });
   return next;
 }
 

@@ -12,8 +12,10 @@ namespace fulgurite {
 /// Lightning's ckpt_path, the last argument of fit, validate, test and predict:
 ///   trainer.fit(net, data, CkptPath{"last"});
 /// "last" is the newest of the files that the trainer's callbacks have left; where there is none, the run is a new one,
-/// which is said. "best" is the best file of the first ModelCheckpoint of this trainer. Anything else is a file. A fit
-/// goes on from it as if it had never stopped; an evaluation takes the weights, and the state of model and callbacks.
+/// which is said. "best" is the best file of the first ModelCheckpoint of this trainer. "hpc" is the file of the
+/// highest number that was left for a scheduler which starts the run again. Anything else is a file. A fit goes on from
+/// it as if it had never stopped; an evaluation takes the weights, of a file of weights alone as well, and the state of
+/// the model and the data module.
 class CkptPath {
  public:
   explicit CkptPath(std::filesystem::path path) : path_(std::move(path)) {}

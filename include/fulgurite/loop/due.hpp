@@ -23,6 +23,18 @@ struct Due {
   std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
   std::vector<HeldRow> held_rows{};                      ///< of replayed steps that no check has followed
 
+  long rows = 0;            ///< that loggers have received
+  long rows_at_window = 0;  ///< those before the window that began when so many batches were over:
+  long window = -1;
+
+  /// An accumulation window begins after so many batches.
+  void begin_window(long batches) {
+    rows_at_window = rows;
+    window = batches;
+  }
+  /// The rows since then, which come again where that window is done again.
+  long rows_of_window(long batches) const { return window == batches ? rows - rows_at_window : 0; }
+
   void set_aside() { aside = std::exchange(requests, {}); }
   void take_back() {
     auto const after = std::exchange(requests, std::exchange(aside, {}));

@@ -28,6 +28,7 @@ class EpochWindows {
     if (b == progress.window_start) [[likely]] {  // ctx.accumulate speaks of the next window
       progress.window_end = b + (R::automatic ? run.asked.window_length : 1);
       progress.left_out = 0;
+      if constexpr (has_logger<Pack>) run.due.begin_window(progress.total_batches);
     }
     run.facts.batch_idx = b;
     run.facts.is_last_batch = end.before_step();

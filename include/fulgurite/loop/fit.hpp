@@ -35,7 +35,7 @@ class OpenFit {
  public:
   /// `from`: the file that the fit goes on from.
   OpenFit(State<R>& run, Pack& pack, Source& source, From from = {})
-      : run_(run), pack_(pack), source_(source), from_(path_of(from)) {
+      : run_(run), pack_(pack), source_(source), start_(path_of(from)) {
     check_fit(run, pack, source);
     begin_anew();
     auto const& options = run.asked.options;
@@ -104,7 +104,7 @@ class OpenFit {
     run_.facts.has_validation =
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
     run_.due = {};
-    run_.loading.resuming = run_.loading.training_is_open = false;
+    run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.carried.pass_random.reset();
     run_.point = {};
     run_.watch.manual = {};
@@ -117,7 +117,7 @@ class OpenFit {
   void assemble() {
     auto& parts = run_.parts;
     Context<R, phase::Fit> ctx(run_);
-    set_up(run_, pack_, source_, ctx, [&] { find_file(); });
+    set_up(run_, pack_, source_, ctx, FileOfFit{*this});
     run_.loading.count_training = [this] {
       return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
     };
@@ -135,24 +135,28 @@ class OpenFit {
     check_time(run_);
   }
 
-  /// Setup is over: callbacks know their folders, and the model is whole.
+  /// The file that the fit goes on from, as set_up asks for it.
+  struct FileOfFit {
+    OpenFit& fit;
+    void find() {
+      if constexpr (resumes) fit.find_file();
+    }
+    void load() {
+      if constexpr (resumes) fit.take_file();
+    }
+  };
   void find_file() {
-    if constexpr (!resumes) return;
-    else take_file();
+    start_.template look<true>(run_, pack_);
+    if (start_.is_found() && start_.tell_of_folders(pack_)) run_.made.log_dir.clear();  // loggers say it anew
   }
+  /// Setup is over: callbacks know their folders, and the model is whole.
   void take_file() {
-    Candidates files;
-    if (from_) files = candidates<R>(pack_, *from_);
-    else if (run_.asked.options.fast_dev_run == 0) files = {last_checkpoints<R, true>(pack_), true};
-    if (!from_ && !files.files.empty())
-      run_.warn_each("fulgurite.resume.after_exception",
-                     "the last fit ended by an exception; this one goes on from " + files.files.front().string());
-    bool const any = with_whole_file(run_, files, true, [&](auto file) {
-      resumed_.emplace(run_, pack_, source_, std::move(file));
-      run_.loading.resuming = true;
-      resumed_->load_model();
-    });
-    if (from_ && !any) warn_of_none(run_);
+    start_.template look<true>(run_, pack_);
+    auto file = start_.take(run_);
+    if (!file) return;
+    resumed_.emplace(run_, pack_, source_, std::move(*file));
+    run_.loading.resuming = true;
+    resumed_->load_model();
   }
 
   /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
@@ -172,8 +176,9 @@ class OpenFit {
     run_.loading.write = [this](std::filesystem::path const& file) {
       auto const now = run_.progress;
       auto const here = run_.point;
-      if (run_.facts.in_batch) redo_window(run_, source_);
+      if (run_.facts.in_batch) redo_window(run_, pack_, source_);
       write_checkpoint(run_, pack_, source_, file);
+      expect_rows(pack_, 0);
       run_.progress = now;
       run_.point = here;
     };
@@ -286,7 +291,7 @@ class OpenFit {
   State<R>& run_;
   Pack& pack_;
   Source& source_;
-  std::optional<CkptPath> from_;
+  [[no_unique_address]] std::conditional_t<resumes, StartingFile<R>, NoFile> start_;
   [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source>>, Anew> resumed_{};
   bool trains_ = false;
   EpochPlan plan_{};

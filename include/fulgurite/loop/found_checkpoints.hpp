@@ -2,17 +2,20 @@
 // The files that the word in a CkptPath may mean.
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/run.hpp>
 
@@ -74,14 +77,47 @@ std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::pat
 
 /// The files that "last" may mean, the newest first. A callback names its own by `last_checkpoints()`.
 template <class R, bool OfThoseThatResume = false, class Pack>
-std::vector<std::filesystem::path> last_checkpoints(Pack& pack) {
+std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch const& search) {
   std::vector<std::filesystem::path> files;
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.last_checkpoints(); })
-      if constexpr (!OfThoseThatResume || resumes_fit<std::remove_reference_t<decltype(callback)>>)
-        for (auto const& file : callback.last_checkpoints()) files.push_back(file);
+    using C = std::remove_reference_t<decltype(callback)>;
+    if constexpr (NamesLast<C> && (!OfThoseThatResume || resumes_fit<C>))
+      for (auto& file : last_of(callback, search)) files.push_back(std::move(file));
   });
   return newest_first<R>(files);
+}
+
+/// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
+/// there is none.
+inline long number_of(std::filesystem::path const& file) {
+  auto const stem = file.stem().string();
+  long number = -1;
+  auto const* const last = stem.data() + stem.size();
+  auto const* const first = stem.data() + stem.find_last_not_of("0123456789") + 1;
+  return first != last && std::from_chars(first, last, number).ec == std::errc{} ? number : -1;
+}
+
+/// The files that "hpc" means, the highest number first, whatever their times. A callback names its own by
+/// `hpc_checkpoints()`. `OfRequeued`: of callbacks whose `resumes_hpc()` says that a scheduler has started this
+/// process.
+template <bool OfRequeued = false, class Pack>
+std::vector<std::filesystem::path> hpc_checkpoints(Pack& pack, CheckpointSearch const& search) {
+  std::vector<std::filesystem::path> files;
+  pack.each([&](auto& callback) {
+    if constexpr (NamesHpc<std::remove_reference_t<decltype(callback)>>) {
+      if constexpr (OfRequeued) {
+        if constexpr (requires { callback.resumes_hpc(); })
+          if (!callback.resumes_hpc()) return;
+        if constexpr (!requires { callback.resumes_hpc(); }) return;
+      }
+      for (auto& file : hpc_of(callback, search)) {
+        std::error_code none;
+        if (std::filesystem::exists(file, none)) files.push_back(std::move(file));
+      }
+    }
+  });
+  std::ranges::sort(files, std::greater{}, [](auto const& file) { return std::pair(number_of(file), file); });
+  return files;
 }
 
 /// The best file of the first callback that has one.
@@ -105,16 +141,12 @@ std::filesystem::path best_checkpoint(Pack& pack) {
 
 /// The files that a call means by `from`.
 template <class R, class Pack>
-Candidates candidates(Pack& pack, CkptPath const& from) {
+Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
   if (from.path() == "best") return {{best_checkpoint(pack)}};
-  if (from.path() == "last") return {last_checkpoints<R>(pack), true};
-  return {{from.path()}};
-}
-
-template <class R>
-void warn_of_none(State<R>& run) {
-  run.warn("fulgurite.resume.no_last",
-           "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+  bool const hpc = from.path() == "hpc";
+  if (from.path() != "last" && !hpc) return {{from.path()}};
+  auto const search = checkpoint_search(pack, run.asked.options);
+  return {hpc ? hpc_checkpoints(pack, search) : last_checkpoints<R>(pack, search), true};
 }
 
 }  // namespace fulgurite::loop

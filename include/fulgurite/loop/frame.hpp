@@ -57,28 +57,37 @@ void check_device(State<R>& run) {
           "Fp16Mixed scales the loss, which needs a GPU, and this machine has none: use Bf16Mixed, or a CUDA device");
 }
 
-/// prepare_data, setup, configure_model, then, when `load()` has put a file's weights into the model, the strategy
-/// takes it.
-template <class R, class Pack, class Source, class Ctx, class Load>
-void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Load&& load) {
+/// prepare_data, setup, configure_model, then, when `file.load()` has put a file's weights into the model, the strategy
+/// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
+template <class R, class Pack, class Source, class Ctx, class File>
+void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
   if constexpr (requires { module.prepare_data(); }) module.prepare_data();
   if constexpr (!std::is_same_v<Module, typename R::Model>)
     if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
+  file.find();
   tell_all<hook::setup>(run, pack, source, ctx);
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
-  load();
+  file.load();
   run.parts.strategy.setup(*run.parts.model, run.parts.precision);
+}
+
+/// So many of the last rows come again when a fit goes on from the next file.
+template <class Pack>
+void expect_rows(Pack& pack, long rows) {
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.expect_again(rows); }) callback.expect_again(rows);
+  });
 }
 
 /// Where a fit goes on whose batch has failed. A batch is done again with all of its window: what it has added to the
 /// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
 /// window begins at the next batch then.
-template <class R, class Source>
-void redo_window(State<R>& run, Source& source) {
+template <class R, class Pack, class Source>
+void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
@@ -97,6 +106,7 @@ void redo_window(State<R>& run, Source& source) {
     }
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
+  expect_rows(pack, run.due.rows_of_window(progress.total_batches));
 }
 
 template <class R, class Pack, class Source>
@@ -139,7 +149,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] {
     // While a file is loaded, that file is the truth: nothing is written over it.
     if (run.parts.optimizers && !run.loading.resuming) {
-      redo_window(run, source);
+      redo_window(run, pack, source);
       write_now(run, pack, source);
     }
   });

@@ -2,11 +2,13 @@
 // How far a training loader is, and the way back there. See docs/checkpoint.md, Data.
 
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/call.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -28,13 +30,39 @@ void fold_data_module(Source& source, Archive& archive) {
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
 
-/// The training loader, where it keeps a state and was asked for.
+template <class Loaders>
+inline constexpr bool any_keeps_place = false;
+template <class... Ls>
+inline constexpr bool any_keeps_place<std::tuple<Ls...>> = (KeepsPlace<std::remove_reference_t<Ls>> || ...);
+
+/// The validation loaders whose passes differ by a state of their own, by their positions. Those that can jump begin
+/// each pass anew: the loops tell them the epoch.
+template <class R, class Source, class Archive>
+void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
+      if (!run.loading.validation_is_open || lacks(archive, "val_loaders")) return;
+      auto loaders = source.template evaluation<hook::val_dataloader>();
+      archive.child("val_loaders", [&](auto& inner) {
+        auto one = [&, i = 0](auto& loader) mutable {
+          auto const name = std::to_string(i++);
+          if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
+            if (!lacks(inner, name)) inner.child(name, loader);
+        };
+        std::apply([&](auto&... all) { (one(all), ...); }, loaders);
+      });
+    }
+  }
+}
+
+/// The training loader, where it keeps a state and was asked for; validation's loaders.
 template <class R, class Source, class Archive>
 void fold_loader(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::trains)
     if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
       if (run.loading.training_is_open && !lacks(archive, "train_loader"))
         archive.child("train_loader", source.train());
+  fold_validation_loaders(run, source, archive);
   if (lacks(archive, "pass_random")) return;
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);

@@ -68,6 +68,7 @@ void deliver_held(State<R>& run, Pack& pack) {
     pack.each([&](auto& callback) {
       if constexpr (requires { callback.log_metrics(cells, held.step); }) callback.log_metrics(cells, held.step);
     });
+    ++run.due.rows;
   }
 }
 
@@ -90,6 +91,7 @@ void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, 
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_metrics(cells, step); }) callback.log_metrics(cells, step);
   });
+  ++run.due.rows;
 }
 
 /// Some callback is a logger, so rows are worth making.

@@ -9,36 +9,62 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
-#include <fulgurite/loop/found_checkpoints.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/starting_file.hpp>
 #include <fulgurite/loop/whole_file.hpp>
 
 namespace fulgurite::loop {
 
-/// The weights of a file for an evaluation, and what the model keeps beside them. Where one does not fit, the other is
-/// put back. Counters and callbacks stay as they are.
-template <class R, class Pack, class From>
-void load_for_evaluation(State<R>& run, Pack& pack, From const& from) {
-  if constexpr (!std::is_same_v<From, Anew>) {
-    auto const path = path_of(from);
-    if (!path) return;
-    auto const progress = run.progress;
-    auto& model = *run.parts.model;
-    bool const any = with_whole_file(run, candidates<R>(pack, *path), false, [&](auto file) {
-      KeptWeights<R> before;
-      before.keep(model);
-      file.load_weights(model);
-      try {
-        file.load([&](auto& archive) { fold_weights_state(run, archive); });
-      } catch (...) {
-        before.put_back(model);
-        throw;
-      }
-    });
-    if (!any) warn_of_none(run);
-    run.progress = progress;
+/// The weights of a file for an evaluation, and what the model and the data module keep beside them. Where one does not
+/// fit, the others are put back. Counters and callbacks stay as they are.
+template <class R, class Pack, class Source, class From>
+class EvaluatedFile {
+ public:
+  EvaluatedFile(State<R>& run, Pack& pack, Source& source, From const& from)
+      : run_(run), pack_(pack), source_(source), start_(path_of(from)) {}
+
+  void find() { start_.template look<false>(run_, pack_); }
+  void load() {
+    find();
+    if (auto const file = start_.take(run_)) load(*file);
   }
-}
+
+ private:
+  template <class File>
+  void load(File const& file) {
+    auto& model = *run_.parts.model;
+    auto const progress = run_.progress;
+    KeptWeights<R> before;
+    before.keep(model);
+    file.load_weights(model);
+    try {
+      if (is_of_trainer(file))
+        file.load([&](auto& archive) {
+          fold_weights_state(run_, archive);
+          fold_data_module<R>(source_, archive);
+        });
+      else if constexpr (Stateful<typename R::Model, typename File::Saver>)
+        run_.warn_each("fulgurite.resume.no_state",
+                       "the file holds weights alone: what the model keeps beside them stays as it is");
+    } catch (...) {
+      before.put_back(model);
+      throw;
+    }
+    run_.progress = progress;
+  }
+
+  State<R>& run_;
+  Pack& pack_;
+  Source& source_;
+  StartingFile<R> start_;
+};
+/// Of a call that names no file.
+template <class R, class Pack, class Source>
+struct EvaluatedFile<R, Pack, Source, Anew> {
+  EvaluatedFile(State<R>&, Pack&, Source&, Anew) {}
+  void find() {}
+  void load() {}
+};
 
 /// Loads one file in three parts. Weights and what the model, the data module and the callbacks keep are there before
 /// the optimizers are made, and these before training starts; what hooks did to them on the way is undone when the

@@ -22,7 +22,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   forget_results(run);
   Context<R, typename Kind::Phase> ctx(run);
   return framed(run, pack, source, [&] {
-    set_up(run, pack, source, ctx, [&] { load_for_evaluation(run, pack, from); });
+    set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
     auto results = limit.none()
                        ? std::vector<std::vector<MetricValue>>{}
                        : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source),

@@ -12,6 +12,7 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/step_gradients.hpp>
 
 namespace fulgurite::loop {
 
@@ -39,6 +40,27 @@ void fold_gradients(Optimizer& optimizer, Archive& archive) {
     }
   }
   if constexpr (Archive::loading && requires { optimizer.set_received(received); }) optimizer.set_received(received);
+}
+
+/// The loss of the last batch of a window that is open: what a closure returns where the window is stepped before it is
+/// full.
+template <class R, class Archive>
+void fold_loss(State<R>& run, Archive& archive) {
+  if constexpr (R::automatic) {
+    if constexpr (closure_is_shown<R>) {
+      using Backend = typename R::Backend;
+      if (!run.point.accumulating) return;
+      if constexpr (Archive::loading) {
+        auto const& parameters = std::get<0>(run.parts.optimizers->optimizers).parameters();
+        if (lacks(archive, "loss") || parameters.empty()) return;
+        auto saved = Backend::saved(parameters.front());
+        archive.tensor("loss", saved);
+        run.carried.loss = Backend::made_from(saved, parameters.front());
+      } else if (run.carried.loss.defined()) {
+        archive.tensor("loss", Backend::saved(run.carried.loss));
+      }
+    }
+  }
 }
 
 /// The values of the last finished epoch and of the last evaluation, by the names of metrics and loaders.
@@ -84,6 +106,7 @@ void fold_run(State<R>& run, Archive& archive) {
       };
       std::apply([&](auto&... all) { (one(all), ...); }, run.parts.optimizers->optimizers);
     });
+  fold_loss(run, archive);
   if constexpr (Archive::loading) {
     using Clock = TrainerOptions::Clock;
     auto const ago = [&](double seconds) {

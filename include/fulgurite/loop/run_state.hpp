@@ -26,21 +26,30 @@ std::string state_key_of(C const& participant) {
   else return std::string(type_name<C>());
 }
 
-/// The callbacks, each under its key, so that a program may gain one and still read its files. A second one of the same
-/// key is told apart by its number.
-template <class R, class Pack, class Archive>
-void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
+/// f(callback, name) for each callback that keeps a state in such an archive. A second one of the same key is told
+/// apart by its number.
+template <class Archive, class Pack, class F>
+std::set<std::string> each_remembering(Pack& pack, F&& f) {
   std::set<std::string> known;
   pack.each([&](auto& callback) {
     if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>) {
       auto const key = state_key_of(callback);
       auto name = key;
       for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-      if (!lacks(archive, name)) archive.child(name, callback);
-      else
-        run.warn_each("fulgurite.resume.callback",
-                      "the file holds no state of " + name + ", so this callback starts anew");
+      f(callback, name);
     }
+  });
+  return known;
+}
+
+/// The callbacks, each under its key, so that a program may gain one and still read its files.
+template <class R, class Pack, class Archive>
+void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
+  [[maybe_unused]] auto const known = each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
+    if (!lacks(archive, name)) archive.child(name, callback);
+    else
+      run.warn_each("fulgurite.resume.callback",
+                    "the file holds no state of " + name + ", so this callback starts anew");
   });
   leave_out_others(archive);  // said here
   if constexpr (requires { archive.names(); })

@@ -321,7 +321,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     state_.facts.stage = Stage::predict;
     Context<Run, phase::Predict> ctx(state_);
     return loop::framed(state_, pack_, source, [&] {
-      loop::set_up(state_, pack_, source, ctx, [&] { loop::load_for_evaluation(state_, pack_, from); });
+      loop::set_up(state_, pack_, source, ctx,
+                   loop::EvaluatedFile<Run, Pack<Cs...>, Source, From>(state_, pack_, source, from));
       std::vector<std::vector<T>> predictions;
       if (!limit.none())
         predictions = loop::predict<T>(state_, pack_, source,

@@ -44,6 +44,7 @@ void check_validation(State<R>& run, Source& source) {
       run.loading.validation_since =
           validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     auto loaders = evaluation_loaders<hook::val_dataloader>(run, source);
+    run.loading.validation_is_open = true;
     each_loader(loaders, [&](auto& loader, std::size_t) {
       check_not_empty(loader);
       batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);

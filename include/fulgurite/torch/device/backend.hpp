@@ -244,6 +244,12 @@ struct LibTorch : libtorch::Finetuning {
   }
   static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
   static void restore(Value& to, SavedTensor const& from) { libtorch::restore_average(to, from); }
+  /// A new tensor of saved bytes, beside another one.
+  static Value made_from(SavedTensor const& from, Value const& beside) {
+    Value made;
+    TensorState<Value>::load(made, from, "a tensor of the saved state");
+    return made.to(beside.device());
+  }
   template <class Model>
   static bool has_batch_norm(Model& model) {
     return libtorch::has_batch_norm(model);

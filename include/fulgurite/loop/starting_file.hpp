@@ -1,0 +1,98 @@
+#pragma once
+// The file that a call begins with: looked for before setup, so that loggers know whose run goes on.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/found_checkpoints.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/whole_file.hpp>
+
+namespace fulgurite::loop {
+
+/// In the place of a StartingFile where a program never goes on from one.
+struct NoFile {
+  explicit NoFile(std::optional<CkptPath> const&) {}
+};
+
+template <class R>
+class StartingFile {
+  using RunFile = typename R::Backend::RunFile;
+
+ public:
+  explicit StartingFile(std::optional<CkptPath> from) : from_(std::move(from)) {}
+
+  /// Before setup; again after it, where callbacks know of files only then.
+  template <bool ForFit, class Pack>
+  void look(State<R>& run, Pack& pack) {
+    if (file_ || (looked_ && !files_.files.empty())) return;
+    looked_ = true;
+    if (from_) {
+      files_ = candidates(run, pack, *from_);
+    } else if (ForFit && run.asked.options.fast_dev_run == 0) {
+      look_for_rescued(run, pack);
+    }
+    with_whole_file(run, files_, ForFit, [&](RunFile file) { file_.emplace(std::move(file)); });
+  }
+  bool is_found() const { return file_.has_value(); }
+
+  /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Whether there
+  /// was any.
+  template <class Pack>
+  bool tell_of_folders(Pack& pack) const {
+    bool any = false;
+    auto const* const callbacks = file_->state().find("callbacks");
+    if (callbacks == nullptr) return any;
+    each_remembering<typename RunFile::Saver>(pack, [&](auto& callback, std::string const& name) {
+      if constexpr (requires(std::filesystem::path const& folder) { callback.continue_in(folder); }) {
+        auto const* const state = callbacks->find(name);
+        auto const* const folder = state == nullptr ? nullptr : state->find("folder");
+        if (folder == nullptr) return;
+        if (auto const* const text = std::get_if<std::string>(&folder->value)) {
+          callback.continue_in(*text);
+          any = true;
+        }
+      }
+    });
+    return any;
+  }
+
+  /// Nothing where there is none to begin with, which is said where one was asked for.
+  std::optional<RunFile> take(State<R>& run) {
+    if (!file_ && from_ && from_->path() == "hpc")
+      throw Error("fulgurite.resume.no_hpc",
+                  "CkptPath{\"hpc\"}: no callback of this trainer has left a file for a scheduler that starts the run "
+                  "again: name a file, or leave it out");
+    if (!file_ && from_)
+      run.warn("fulgurite.resume.no_last",
+               "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+    return std::exchange(file_, std::nullopt);
+  }
+
+ private:
+  /// Of a call that names none: what a scheduler has started again goes on; so does a fit that ended by an exception.
+  template <class Pack>
+  void look_for_rescued(State<R>& run, Pack& pack) {
+    auto const search = checkpoint_search(pack, run.asked.options);
+    files_ = {hpc_checkpoints<true>(pack, search), true};
+    if (!files_.files.empty()) {
+      run.warn_each("fulgurite.resume.after_requeue",
+                    "the scheduler has started this run again; it goes on from " + files_.files.front().string());
+      return;
+    }
+    files_ = {last_checkpoints<R, true>(pack, search), true};
+    if (!files_.files.empty())
+      run.warn_each("fulgurite.resume.after_exception",
+                    "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+  }
+
+  std::optional<CkptPath> from_;
+  Candidates files_{};
+  bool looked_ = false;
+  std::optional<RunFile> file_{};
+};
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,293 @@
+// A fit that goes on from a file goes on in the folder and in the table of its run: no row twice, no row lost.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stderr.hpp"
+
+using namespace fulgurite;
+using logger::CsvTable;
+
+namespace {
+
+std::string const table = "lightning_logs/version_0/metrics.csv";
+
+TrainerOptions below(std::filesystem::path const& folder, int epochs = 3) {
+  auto options = quick(epochs);
+  options.default_root_dir = folder;
+  return options;
+}
+/// Kills the process in a batch, and asks for a row with a column of its own before that.
+struct Kills {
+  using Stateless = ByChoice;
+  long at = -1;
+  void on_train_start(auto& ctx) {
+    Scalar const row[] = {{"began", 1}};
+    ctx.log_scalars(row);
+  }
+  void on_train_batch_start(auto& ctx) {
+    if (at < 0 || ctx.global_step() < at - 1) return;
+    Scalar const row[] = {{"late", 1}};
+    if (ctx.global_step() == at) ::kill(::getpid(), SIGKILL);
+    if (at % 2 != 0) ctx.log_scalars(row);  // after the last file
+  }
+};
+/// A row at the start of each batch.
+struct PostsEach {
+  using Stateless = ByChoice;
+  void on_train_batch_start(auto& ctx) {
+    Scalar const row[] = {{"posted", static_cast<double>(ctx.batch_idx())}};
+    ctx.log_scalars(row);
+  }
+};
+ModelCheckpoint<> every_second() { return ModelCheckpoint{{.save_top_k = -1, .every_n_train_steps = 2}}; }
+
+template <class... Cs>
+auto trainer_of(TrainerOptions options, Cs... callbacks) {
+  return make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...);
+}
+/// A whole fit of four batches an epoch, or one that goes on.
+template <class... Cs>
+std::string fit(Scripted& model, TrainerOptions options, std::optional<CkptPath> from, Cs... callbacks) {
+  return said([&] {
+    auto trainer = trainer_of(std::move(options), std::move(callbacks)...);
+    trainer.fit(model, toy::batches(4), toy::batches(1), from);
+  });
+}
+/// The same in a process that is killed at the start of the batch after so many steps.
+template <class... Cs>
+void killed_after(long steps, TrainerOptions const& options, Cs... callbacks) {
+  auto const child = ::fork();
+  if (child == 0) {
+    Scripted model{.script = {3, 2, 1}};
+    fit(model, options, {}, Kills{steps}, std::move(callbacks)...);
+    ::_exit(1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+}
+std::string unbroken() {
+  Folder const folder;
+  Scripted model{.script = {3, 2, 1}};
+  fit(model, below(folder.path), {}, Kills{}, CSVLogger{}, every_second());
+  return content(folder / table);
+}
+long rows_of(std::string const& text) { return std::count(text.begin(), text.end(), '\n') - 1; }
+
+/// A trainer has one callback of a type.
+struct OtherLogger : CSVLogger {
+  using CSVLogger::CSVLogger;
+};
+struct OtherSgd : toy::Sgd {
+  static constexpr std::string_view name() { return "OtherSgd"; }
+};
+struct OwnOptimizer : Scripted {
+  OtherSgd configure_optimizers() { return {{{p}}}; }
+};
+
+}  // namespace
+
+TEST_CASE("csv table: the rows after a number of them are dropped, and the columns that only those had") {
+  Folder const folder;
+  CsvTable rows(folder / "m.csv");
+  rows.add({{"a,\"", 1}, {"step", 0, true}});
+  rows.add({{"a,\"", 2}, {"step", 1, true}});
+  auto const before = content(folder / "m.csv");
+  rows.add({{"b", 3}, {"step", 2, true}});
+  rows.add({{"c", 4}, {"step", 3, true}});
+  CHECK(rows.rows() == 4);
+  rows.keep(9);
+  CHECK(rows.rows() == 4);
+  rows.keep(2);
+  CHECK(rows.rows() == 2);
+  CHECK(content(folder / "m.csv") == before);
+  CHECK(CsvTable(folder / "m.csv").rows() == 2);
+  rows.add({{"b", 5}});
+  CHECK(content(folder / "m.csv") == "\"a,\"\"\",b,step\n1,,0\n2,,1\n,5,\n");
+  rows.keep(0);
+  CHECK(content(folder / "m.csv").empty());
+  rows.add({{"d", 6}});
+  CHECK(content(folder / "m.csv") == "d\n6\n");
+  CHECK(folder.files().size() == 1);
+}
+
+TEST_CASE("csv: a run that was killed goes on in its folder, and its table is that of an unbroken run") {
+  auto const whole = unbroken();
+  for (long const steps : {3, 5, 8, 11}) {
+    CAPTURE(steps);
+    Folder const folder;
+    killed_after(steps, below(folder.path), CSVLogger{}, every_second());
+    auto const left = content(folder / table);
+    CHECK((left.find("late") != std::string::npos) == (steps != 8));
+    Scripted model{.script = {3, 2, 1}};
+    auto const warnings = fit(model, below(folder.path), CkptPath{"last"}, Kills{}, CSVLogger{}, every_second());
+    CHECK(content(folder / table) == whole);
+    CHECK(model.p.value() == 12);
+    CHECK(model.batches == 12 - steps / 2 * 2);
+    CHECK_FALSE(std::filesystem::exists(folder / "lightning_logs/version_1"));
+    CHECK(warnings.find("[fulgurite.callback.checkpoint_moved]") == std::string::npos);
+    CHECK(warnings.find("[fulgurite.logger.rows_dropped]") != std::string::npos);
+    CHECK(content(folder / "lightning_logs/version_0/hparams.yaml") == "{}\n");
+  }
+}
+
+TEST_CASE("csv: a run goes on twice from one file, and from an older one than the newest: what came after it is said") {
+  Folder const folder;
+  auto const whole = unbroken();
+  killed_after(6, below(folder.path), CSVLogger{}, every_second());
+  auto const file = folder / "lightning_logs/version_0/checkpoints/epoch=0-step=2.safetensors";
+  for (int i = 0; i != 2; ++i) {
+    auto const dropped = rows_of(content(folder / table)) - 3;  // of two steps, and of the beginning
+    Scripted model{.script = {3, 2, 1}};
+    auto const warnings = fit(model, below(folder.path), CkptPath{file}, Kills{}, CSVLogger{}, every_second());
+    CHECK(content(folder / table) == whole);
+    CHECK(warnings.find("the last " + std::to_string(dropped) + " rows of " + (folder / table).string()) !=
+          std::string::npos);
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "lightning_logs/version_1"));
+}
+
+TEST_CASE("csv: two loggers, a prefix, a version that is given: each goes on in its own table") {
+  Folder const folder, other;
+  auto const loggers = [](Folder const& in, auto&& fit_with) {
+    fit_with(CSVLogger{in.path, {.name = "a", .version = 4, .prefix = "x"}}, OtherLogger{in.path, {.name = "b/c"}});
+  };
+  Scripted model{.script = {3, 2, 1}};
+  loggers(other, [&](auto a, auto b) {
+    fit(model, below(other.path), {}, Kills{}, std::move(a), std::move(b), every_second());
+  });
+  loggers(folder,
+          [&](auto a, auto b) { killed_after(7, below(folder.path), std::move(a), std::move(b), every_second()); });
+  Scripted again{.script = {3, 2, 1}};
+  loggers(folder, [&](auto a, auto b) {
+    fit(again, below(folder.path), CkptPath{"last"}, Kills{}, std::move(a), std::move(b), every_second());
+  });
+  for (auto const* one : {"a/version_4/metrics.csv", "b/c/version_0/metrics.csv"})
+    CHECK(content(folder / one) == content(other / one));
+  CHECK(again.batches == 6);
+  CHECK_FALSE(std::filesystem::exists(folder / "b/c/version_1"));
+}
+
+TEST_CASE("csv: where the folder is gone, or is not the logger's, the rows go on in a new one, which is said") {
+  Folder const folder;
+  killed_after(6, below(folder.path), CSVLogger{}, every_second());
+  auto const file = folder / "kept.safetensors";
+  std::filesystem::rename(folder / "lightning_logs/version_0/checkpoints/epoch=1-step=6.safetensors", file);
+  Scripted model{.script = {3, 2, 1}};
+  SECTION("it is gone") {
+    std::filesystem::remove_all(folder / "lightning_logs/version_0");
+    std::filesystem::create_directories(folder / "lightning_logs/version_3");
+    auto const warnings = fit(model, below(folder.path), CkptPath{file}, Kills{}, CSVLogger{}, every_second());
+    CHECK(warnings.find("[fulgurite.logger.new_folder]") != std::string::npos);
+    CHECK(rows_of(content(folder / "lightning_logs/version_4/metrics.csv")) == 8);  // six steps, two validations
+  }
+  SECTION("it is another program's") {
+    auto const before = content(folder / table);
+    auto const warnings =
+        fit(model, below(folder.path), CkptPath{file}, Kills{}, CSVLogger{folder / "mine"}, every_second());
+    CHECK(warnings.find("[fulgurite.logger.new_folder]") != std::string::npos);
+    CHECK(content(folder / table) == before);
+    CHECK(rows_of(content(folder / "mine" / table)) == 8);
+  }
+}
+
+TEST_CASE("csv: a file that does not fit drops no row, and a table that lacks rows is refused") {
+  Folder const folder;
+  killed_after(7, below(folder.path), CSVLogger{}, every_second());
+  auto const before = content(folder / table);
+  OwnOptimizer wrong;
+  auto other = make_trainer<OwnOptimizer>(below(folder.path), SavingDevice{}, Float32{}, Automatic{}, Kills{},
+                                          CSVLogger{}, every_second());
+  said([&] {
+    CHECK(error_of([&] {
+            other.fit(wrong, toy::batches(4), toy::batches(1), CkptPath{"last"});
+          }).starts_with("[fulgurite.checkpoint.state_entry]"));
+  });
+  CHECK(content(folder / table) == before);
+
+  auto const second_row = before.find('\n', before.find('\n') + 1) + 1;
+  put(folder / table, before.substr(0, second_row));
+  Scripted model;
+  std::string error;
+  said([&] {
+    error = error_of([&] { fit(model, below(folder.path), CkptPath{"last"}, Kills{}, CSVLogger{}, every_second()); });
+  });
+  CHECK(error.starts_with("[fulgurite.logger.rows_missing]"));
+  CHECK(model.batches == 0);
+  CHECK(model.p.value() == 0);
+  CHECK(content(folder / table) == before.substr(0, second_row));
+}
+
+TEST_CASE("csv: a folder in which another run writes is not gone on in") {
+  Folder const folder;
+  killed_after(4, below(folder.path), CSVLogger{}, every_second());
+  Other busy([&](auto const& ready) {
+    logger::VersionLock const lock(folder / "lightning_logs/version_0");
+    ready();
+  });
+  auto const before = content(folder / table);
+  Scripted model;
+  std::string error;
+  said([&] {
+    error = error_of([&] { fit(model, below(folder.path), CkptPath{"last"}, Kills{}, CSVLogger{}, every_second()); });
+  });
+  CHECK(error.starts_with("[fulgurite.logger.version_in_use]"));
+  CHECK(content(folder / table) == before);
+}
+
+TEST_CASE(
+    "csv: a run that ends where its file was written has the rows of one that ended there; one that does not train "
+    "keeps them all") {
+  Folder const folder;
+  Scripted model{.script = {3, 2, 1}};
+  fit(model, below(folder.path), {}, Kills{}, CSVLogger{}, ModelCheckpoint{{.save_top_k = -1}});
+  auto const before = content(folder / table);
+  CkptPath const earlier{folder / "lightning_logs/version_0/checkpoints/epoch=1-step=8.safetensors"};
+  Scripted again;
+  auto nothing = below(folder.path);
+  nothing.limit_train_batches = 0;
+  fit(again, nothing, earlier, Kills{}, CSVLogger{});
+  CHECK(content(folder / table) == before);
+  fit(again, below(folder.path, 2), earlier, Kills{}, CSVLogger{});
+  CHECK(again.batches == 0);
+  CHECK(content(folder / table) == before.substr(0, before.find(",2,0,8")));
+}
+
+TEST_CASE("csv: another process evaluates the newest file of the default folders") {
+  Folder const folder;
+  Scripted model{.script = {3, 2, 1}};
+  fit(model, below(folder.path), {}, CSVLogger{}, every_second());
+  auto trainer = trainer_of(below(folder.path), CSVLogger{}, every_second());
+  Scripted fresh;
+  said([&] { trainer.validate(fresh, toy::batches(1), CkptPath{"last"}); });
+  CHECK(fresh.p.value() == 12);
+}
+
+TEST_CASE("csv: a batch that failed is done again with its window, and none of their rows is there twice") {
+  for (long const fails_at : {0, 3, 5, 8}) {
+    CAPTURE(fails_at);
+    Folder const folder, other;
+    Scripted whole{.script = {3, 2, 1}}, broken{.script = {3, 2, 1}, .fails_at = fails_at}, again{.script = {3, 2, 1}};
+    auto const run = [](Scripted& model, Folder const& in) {
+      auto trainer =
+          make_trainer<Scripted>(below(in.path), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                 PostsEach{}, CSVLogger{}, OnExceptionCheckpoint{in.path});
+      return error_of([&] { trainer.fit(model, toy::batches(4), toy::batches(1)); });
+    };
+    said([&] {
+      CHECK(run(whole, other).empty());
+      CHECK(run(broken, folder).starts_with("[fulgurite.test.step]"));
+      CHECK(run(again, folder).empty());
+    });
+    CHECK(content(folder / table) == content(other / table));
+  }
+}
