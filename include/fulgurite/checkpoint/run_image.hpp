@@ -17,14 +17,13 @@
 
 namespace fulgurite {
 
-/// A copy of the weights and of the state of a run, in one memory that is used again by the next copy.
+/// A copy of the weights and of the state of a run, in memory that is used again by the next copy.
 class RunImage {
  public:
   /// Copies: the arguments are those of save_run_file.
   template <class EachWeight, class Fold>
   void take(EachWeight&& each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {
     parts_.clear();
-    bytes_.clear();  // its memory stays
     tree_ = {};
     hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
     StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
@@ -40,9 +39,8 @@ class RunImage {
   void write(std::filesystem::path const& path) const {
     auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
     auto const each = [&](auto&& f) {
-      for (auto const& part : parts_)
-        f(std::string_view(part.name),
-          WeightView{part.dtype, part.shape, std::span(bytes_).subspan(part.at, part.size)});
+      for (std::size_t i = 0; auto const& part : parts_)
+        f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
     };
     write_safetensors(path, std::move(metadata), each, Checksums::written);
   }
@@ -56,12 +54,12 @@ class RunImage {
   struct Part {
     std::string name, dtype;
     std::vector<std::int64_t> shape;
-    std::size_t at, size;
   };
 
   void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes) {
-    parts_.push_back({std::move(name), std::move(dtype), std::move(shape), bytes_.size(), bytes.size()});
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    if (parts_.size() == memory_.size()) memory_.emplace_back();
+    memory_[parts_.size()].assign(bytes.begin(), bytes.end());
+    parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
   }
 
   template <class F>
@@ -89,7 +87,7 @@ class RunImage {
   ArchiveNode tree_ = {};
   std::vector<Hyperparameter> hyperparameters_{};
   std::vector<Part> parts_{};
-  std::vector<std::byte> bytes_{};
+  std::vector<std::vector<std::byte>> memory_{};  ///< of each part: what came at its place before had its size
 };
 
 }  // namespace fulgurite
