@@ -12,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
@@ -28,14 +29,21 @@ struct SavingBackend : toy::Backend {
   template <class Model, class State>
   static void save(std::filesystem::path const& path, Model& model, State&& state,
                    std::span<fulgurite::Hyperparameter const> hyperparameters = {}) {
-    auto const each_weight = [&](auto&& f) {
-      for (std::size_t i = 0; auto const& weight : weights(model)) {
-        double const value = weight.value();
-        f(std::to_string(i++), fulgurite::WeightView{"F64", {}, std::as_bytes(std::span(&value, 1))});
-      }
-    };
-    fulgurite::save_run_file(path, each_weight, state, hyperparameters);
+    fulgurite::save_run_file(path, [&](auto&& f) { each_weight(model, f); }, state, hyperparameters);
     saved_files.push_back(path.filename().string());
+  }
+  template <class Model>
+  static void each_weight(Model& model, auto&& f) {
+    for (std::size_t i = 0; auto const& weight : weights(model)) {
+      double const value = weight.value();
+      f(std::to_string(i++), fulgurite::WeightView{"F64", {}, std::as_bytes(std::span(&value, 1))});
+    }
+  }
+  using Background = fulgurite::BackgroundWriter;
+  template <class Model, class State>
+  static void image(fulgurite::RunImage& into, Model& model, State&& state,
+                    std::span<fulgurite::Hyperparameter const> hyperparameters) {
+    into.take([&](auto&& f) { each_weight(model, f); }, state, hyperparameters);
   }
 
   class RunFile {

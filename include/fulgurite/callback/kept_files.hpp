@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
@@ -57,57 +58,27 @@ class KeptFiles {
   /// Writes a file, where the options keep any, and last beside it.
   SavedFile save(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
                  SavingFile const& now) {
-    auto const ranked_before = ranking_;
-    auto const last_before = last_;
-    SavedFile saved;
-    auto const could = [&saved](auto&& write) {
-      try {
-        write();
-        return true;
-      } catch (...) {
-        if (!saved.failure) saved.failure = std::current_exception();
-        return false;
-      }
-    };
-    bool const keeps = how.save_top_k != 0 || !now.ranked;
-    bool const has_last = how.save_last.kind != SaveLast::no;
-    std::optional<std::filesystem::path> displaced;
-    Name file, last;
-    auto const name_last = [&] {
-      last = has_last ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
-      if (has_last) last_ = {last.path, now.step};
-    };
-    auto const name_both = [&] {
-      ranking_ = ranked_before;
-      displaced.reset();
-      if (keeps) file = place(files, folder, how, now, displaced);
-      name_last();
-    };
-    name_both();
-    auto const write_file = [&] { files.write(file.path, how.save_weights_only); };
-    bool const written = keeps && could([&] { claim(file, write_file, name_both); });
-    if (written) saved.file = file.path;
-    else ranking_ = ranked_before;
-    bool there = true;
-    if (has_last) {
-      auto const rename_last = [&] {
-        name_last();
-        if (written) write_file();  // it says what last is called
-      };
-      bool const copies = copies_last(how);
-      auto const make = [&] {
-        if (copies) files.write(last.path, how.save_weights_only);
-        else files.make(last.path, [&](auto const& link) { file::link_to(file.path, link); });
-      };
-      there = (copies || written) && could([&] { claim(last, make, rename_last); });
-      if (!there) last_ = last_before;
-      else if (!written) saved.file = last.path;
+    auto saving = begin(files, folder, how, now);
+    return finish(files, saving);
+  }
+
+  /// The same, written by another thread; `then(files, saved)` is called on this one. Until then the new names stand
+  /// here although their files are not there yet. Where the file cannot be written, no copy is called last.
+  template <class Then>
+  void save_later(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+                  SavingFile const& now, Then then) {
+    auto saving = begin(files, folder, how, now);
+    std::vector<CheckpointFiles::Planned> planned;
+    if (saving.keeps()) planned.push_back({saving.file.path, saving.file.is_new});
+    if (saving.has_last() && copies_last(how)) planned.push_back({saving.last.path, saving.last.is_new});
+    try {
+      files.write_later(planned, how.save_weights_only,
+                        [this, saving, then](CheckpointFiles& done) mutable { then(done, finish(done, saving)); });
+    } catch (...) {
+      ranking_ = saving.ranking_before;
+      last_ = saving.last_before;
+      then(files, SavedFile{.failure = std::current_exception()});
     }
-    // A link that could not be made anew still leads to the file that would give way.
-    bool const gives_way = written && displaced && *displaced != file.path && !ranking_.top.contains(*displaced) &&
-                           (there || copies_last(how));
-    if (gives_way) checkpointing::make_room(files, folder, *displaced);
-    return saved;
   }
 
   /// Writes last alone.
@@ -149,6 +120,82 @@ class KeptFiles {
     std::filesystem::path path = {};
     bool is_new = false;
   };
+
+  /// A save whose names have been entered.
+  struct Saving {
+    std::filesystem::path folder;
+    ModelCheckpointOptions how;
+    SavingFile now;
+    Ranking ranking_before;
+    Last last_before;
+    Name file = {}, last = {};
+    std::optional<std::filesystem::path> displaced = std::nullopt;
+
+    bool keeps() const { return how.save_top_k != 0 || !now.ranked; }
+    bool has_last() const { return how.save_last.kind != SaveLast::no; }
+  };
+
+  Saving begin(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
+               SavingFile const& now) {
+    Saving saving{folder, how, now, ranking_, last_};
+    name_both(files, saving);
+    return saving;
+  }
+  void name_last(CheckpointFiles& files, Saving& saving) {
+    auto const before = saving.last.path;
+    auto const& [folder, how, now, ranking_before, last_before, file, last, displaced] = saving;
+    saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
+    if (saving.has_last()) last_ = {last.path, now.step};
+    files.renamed(before, last.path);
+  }
+  void name_both(CheckpointFiles& files, Saving& saving) {
+    auto const before = saving.file.path;
+    ranking_ = saving.ranking_before;
+    saving.displaced.reset();
+    if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now, saving.displaced);
+    files.renamed(before, saving.file.path);
+    name_last(files, saving);
+  }
+
+  SavedFile finish(CheckpointFiles& files, Saving& saving) {
+    auto const& how = saving.how;
+    SavedFile saved;
+    auto const could = [&saved](auto&& write) {
+      try {
+        write();
+        return true;
+      } catch (...) {
+        if (!saved.failure) saved.failure = std::current_exception();
+        return false;
+      }
+    };
+    auto const write_file = [&] { files.write(saving.file.path, how.save_weights_only); };
+    bool const written =
+        saving.keeps() && could([&] { claim(saving.file, write_file, [&] { name_both(files, saving); }); });
+    if (written) saved.file = saving.file.path;
+    else ranking_ = saving.ranking_before;
+    bool there = true;
+    if (saving.has_last()) {
+      auto const rename_last = [&] {
+        name_last(files, saving);
+        if (written) write_file();  // it says what last is called
+      };
+      bool const copies = copies_last(how);
+      auto const make = [&] {
+        if (copies) files.write(saving.last.path, how.save_weights_only);
+        else files.make(saving.last.path, [&](auto const& link) { file::link_to(saving.file.path, link); });
+      };
+      there = (copies || written) && could([&] { claim(saving.last, make, rename_last); });
+      if (!there) last_ = saving.last_before;
+      else if (!written) saved.file = saving.last.path;
+    }
+    // A link that could not be made anew still leads to the file that would give way.
+    auto const& displaced = saving.displaced;
+    bool const gives_way = written && displaced && *displaced != saving.file.path &&
+                           !ranking_.top.contains(*displaced) && (there || copies_last(how));
+    if (gives_way) checkpointing::make_room(files, saving.folder, *displaced);
+    return saved;
+  }
 
   /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
   static void claim(Name const& name, auto&& write, auto&& rename) {

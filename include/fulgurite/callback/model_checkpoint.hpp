@@ -265,10 +265,14 @@ class ModelCheckpoint {
                                 last_saved_ = now.before;
                                 return;
                               }
-                              auto const saved = kept_.save(files, dirpath(), options_, now.file);
-                              if (saved.file.empty()) last_saved_ = now.before;
-                              else tell(files.writes(), "saved " + saved.file.string());
-                              settle(saved, outcome);
+                              auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done,
+                                                                                      SavedFile const& saved) {
+                                if (saved.file.empty()) last_saved_ = before;
+                                else tell(done.writes(), "saved " + saved.file.string());
+                                settle(saved, outcome);
+                              };
+                              if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
+                              else then(files, kept_.save(files, dirpath(), options_, now.file));
                             }});
   }
 

@@ -23,6 +23,7 @@ struct ArchiveEntry;
 class ArchiveObject {
  public:
   inline ArchiveNode const* find(std::string_view name) const;  ///< nullptr where there is none of that name
+  inline ArchiveNode* change(std::string_view name);            ///< the same, to be changed
   inline ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr where there is one already
   inline bool empty() const;
   inline ArchiveEntry const* begin() const;
@@ -63,6 +64,10 @@ struct ArchiveEntry {
 };
 
 inline ArchiveNode const* ArchiveObject::find(std::string_view name) const {
+  auto const found = places_.find(name);
+  return found == places_.end() ? nullptr : &entries_[found->second].node;
+}
+inline ArchiveNode* ArchiveObject::change(std::string_view name) {
   auto const found = places_.find(name);
   return found == places_.end() ? nullptr : &entries_[found->second].node;
 }

@@ -40,6 +40,34 @@ inline constexpr char const* run_format = "1";
                   ": keep large values as tensors, by archive.tensor(name, tensor)");
 }
 
+/// The metadata of such a file, from the state of the run. `tensor(ArchiveTensor const&)` is called for each tensor of
+/// it. `longest`: what a header may have in bytes.
+template <class Tensor>
+Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
+                      std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
+                      Tensor&& tensor) {
+  auto const by_name = [&](ArchiveTensor const& one) {
+    tensor(one);
+    return R"({"$tensor":)" + json::quoted(one.name) + "}";
+  };
+  auto text = to_text(tree, by_name);
+  auto const escapes = std::count_if(text.begin(), text.end(), [](char c) { return c == '"' || c == '\\'; });
+  if (text.size() + static_cast<std::size_t>(escapes) > longest) refuse_long_state(path, tree, longest);
+  metadata[run_state_key] = std::move(text);
+  metadata[run_format_key] = run_format;
+  if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
+  metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
+  return metadata;
+}
+
+/// No weight may have a name that only tensors of the state have.
+inline void refuse_state_name(std::filesystem::path const& path, std::string_view weight) {
+  if (is_state_tensor(weight))
+    throw Error("fulgurite.checkpoint.weights",
+                "cannot write " + path.string() + ": the weight '" + std::string(weight) +
+                    "' has a name that only tensors of the run's state have: rename it");
+}
+
 /// Writes such a file; `Backend::save` calls it. `each_weight(f)` hands over the weights, `fold(archive)` saves the
 /// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
 /// this returns.
@@ -52,23 +80,11 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
   StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
   fold(saver);
   std::vector<ArchiveTensor const*> tensors;
-  auto const by_name = [&](ArchiveTensor const& tensor) {
-    tensors.push_back(&tensor);
-    return R"({"$tensor":)" + json::quoted(tensor.name) + "}";
-  };
-  auto text = to_text(tree, by_name);
-  auto const escapes = std::count_if(text.begin(), text.end(), [](char c) { return c == '"' || c == '\\'; });
-  if (text.size() + static_cast<std::size_t>(escapes) > longest) refuse_long_state(path, tree, longest);
-  metadata[run_state_key] = std::move(text);
-  metadata[run_format_key] = run_format;
-  if (!hyperparameters.empty()) metadata[hyperparameters_key] = hyperparameter_text(hyperparameters);
-  metadata.emplace("format", "pt");  // Python's libraries ask for it before they load
+  auto all = run_metadata(path, tree, hyperparameters, std::move(metadata), longest,
+                          [&](ArchiveTensor const& tensor) { tensors.push_back(&tensor); });
   auto const each = [&](auto&& f) {
     each_weight([&](std::string_view name, WeightView const& view) {
-      if (is_state_tensor(name))
-        throw Error("fulgurite.checkpoint.weights",
-                    "cannot write " + path.string() + ": the weight '" + std::string(name) +
-                        "' has a name that only tensors of the run's state have: rename it");
+      refuse_state_name(path, name);
       f(name, view);
     });
     for (auto const* one : tensors)
@@ -76,7 +92,7 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
         f(std::string(state_tensor_prefix) + one->name, WeightView{one->tensor.dtype(), one->tensor.shape(), bytes});
       });
   };
-  write_safetensors(path, std::move(metadata), each, Checksums::written);
+  write_safetensors(path, std::move(all), each, Checksums::written);
 }
 
 /// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors

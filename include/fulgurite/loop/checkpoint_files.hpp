@@ -64,6 +64,14 @@ struct CheckpointRequest {
 class CheckpointFiles {
  public:
   using Write = std::function<void(std::filesystem::path const& file, bool weights_only)>;
+  /// A file that is to be written; `is_new`: only where no such file exists by then.
+  struct Planned {
+    std::filesystem::path file;
+    bool is_new;
+  };
+  using Then = std::function<void(CheckpointFiles&)>;
+  using WriteLater = std::function<void(std::span<Planned const>, bool weights_only, Then)>;
+  using Rename = std::function<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
 
   /// `waiting`: the requests that are still to come.
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, std::span<CheckpointRequest const> waiting, bool writes,
@@ -86,6 +94,19 @@ class CheckpointFiles {
     if (writes_) write_(file, weights_only);
     held_.hold(file, holder_);
   }
+  /// Whether files can be written while the run goes on.
+  bool later() const { return writes_ && write_later_; }
+  void can_write_later(WriteLater how) { write_later_ = std::move(how); }
+  /// The files get what the run is now, and `then(files)` is called on this thread when they are there, or could not be
+  /// written: its `files.write` of one of them says so as if it had happened then.
+  void write_later(std::span<Planned const> planned, bool weights_only, Then then) {
+    write_later_(planned, weights_only, std::move(then));
+  }
+  /// A file got another name, after what is written was copied.
+  void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const {
+    if (rename_ && from != to) rename_(from, to);
+  }
+  void can_rename(Rename how) { rename_ = std::move(how); }
   /// A file that `make(file)` makes, as a link to another one.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
@@ -111,6 +132,8 @@ class CheckpointFiles {
   std::span<CheckpointRequest const> waiting_;
   bool writes_;
   Write write_;
+  WriteLater write_later_ = nullptr;
+  Rename rename_ = nullptr;
 };
 
 }  // namespace fulgurite

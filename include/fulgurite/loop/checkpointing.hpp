@@ -15,6 +15,7 @@
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/declared_hyperparameters.hpp>
+#include <fulgurite/loop/files_under_way.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -60,26 +61,59 @@ void save_model(State<R>& run, Source& source, std::filesystem::path const& path
 
 /// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in
 /// training: its `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
-template <class R, class Pack, class Source>
-void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
-                      bool weights_only = false) {
+template <class R, class Pack, class Save>
+void show_and_save(State<R>& run, Pack& pack, Save&& save) {
   if (run.watch.finite.fresh) collect_and_check(run);
   Context<R, phase::Fit> ctx(run);
   try {
     pack.each([&](auto& callback) {
       if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
     });
-    auto const fold = [&](auto& archive) {
-      if (!weights_only) return fold_everything(run, pack, source, archive);
-      fold_weights_state(run, archive);
-      fold_data_module<R>(source, archive);
-    };
-    save_model(run, source, path, fold);
+    save();
   } catch (...) {
     restore_after_save(pack, ctx);
     throw;
   }
   restore_after_save(pack, ctx);
+}
+
+/// What a file holds of the run: all, or where it was saved with `weights_only` what belongs to them.
+template <class R, class Pack, class Source>
+auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) {
+  return [&run, &pack, &source, weights_only](auto& archive) {
+    if (!weights_only) return fold_everything(run, pack, source, archive);
+    fold_weights_state(run, archive);
+    fold_data_module<R>(source, archive);
+  };
+}
+
+template <class R, class Pack, class Source>
+void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
+                      bool weights_only = false) {
+  finish_files(run);
+  show_and_save(run, pack, [&] { save_model(run, source, path, fold_of_file(run, pack, source, weights_only)); });
+}
+
+/// Copies the run as it is now; another thread writes the files.
+template <class R, class Pack, class Source>
+CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder) {
+  if constexpr (WritesLater<typename R::Backend>) {
+    if (!run.asked.options.save_in_background) return nullptr;
+    return [&run, &pack, &source, holder](auto planned, bool weights_only, CheckpointFiles::Then then) {
+      auto& writer = run.under_way.writer;
+      show_and_save(run, pack, [&] {
+        auto const declared = declared_hyperparameters(run, source);
+        R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, pack, source, weights_only), declared);
+      });
+      writer.clear();
+      for (auto const& one : planned) writer.plan(one.file, one.is_new);
+      run.under_way.holder = holder;
+      run.under_way.then = std::move(then);
+      writer.start();
+    };
+  } else {
+    return nullptr;
+  }
 }
 
 /// Does what was requested, one request after the other: each finds the files of those before it on the disk. Where one
@@ -92,12 +126,9 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     write_checkpoint(run, pack, source, file, weights_only);
   };
   std::exception_ptr first;
-  for (std::size_t i = 0; i != requests.size(); ++i) {
-    auto const& request = requests[i];
-    CheckpointFiles files(run.made.held_files, request.holder, std::span(requests).subspan(i + 1), writes, write);
+  auto const attempt = [&](auto&& work) {
     try {
-      if (request.act) request.act(files);
-      else files.write(request.path);
+      work();
     } catch (std::exception const& error) {
       if (first)
         run.warn("fulgurite.checkpoint.failed_too",
@@ -106,18 +137,29 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     } catch (...) {
       if (!first) first = std::current_exception();
     }
+  };
+  for (std::size_t i = 0; i != requests.size(); ++i) {
+    auto const& request = requests[i];
+    CheckpointFiles files(run.made.held_files, request.holder, std::span(requests).subspan(i + 1), writes, write);
+    files.can_write_later(writing_later(run, pack, source, request.holder));
+    attempt([&] { finish_files(run); });  // of an earlier request: one copy at a time
+    attempt([&] {
+      if (request.act) request.act(files);
+      else files.write(request.path);
+    });
   }
   if (first) std::rethrow_exception(first);
 }
 
-/// Called when an event has been heard by all, with what a fit that goes on from here does next. Inside an accumulation
-/// window requests wait for its step.
+/// Called when an event has been heard by all, with what a fit that goes on from here does next: follows up files that
+/// another thread has written, and writes what was requested. Inside an accumulation window both wait for its step.
 template <class R, class Pack, class Source>
 [[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
-  if (run.due.requests.empty() || run.facts.accumulating) [[likely]]
+  if (!files_wait<Pack>(run)) [[likely]]
     return;
   run.point = point;
-  write_now(run, pack, source);
+  if (run.due.requests.empty()) finish_files(run);
+  else write_now(run, pack, source);
   run.point = {};
 }
 

@@ -49,6 +49,7 @@ class OpenFit {
     });
   }
   ~OpenFit() {
+    abandon_files(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
   }
@@ -68,6 +69,7 @@ class OpenFit {
       if (epoch_) epoch_->leave(run_);
       epoch_.reset();
       if (trains_) end_training();
+      finish_files(run_);
       anomaly_.reset();
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
@@ -75,8 +77,10 @@ class OpenFit {
       Context<R, phase::Fit> ctx(run_);
       tell<hook::on_fit_end>(run_, pack_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
+      finish_files(run_);  // callbacks that tear down see what there is
       tell_all<hook::teardown>(run_, pack_, source_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
+      finish_files(run_);
       finalize_loggers(pack_, Status::success);
     });
     algorithms_.reset();

@@ -126,6 +126,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
                     "after the exception that ended the run, something was thrown that is no std::exception", true);
     }
   };
+  still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   Context<R, phase::Fit> ctx(run);
   pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
@@ -152,6 +153,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
       write_now(run, pack, source);
     }
   });
+  still([&] { finish_files(run); });
   run.due.requests.clear();
   run.due.posted.clear();
   still([&] { finalize_loggers(pack, Status::failed); });

@@ -57,7 +57,8 @@ struct TrainerOptions {
   std::optional<bool> benchmark = std::nullopt;  ///< cuDNN tries its algorithms and takes the fastest
   bool barebones = false;  ///< nothing is logged, shown, tried or saved: for measuring the loop alone
   RootFolder default_root_dir = {};
-  Silence silence = {};                      ///< warnings that are not printed, by their identifiers
+  bool save_in_background = false;  ///< ModelCheckpoint's files are written by a thread of its own, from a copy
+  Silence silence = {};             ///< warnings that are not printed, by their identifiers
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
 };
 

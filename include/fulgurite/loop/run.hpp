@@ -10,6 +10,7 @@
 #include <fulgurite/loop/carried.hpp>
 #include <fulgurite/loop/due.hpp>
 #include <fulgurite/loop/facts.hpp>
+#include <fulgurite/loop/files_under_way.hpp>
 #include <fulgurite/loop/loading.hpp>
 #include <fulgurite/loop/made.hpp>
 #include <fulgurite/loop/measured.hpp>
@@ -42,6 +43,7 @@ struct State {
   Loading loading{};
   RunClock clock{};
   Made made{};
+  [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   Warnings said{};
 
   /// A warning, said once for each identifier.

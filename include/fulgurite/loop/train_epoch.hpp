@@ -191,7 +191,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
         confirm(run);
       else if (counts) catch_up(run);
     }
-    if (!run.due.requests.empty() && !run.facts.accumulating) [[unlikely]]
+    if (files_wait<Pack>(run)) [[unlikely]]
       write_requests(run, pack, source_, here(run, At::after_batch, last, counts));
     if constexpr (Source::template evaluates<hook::val_dataloader>)
       if (validates_ && validation_due(run, plan_, last))

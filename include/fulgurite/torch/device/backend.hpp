@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/data/time_slices.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
@@ -201,6 +202,12 @@ struct LibTorch : libtorch::Finetuning {
   static void save(std::filesystem::path const& path, Model& model, State&& state,
                    std::span<Hyperparameter const> hyperparameters = {}) {
     libtorch::save(path, model, state, hyperparameters);
+  }
+  /// The same into memory, from which another thread writes it.
+  using Background = BackgroundWriter;
+  template <class Model, class State>
+  static void image(RunImage& into, Model& model, State&& state, std::span<Hyperparameter const> hyperparameters) {
+    into.take([&](auto&& f) { libtorch::each_weight(model, f); }, state, hyperparameters);
   }
   using RunFile = libtorch::RunFile;
   template <class Model, class File>

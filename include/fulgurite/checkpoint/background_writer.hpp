@@ -1,0 +1,96 @@
+#pragma once
+// Writes the files of a run on a thread of its own, while the run goes on.
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/run_image.hpp>
+
+namespace fulgurite {
+
+/// One copy of a run, and the files that are made of it: `plan` them, `start`, and when it is `done`, `wait`; `write`
+/// then tells what has become of each. Only the thread that owns it calls it.
+class BackgroundWriter {
+ public:
+  BackgroundWriter() = default;
+  BackgroundWriter(BackgroundWriter const&) = delete;
+  BackgroundWriter& operator=(BackgroundWriter const&) = delete;
+  ~BackgroundWriter() { wait(); }
+
+  /// What is written next. It may be changed while nothing is under way.
+  RunImage& image() { return image_; }
+
+  /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
+  void plan(std::filesystem::path file, bool is_new) { files_.push_back({std::move(file), is_new, false, nullptr}); }
+  void start() {
+    done_.store(false, std::memory_order_relaxed);
+    // Signals are for the threads that the program knows.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (std::system_error const&) { work(); }  // there are no more threads: it takes longer, that is all
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  void wait() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// The result of a planned file, once: returns where it was written, else throws what was thrown then. A file that
+  /// was not planned, or not reached, is written now.
+  void write(std::filesystem::path const& path) {
+    for (auto& file : files_)
+      if (file.path == path && std::exchange(file.tried, false)) {
+        if (file.failure) std::rethrow_exception(std::exchange(file.failure, nullptr));
+        return;
+      }
+    image_.write(path);
+  }
+  /// Forgets the files.
+  void clear() { files_.clear(); }
+
+ private:
+  struct File {
+    std::filesystem::path path;
+    bool is_new;
+    bool tried;
+    std::exception_ptr failure;
+  };
+
+  /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
+  /// first.
+  void work() noexcept {
+    for (std::exception_ptr failure; auto& file : files_) {
+      file.tried = true;
+      file.failure = failure;
+      if (failure) continue;
+      try {
+        NewNamesOnly const only(file.is_new);
+        image_.write(file.path);
+      } catch (FileExists const&) {
+        file.failure = std::current_exception();
+        break;
+      } catch (...) { failure = file.failure = std::current_exception(); }
+    }
+    done_.store(true, std::memory_order_release);
+  }
+
+  RunImage image_{};
+  std::vector<File> files_{};
+  std::atomic<bool> done_{true};
+  std::thread thread_{};
+};
+
+}  // namespace fulgurite

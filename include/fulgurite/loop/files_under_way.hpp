@@ -1,0 +1,76 @@
+#pragma once
+// Files of a run that another thread writes, and what is done when they are there.
+
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <fulgurite/loop/checkpoint_files.hpp>
+
+namespace fulgurite::loop {
+
+/// The Backend can copy a run, and write files from the copy on another thread.
+template <class B>
+concept WritesLater = requires { typename B::Background; };
+
+/// Nothing is ever under way.
+template <class B>
+struct FilesUnderWay {};
+
+template <WritesLater B>
+struct FilesUnderWay<B> {
+  typename B::Background writer{};
+  HeldFiles::Holder holder = nullptr;
+  CheckpointFiles::Then then = nullptr;  ///< not empty while files are under way
+};
+
+/// Some callback of the pack asks for files.
+template <class C>
+concept NamesFiles = requires(C& callback) { callback.last_checkpoints(); };
+template <class Pack>
+inline constexpr bool any_names_files = false;
+template <template <class...> class Pack, class... Cs>
+inline constexpr bool any_names_files<Pack<Cs...>> = (NamesFiles<Cs> || ...);
+
+/// Between steps: whether files are requested, or there is an answer of the thread that writes them.
+template <class Pack, class R>
+[[gnu::always_inline]] inline bool files_wait(R& run) {
+  bool waits = !run.due.requests.empty();
+  if constexpr (WritesLater<typename R::Key::Backend> && any_names_files<Pack>)
+    waits = waits || (run.under_way.then && run.under_way.writer.done());
+  return waits && !run.facts.accumulating;
+}
+
+/// What follows from files that another thread writes, when it has. An exception is that of the first file that could
+/// not be written.
+template <class R>
+void finish_files(R& run) {
+  using Backend = typename R::Key::Backend;
+  if constexpr (WritesLater<Backend>) {
+    auto& now = run.under_way;
+    if (!now.then) return;
+    now.writer.wait();
+    auto const then = std::exchange(now.then, nullptr);
+    auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
+    CheckpointFiles files(run.made.held_files, now.holder, run.due.requests, true, write);
+    files.can_rename([&now](auto const& from, auto const& to) { now.writer.image().rename(from, to); });
+    then(files);
+  }
+}
+
+/// The same for a fit that is left open: nobody is there to catch an exception, so it is a warning.
+template <class R>
+void abandon_files(R& run) noexcept {
+  auto const tell = [&run](char const* why) {
+    run.warn_each("fulgurite.checkpoint.failed_too",
+                  std::string("the fit was left before its end, and this file could not be written: ") + why);
+  };
+  try {
+    finish_files(run);
+  } catch (std::exception const& error) { tell(error.what()); } catch (...) {
+    tell("what was thrown is no std::exception");
+  }
+}
+
+}  // namespace fulgurite::loop
