@@ -141,6 +141,7 @@
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/file_descriptor.hpp>
+#include <fulgurite/checkpoint/file_hyperparameters.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
 #include <fulgurite/checkpoint/folders.hpp>
 #include <fulgurite/checkpoint/host_name.hpp>

@@ -230,7 +230,7 @@ def wrong_tests(one: Row, of: Sources):
 def silenceable(of: Sources) -> list[str]:
     """loop/silence.hpp lists what can be silenced: all that the library warns of, and nothing else."""
     source = (flags.INCLUDE / 'fulgurite' / 'loop' / 'silence.hpp').read_text()
-    listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', re.search(r'library_warnings\{(.*?)\}', source, re.S)[1])}
+    listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', re.search(r'library_warnings = .*?\{(.*?)\}', source, re.S)[1])}
     return ([f'{identifier} is a warning, and loop/silence.hpp does not list it' for identifier in sorted(of.warned - listed)] +
             [f'{identifier} stands in loop/silence.hpp, and nothing says it' for identifier in sorted(listed - of.known())])
 

@@ -298,8 +298,7 @@ class OpenFit {
   FitIsOpen is_open_;
   [[no_unique_address]] std::conditional_t<resumes, Start, NoFile> start_;
   [[no_unique_address]] std::conditional_t<resumes, std::optional<Resumption<R, Pack, Source, typename Start::File>>,
-                                           Anew>
-      resumed_{};
+                                           Anew> resumed_{};
   bool trains_ = false;
   EpochPlan plan_{};
   std::optional<Algorithms> algorithms_{};
