@@ -74,7 +74,8 @@ inline std::vector<Target> targets() {
           {"gzip", gzip, seed::packed(seed::idx()) + seed::packed("another member")},
           {"digits_csv", digits_csv, seed::digits_csv()},
           {"csv_table", csv_table, "epoch,\"a \"\"name\"\", \nin two\",step\r\n0,,1\n1,0.5,2\n"},
-          {"file_name", file_name, "best/{epoch:02d}-{val/loss:.2f}_{step}{x:010.3e}"}};
+          {"file_name", file_name, "best/{epoch:02d}-{val/loss:.2f}_{step}{x:010.3e}"},
+          {"slurm_environment", slurm_environment, "4711\ntrain\n4700\n3"}};
 }
 
 }  // namespace fuzz

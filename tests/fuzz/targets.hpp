@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/safetensors_reader.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/slurm.hpp>
 #include <fulgurite/data/digits_csv.hpp>
 #include <fulgurite/data/gzip.hpp>
 #include <fulgurite/data/idx.hpp>
@@ -140,6 +142,27 @@ inline bool file_name(std::string_view bytes) {
       }
     return true;
   } catch (Error const&) { return false; }
+}
+
+/// What SLURM says of a job, a line each: its id, its name, the id of its array, its place there. What becomes a name
+/// of files and an argument of scontrol has digits alone.
+inline bool slurm_environment(std::string_view bytes) {
+  constexpr std::array<std::string_view, 4> names{"SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_ARRAY_JOB_ID",
+                                                  "SLURM_ARRAY_TASK_ID"};
+  std::array<std::string, names.size()> values;
+  for (auto& value : values) {
+    auto const line = bytes.substr(0, bytes.find('\n'));
+    bytes.remove_prefix(std::min(bytes.size(), line.size() + 1));
+    value = std::string(line);
+  }
+  auto const job = fulgurite::slurm::job([&](std::string_view name) -> char const* {
+    auto const place = static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    return values[place].empty() ? nullptr : values[place].c_str();
+  });
+  if (!job) return false;
+  if (job->name.empty() || job->name.find_first_not_of("0123456789_") != std::string::npos) std::abort();
+  if (job->task.find_first_not_of("0123456789") != std::string::npos) std::abort();
+  return true;
 }
 
 }  // namespace fuzz
