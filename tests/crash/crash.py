@@ -10,7 +10,7 @@ run has to end with the hash of one that nothing happened to, which other proces
     --seed S     of the random moments (default: another one each time, which is printed)
     --all        the cases that begin at each call really do so at each; else a row of writes into one file, a tensor
                  each, is begun at its first two and at its last
-    --flips N    also flips N bits, one at a time: each must be noticed (for files with checksums)
+    --flips N    also flips N bits, one at a time: each must be noticed
     --rows       the table of logged rows of a run that went on must be that of the unbroken run, too"""
 
 import argparse

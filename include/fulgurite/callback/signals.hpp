@@ -71,9 +71,12 @@ class Signals {
   void on_train_start() { trains_ = true; }
 
   void on_train_batch_end(auto& ctx) {
-    if (signal() == 0 || asked_) [[likely]]
+    if (signal() == 0) [[likely]]
       return;
-    asked_ = true;
+    // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
+    std::pair const here(ctx.current_epoch(), ctx.batch_idx());
+    if (asked_at_ && *asked_at_ < here) return;
+    asked_at_ = here;
     // Thrown where the next file would be written: between steps.
     ctx.request_checkpoint({this, [](CheckpointFiles&) { throw Interrupted(signal()); }});
   }
@@ -177,7 +180,7 @@ class Signals {
   }
   void forget() {
     caught_.reset();
-    asked_ = false;
+    asked_at_.reset();
   }
 
   SignalsOptions options_;
@@ -185,7 +188,7 @@ class Signals {
   std::filesystem::path file_{};
   checkpointing::HpcFiles hpc_files_{};
   std::shared_ptr<CaughtSignals> caught_ = nullptr;
-  bool asked_ = false;
+  std::optional<std::pair<int, long>> asked_at_ = std::nullopt;
   bool trains_ = false;
   int late_ = 0;  ///< a signal that came after the last batch of a run that has ended well
 };

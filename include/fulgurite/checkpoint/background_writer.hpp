@@ -40,7 +40,7 @@ class BackgroundWriter {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       thread_ = std::thread([this] { work(); });
-    } catch (std::system_error const&) { work(); }  // there are no more threads: it takes longer, that is all
+    } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   bool done() const { return done_.load(std::memory_order_acquire); }

@@ -91,7 +91,6 @@ class SafetensorsFile {
 
  private:
   static constexpr std::string_view identifier = "fulgurite.checkpoint.safetensors";
-  static constexpr std::string_view checksum = "fulgurite.checkpoint.checksum";
 
   [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const {
     throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
@@ -105,8 +104,9 @@ class SafetensorsFile {
 
   void compare(Entry const& entry, std::uint32_t sum) const {
     if ((*sums_)[index_.find(entry.name)->second] != sum)
-      throw Error(checksum, path_.string() + ": the bytes of '" + entry.name +
-                                "' are not those that were written: the file is damaged, take another one");
+      throw Error("fulgurite.checkpoint.checksum",
+                  path_.string() + ": the bytes of '" + entry.name +
+                      "' are not those that were written: the file is damaged, take another one");
   }
   /// Both checksums or none: a file that was written with them cannot lose one of them unnoticed.
   void take_sums(std::string header) {
@@ -116,9 +116,10 @@ class SafetensorsFile {
     if (of_tensors != metadata_.end()) sums_ = safetensors::sums_in(of_tensors->second);
     if (of_header == metadata_.end() || !sums_ || sums_->size() != entries_.size() ||
         of_header->second != safetensors::sum_text(safetensors::header_sum(std::move(header))))
-      throw Error(checksum, path_.string() +
-                                ": the header is not the one that was written: the file is damaged, take another one; "
-                                "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
+      throw Error("fulgurite.checkpoint.checksum",
+                  path_.string() +
+                      ": the header is not the one that was written: the file is damaged, take another one; "
+                      "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
   }
 
   void parse(std::string const& header) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/optimizers.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -16,8 +17,7 @@ namespace fulgurite::judge {
 
 /// It leaves files from which a fit can go on.
 template <class C>
-concept LeavesFiles = requires(C& callback) { callback.last_checkpoints(); } ||
-                      requires(C& callback, std::filesystem::path const& root) { callback.last_checkpoints(root); };
+concept LeavesFiles = loop::NamesLast<C> || loop::NamesHpc<C>;
 /// A trainer with such a callback writes files.
 template <class... Cs>
 inline constexpr bool any_leaves_files = (LeavesFiles<Cs> || ...);

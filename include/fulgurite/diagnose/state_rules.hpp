@@ -33,8 +33,8 @@ struct OptimizerStateRules {
     FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could go on from the "
                    "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
                    accepts<M>, loop::optimizers_resume<R, ArchiveProbe>)
-    FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints would "
-                   "forget that: add `void state(auto& archive)`, or make its operator() const",
+    FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints "
+                   "would forget that: add `void state(auto& archive)`, or make its operator() const",
                    accepts<M>, all_schedules_remember<typename loop::AsList<Returned<R>>::type>)
     return Fine{};
   }

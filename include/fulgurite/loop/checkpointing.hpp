@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fulgurite/core/hyperparameters.hpp>
+#include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -100,6 +101,7 @@ CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& sou
   if constexpr (WritesLater<typename R::Backend>) {
     if (!run.asked.options.save_in_background) return nullptr;
     return [&run, &pack, &source, holder](auto planned, bool weights_only, CheckpointFiles::Then then) {
+      finish_files(run);  // one copy at a time
       auto& writer = run.under_way.writer;
       show_and_save(run, pack, [&] {
         auto const declared = declared_hyperparameters(run, source);
@@ -126,9 +128,21 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     write_checkpoint(run, pack, source, file, weights_only);
   };
   std::exception_ptr first;
+  bool interrupted = false;
+  auto const tell = [&](std::exception_ptr const& failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (std::exception const& error) {
+      run.warn("fulgurite.checkpoint.failed_too",
+               std::string("the run was asked to end, and a file could not be written: ") + error.what());
+    } catch (...) {}  // it has no words
+  };
   auto const attempt = [&](auto&& work) {
     try {
       work();
+    } catch (Interrupted const&) {  // an end that was asked for comes before what fails on the way
+      if (first && !std::exchange(interrupted, true)) tell(first);
+      first = std::current_exception();
     } catch (std::exception const& error) {
       if (first)
         run.warn("fulgurite.checkpoint.failed_too",
@@ -157,10 +171,10 @@ template <class R, class Pack, class Source>
 [[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
   if (!files_wait<Pack>(run)) [[likely]]
     return;
-  run.point = point;
+  auto const before = std::exchange(run.point, point);
   if (run.due.requests.empty()) finish_files(run);
   else write_now(run, pack, source);
-  run.point = {};
+  run.point = before;
 }
 
 }  // namespace fulgurite::loop

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 
 namespace fulgurite::loop {
 
@@ -26,12 +27,10 @@ struct FilesUnderWay<B> {
 };
 
 /// Some callback of the pack asks for files.
-template <class C>
-concept NamesFiles = requires(C& callback) { callback.last_checkpoints(); };
 template <class Pack>
 inline constexpr bool any_names_files = false;
 template <template <class...> class Pack, class... Cs>
-inline constexpr bool any_names_files<Pack<Cs...>> = (NamesFiles<Cs> || ...);
+inline constexpr bool any_names_files<Pack<Cs...>> = ((NamesLast<Cs> || NamesHpc<Cs>) || ...);
 
 /// Between steps: whether files are requested, or there is an answer of the thread that writes them.
 template <class Pack, class R>

@@ -178,13 +178,18 @@ class OpenFit {
     if constexpr (has_logger<Pack>) warn_of_few_rows();
     run_.measured.train_board.restart();
     run_.loading.write = [this](std::filesystem::path const& file) {
-      auto const now = run_.progress;
-      auto const here = run_.point;
+      struct Here {  // where the run goes on, also when the file cannot be written
+        OpenFit& fit;
+        Progress progress = fit.run_.progress;
+        SafePoint point = fit.run_.point;
+        ~Here() {
+          expect_rows(fit.pack_, 0);
+          fit.run_.progress = progress;
+          fit.run_.point = point;
+        }
+      } const here{*this};
       if (run_.facts.in_batch) redo_window(run_, pack_, source_);
       write_checkpoint(run_, pack_, source_, file);
-      expect_rows(pack_, 0);
-      run_.progress = now;
-      run_.point = here;
     };
     Context<R, phase::Train> ctx(run_);
     if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;

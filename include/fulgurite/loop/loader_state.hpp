@@ -4,6 +4,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
@@ -67,6 +68,18 @@ void fold_loader(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);
 }
+
+/// Whether something of the data has a state that a file holds beside the run's own.
+template <class R, class Source, class Archive>
+inline constexpr bool data_has_state = [] {
+  using Module = std::remove_cvref_t<decltype(std::declval<Source&>().module())>;
+  bool has = Stateful<Module, Archive> && !std::is_same_v<Module, typename R::Model>;
+  if constexpr (Source::trains)
+    has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
 
 /// It is read from its beginning when a run goes on.
 template <class L>

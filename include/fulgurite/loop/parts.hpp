@@ -51,9 +51,24 @@ template <class R>
 struct Parts {
   typename R::Strategy strategy;
   typename R::Precision precision;
-  typename R::Model* model = nullptr;  ///< borrowed; there from the first call that brings one
+  typename R::Model* model = nullptr;   ///< borrowed; there from the first call that brings one
+  typename R::Model* fitted = nullptr;  ///< that of the last fit, whose state optimizers and counters are
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+};
+
+/// While one lives, the run's model is that of the last fit; an evaluation since then may have had another one.
+template <class State>
+class FittedModel {
+ public:
+  explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
+  FittedModel(FittedModel const&) = delete;
+  FittedModel& operator=(FittedModel const&) = delete;
+  ~FittedModel() { run_.parts.model = before_; }
+
+ private:
+  State& run_;
+  decltype(std::declval<State&>().parts.model) before_;
 };
 
 }  // namespace fulgurite::loop

@@ -80,6 +80,10 @@ class Resumption {
 
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
+    if constexpr (is_snapshot<RunFile> && data_has_state<R, Source, Saver>)
+      throw Error("fulgurite.resume.snapshot",
+                  "a snapshot holds no state of loaders and data modules, and this fit has one that keeps its place by "
+                  "it: go on from a file, or give the loader resume_at(long batch)");
     if (!holds_run(file_)) refuse_weights_alone();
     outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);

@@ -16,7 +16,7 @@ namespace fulgurite::loop {
 /// One list of values for each loader.
 template <class Kind, class R, class Pack, class Source, class From>
 std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, Source& source, Stage stage,
-                                                     Limit const& limit, From const& from) {
+                                                     Limit limit, From const& from) {
   check_special(run, pack);
   run.facts = {};
   run.facts.stage = stage;

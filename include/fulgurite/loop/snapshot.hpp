@@ -72,7 +72,7 @@ void refuse_open(State<R> const& run, std::string const& what) {
 template <class R>
 void between_fits(State<R> const& run, std::string const& what) {
   refuse_open(run, what);
-  if (!run.parts.model || !run.parts.optimizers)
+  if (!run.parts.fitted || !run.parts.optimizers)
     throw Error("fulgurite.trainer.nothing_to_save", what + ": there is no run yet, so call fit first");
 }
 
@@ -80,6 +80,7 @@ void between_fits(State<R> const& run, std::string const& what) {
 template <class R, class Pack>
 Snapshot<R> take_snapshot(State<R>& run, Pack& pack, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
+  FittedModel const fitted(run);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
   return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
 }
@@ -88,6 +89,7 @@ Snapshot<R> take_snapshot(State<R>& run, Pack& pack, NoModule& none) {
 template <class R, class Pack>
 void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");
+  FittedModel const fitted(run);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
   KeptWeights<R> before;
   before.keep(*run.parts.model);
@@ -102,8 +104,9 @@ void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> con
 
 }  // namespace loop
 
-/// All that a checkpoint file of a trainer would hold now, copied in memory: weights, buffers, optimizers, schedules,
-/// callbacks, counters, random numbers. Between fits; inside of one ctx.request_checkpoint writes files.
+/// What a checkpoint file of a trainer would hold now, copied in memory: weights, buffers, optimizers, schedules,
+/// callbacks, counters, random numbers; not what loaders and data modules keep of themselves, without which a fit is
+/// refused that has such. Between fits; inside of one ctx.request_checkpoint writes files.
 ///   auto const before = snapshot(trainer);
 ///   trainer.fit(net, other_data);
 ///   restore(trainer, before);                  // the model of the last fit and the trainer are as they were

@@ -205,9 +205,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
   /// ctx.request_checkpoint.
   void save_checkpoint(std::filesystem::path const& path) {
-    if (!state_.parts.model || !state_.parts.optimizers)
+    if (!state_.parts.fitted || !state_.parts.optimizers)
       throw Error("fulgurite.trainer.nothing_to_save",
                   "there is no run to save to " + path.string() + " yet: call fit first");
+    loop::FittedModel const fitted(state_);
     if constexpr (ChecksReplays<typename Run::Strategy>)
       if (state_.parts.strategy.unchecked() != 0)
         state_.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
@@ -299,7 +300,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Source, class From>
   void fit_from(M& model, Source source, From const& from) {
     loop::check_end(state_.asked.options);
-    state_.parts.model = &model;
+    state_.parts.model = state_.parts.fitted = &model;
     if constexpr (of_this_run<From>()) loop::fit(state_, pack_, source, from);
   }
 
@@ -317,7 +318,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
     using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
     state_.parts.model = &model;
-    auto const& limit = state_.asked.options.limit_predict_batches;
+    auto const limit = state_.asked.options.limit_predict_batches;
     loop::check_special(state_, pack_);
     state_.facts = {};
     state_.facts.stage = Stage::predict;
