@@ -573,3 +573,30 @@ TEST_CASE("after a failure in a step, a validation, a hook or the pass for stati
     check_failures(40, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
   }
 }
+
+TEST_CASE("a fit that had ended trains nothing and ends nothing twice; random numbers go on as they would have") {
+  cuts.clear();
+  toy::world.files.clear();
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  said([&] {
+    Drawn<> model;
+    auto trainer = toy::train<Drawn<>>(options(), Automatic{}, Go{}.tells());
+    Go{}(trainer, model, toy::batches(5), toy::batches(2));
+    auto const left = heard.back();
+    auto const drawn_then = toy::world.rng;
+    auto const kept = snapshot(trainer);
+    for (int again = 0; again != 2; ++again) {  // the second one goes on from what the first one left
+      heard.clear();
+      toy::world.rng = 3;
+      Drawn<> then;
+      auto other = toy::train<Drawn<>>(options(), Automatic{}, Tells{.saves = false});
+      Go{"end"}(other, then, toy::batches(5), toy::batches(2));
+      CHECK(toy::world.rng == drawn_then);
+      CHECK(heard.back() == left);
+      CHECK(std::none_of(heard.begin(), heard.end(), [](auto const& line) { return line.starts_with("train"); }));
+    }
+    toy::world.rng = 3;
+    trainer.fit(model, toy::batches(5), toy::batches(2), kept);
+    CHECK(toy::world.rng == drawn_then);
+  });
+}
