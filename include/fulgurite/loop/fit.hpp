@@ -170,7 +170,12 @@ class OpenFit {
     // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
     bool const owes = is_resumed() && run_.point.at != At::ended;
     auto const point = std::exchange(run_.point, {});
-    if (options.limit_train_batches.none() || (done(run_) && !owes)) return;
+    if (options.limit_train_batches.none() || (done(run_) && !owes)) {
+      run_.point = point;  // and a file of now says so
+      if constexpr (resumes)
+        if (resumed_) resumed_->load_random();
+      return;
+    }
     trains_ = true;
     run_.loading.training_since = run_.progress.epoch;
     plan_ = plan_training(run_, source_);

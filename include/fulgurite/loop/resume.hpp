@@ -134,6 +134,13 @@ class Resumption {
     });
   }
 
+  /// Of a run that has nothing left to train: whoever draws after this fit draws what it would have drawn then.
+  void load_random() {
+    auto random = R::Backend::rng_state();
+    file_.load([&](auto& archive) { archive.child("random", random); });
+    random.restore();
+  }
+
  private:
   template <class Archive>
   void fold_model(Archive& archive) {

@@ -1,0 +1,602 @@
+// Each kind of training, stopped at each of its places and gone on with by another trainer, does what the unbroken fit
+// still had to do: events, rates, gradients, weights, random numbers, logged rows and the state at the end.
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/base_finetuning.hpp>
+#include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/data/combined.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/warmup.hpp>
+
+#include "callback_stderr.hpp"
+#include "models.hpp"
+#include "reference/show.hpp"
+
+using namespace fulgurite;
+using reference::Lines;
+using reference::text;
+using toy::Tensor;
+
+namespace {
+
+Lines heard;
+long fails_in = -1;  ///< so many places later something fails
+bool draws = true;
+bool cuts_all = true;  ///< not only where it fails
+void may_fail() {
+  if (fails_in >= 0 && fails_in-- == 0) throw Error("fulgurite.test.failed", "something failed");
+}
+double drawn() {
+  may_fail();
+  return draws ? toy::draw() : 0.5;
+}
+struct Cut {
+  std::string file;
+  std::size_t heard;  ///< lines that were heard when it was written
+};
+std::vector<Cut> cuts;
+
+template <class M>
+std::string weights(M& model) {
+  std::string all = " weights";
+  for (auto const& [name, p] : toy::Backend::named_parameters(model)) all += " " + text(p.value());
+  if constexpr (requires { model.norm.mean; }) all += " norm " + text(model.norm.mean);
+  return all;
+}
+
+/// Says what happens, and what is there then; keeps rows. Asks for a file at each event of training, where it `saves`;
+/// one that goes on forgets what was heard while it opened.
+struct Tells {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  bool saves = true;
+
+  void on_fit_start(auto& ctx) { tell("fit_start", ctx); }
+  void on_train_start(auto& ctx) {
+    tell("train_start", ctx);
+    if (saves) return;
+    toy::world.restored = [] {
+      heard.clear();
+      toy::world.restored = nullptr;
+    };
+  }
+  void on_train_epoch_start(auto& ctx) { tell("train_epoch_start", ctx); }
+  void on_train_batch_start(auto& ctx) { tell("train_batch_start " + std::to_string(ctx.batch_idx()), ctx); }
+  void on_before_backward(auto& ctx) { say("before_backward", ctx); }
+  void on_before_optimizer_step(auto& ctx) {
+    std::string line = "step";
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) line += " rate " + text(optimizer.lr(g));
+      for (auto const& p : optimizer.parameters()) line += " gradient " + (p.has_grad() ? text(p.grad()) : "none");
+    });
+    say(line, ctx);
+  }
+  void on_train_batch_end(auto& ctx) { tell("train_batch_end " + std::to_string(ctx.batch_idx()), ctx); }
+  void on_validation_start(auto& ctx) { tell("validation_start", ctx); }
+  void on_validation_batch_end(auto& ctx) { say("validation_batch_end " + std::to_string(ctx.batch_idx()), ctx); }
+  void on_validation_epoch_end(auto& ctx) { tell("validation_epoch_end", ctx); }
+  void on_validation_end(auto& ctx) { tell("validation_end", ctx); }
+  void on_train_epoch_end(auto& ctx) { tell("train_epoch_end", ctx); }
+  void on_train_end(auto& ctx) { tell("train_end", ctx); }
+  void on_exception(auto& ctx) {
+    if (saves) ctx.request_checkpoint("failed");
+  }
+  void on_fit_end(auto& ctx) { say("fit_end", ctx); }
+  void log_metrics(std::span<Scalar const> cells, long x) {
+    std::string line = "row x=" + std::to_string(x);
+    for (auto const& cell : cells) line += " " + std::string(cell.name) + "=" + text(cell.value);
+    heard.push_back(line);
+  }
+
+ private:
+  static void say(std::string const& event, auto& ctx) {
+    heard.push_back(event + " of epoch " + std::to_string(ctx.current_epoch()) + " steps " +
+                    std::to_string(ctx.global_step()) + " random " + std::to_string(toy::world.rng) +
+                    weights(ctx.model()));
+  }
+  void tell(std::string const& event, auto& ctx) {
+    if (!event.starts_with("train_batch_end") && event != "train_epoch_end") may_fail();
+    say(event, ctx);
+    if (!saves || !cuts_all || ctx.sanity_checking()) return;
+    ctx.request_checkpoint({this, [](CheckpointFiles& files) {
+                              std::string const file = "cut" + std::to_string(cuts.size());
+                              files.write(file);
+                              cuts.push_back({file, heard.size()});
+                            }});
+  }
+};
+
+TrainerOptions::Clock::time_point still() { return {}; }
+/// Three epochs, each validated twice or more.
+TrainerOptions options() {
+  TrainerOptions o{.max_epochs = 3, .num_sanity_val_steps = 1, .log_every_n_steps = 2, .now = &still};
+  o.val_check_interval = 2;
+  return o;
+}
+
+/// One fit, from its beginning or from a file; then what it left.
+struct Go {
+  std::string from;
+  Tells tells() const { return {.saves = from.empty()}; }
+  void operator()(auto& trainer, auto& model, auto&&... data) const {
+    if (from.empty()) trainer.fit(model, data...);
+    else trainer.fit(model, data..., CkptPath{from});
+    toy::world.restored = nullptr;
+    trainer.save_checkpoint("end");
+    auto left = toy::world.files["end"].state;
+    for (std::string const passing : {"\"pass_random\"", "\"validation_since\""})  // of an open epoch alone
+      if (auto const at = left.find(passing); at != left.npos) left.erase(at, left.find(",", at) - at + 1);
+    heard.push_back("left: " + left + weights(model));
+  }
+};
+
+template <class Fit>
+Lines trace(Fit& fit, std::string const& from = "") {
+  heard.clear();
+  toy::world.rng = 7;
+  try {
+    fit(Go{from});
+  } catch (Error const& error) { heard.push_back(std::string("Error ") + error.what()); }
+  toy::world.restored = nullptr;
+  return heard;
+}
+
+/// From each file that this fit leaves, another one does what was left to do; there are at least so many files.
+template <class Fit>
+void check_everywhere(std::size_t at_least, Fit fit) {
+  cuts.clear();
+  toy::world.files.clear();
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  std::string first;
+  int wrong = 0;
+  said([&] {
+    Lines const whole = trace(fit);
+    if (!whole.back().starts_with("left: ")) first = whole.back(), ++wrong;
+    for (auto const& cut : std::vector<Cut>(cuts)) {
+      Lines const rest(whole.begin() + static_cast<std::ptrdiff_t>(cut.heard), whole.end());
+      Lines now = trace(fit, cut.file);
+      // Training had ended: what opens a fit is heard, and its end.
+      if (rest.size() == 2 && now.size() > 2) now.erase(now.begin(), now.end() - 2);
+      if (now == rest || wrong++ != 0) continue;
+      first = cut.file + " after: " + (cut.heard == 0 ? "" : whole[cut.heard - 1]) + "\n" +
+              toy::world.files[cut.file].state + "\n" + reference::parting(rest, now);
+    }
+  });
+  INFO(wrong << " of " << cuts.size() << " files lead elsewhere; the first:\n" << first);
+  CHECK(wrong == 0);
+  CHECK(cuts.size() >= at_least);
+}
+
+/// Where a fit fails, the file of its exception leads to the weights and counters of one that does not; there are at
+/// least so many places.
+template <class Fit>
+void check_failures(int at_least, Fit fit) {
+  toy::world.files.clear();
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  toy::Restored<bool> const constant(draws, false), few(cuts_all, false);
+  std::string all;
+  int places = 0;
+  said([&] {
+    auto const ends = [&](std::string const& from = "") {
+      auto const line = trace(fit, from).back();
+      return line.substr(0, line.find("\"callbacks\"")) + line.substr(std::min(line.size(), line.find(" weights")));
+    };
+    auto const whole = ends();
+    for (long at = 0; at != 1000; ++at) {
+      toy::world.files.erase("failed");
+      cuts.clear();
+      fails_in = at;
+      auto const failed = trace(fit);
+      bool const reached = fails_in < 0;
+      fails_in = -1;
+      if (!reached) break;
+      if (!toy::world.files.contains("failed")) continue;
+      ++places;
+      auto const now = ends("failed");
+      if (now == whole) continue;
+      all += "place " + std::to_string(at) + " after " + failed[failed.size() < 2 ? 0 : failed.size() - 2] + "\n  " +
+             now + "\n  instead of " + whole + "\n";
+      if (all.size() > 4000) break;
+    }
+  });
+  INFO(all);
+  CHECK(all.empty());
+  CHECK(places >= at_least);
+}
+
+double number(double x) { return x; }
+double number(std::vector<int> const& all) {
+  double sum = 0;
+  for (int x : all) sum += x;
+  return sum;
+}
+template <class T>
+double number(std::optional<T> const& x) {
+  return x ? number(*x) : 0.5;
+}
+template <class A, class B>
+double number(std::tuple<A, B> const& both) {
+  return number(std::get<0>(both)) + 10 * number(std::get<1>(both));
+}
+
+/// Draws in each step, and logs in both ways.
+template <class Batch = double>
+struct Drawn {
+  static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
+  static constexpr Metric<"v"> v{};
+  using Metrics = MetricList<t, v>;
+  Tensor p = Tensor::parameter(0.5);
+  Tensor training_step(Batch const& batch, auto& ctx) {
+    auto loss = p * Tensor(number(batch) + drawn());
+    ctx.log(t, loss);
+    return loss;
+  }
+  void validation_step(double batch, auto& ctx) { ctx.log(v, p.value() * (batch + drawn())); }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.125, .momentum = 0.5}; }
+};
+
+/// Two players with a parameter in common. One steps after each batch, the other after every third, across epochs.
+struct Players : Drawn<> {
+  Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
+  long since = 0;
+  std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
+  std::vector<Tensor> parameters() const { return {p, a, b}; }
+  void state(auto& archive) { archive("since", since); }
+  void training_step(double batch, auto& ctx) {
+    auto& [slow, fast] = ctx.optimizers();
+    auto& [of_slow, of_fast] = ctx.lr_schedulers();
+    ctx.minimize(fast, b * p * Tensor(drawn()));
+    of_fast.step();
+    {
+      auto const only = ctx.toggle(slow);
+      auto loss = a * b * Tensor(batch + drawn());
+      ctx.log(t, loss);
+      ctx.backward(loss);
+    }
+    if (++since % 3 != 0) return;
+    ctx.clip_gradients(slow, ClipNorm{2.0});
+    ctx.step(slow);
+    slow.zero_grad();
+    of_slow.step();
+  }
+  auto configure_optimizers() {
+    return optimizers(scheduled(toy::Sgd{.params = {a}, .rate = 0.125, .momentum = 0.5}, schedule::Step{2, 0.5}),
+                      scheduled(toy::Sgd{.params = {b, p}, .rate = 0.0625, .momentum = 0.25}, schedule::Step{3, 0.5}));
+  }
+};
+
+/// A step for each two numbers of a batch.
+struct Unrolled {
+  using Hidden = Tensor;
+  struct Output {
+    Tensor loss, hidden;
+  };
+  static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
+  static constexpr Metric<"v"> v{};
+  using Metrics = MetricList<t, v>;
+  Tensor p = Tensor::parameter(0.5);
+  Output training_step(std::vector<double> const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    Tensor h = hidden.value_or(Tensor(0.25)) * p + p * Tensor(slice.front() + drawn());
+    ctx.log(t, h);
+    return {h, h};
+  }
+  void validation_step(double batch, auto& ctx) { ctx.log(v, p.value() * (batch + drawn())); }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.03125, .momentum = 0.5}; }
+};
+
+/// Five numbers in an order that is drawn when a pass begins; nobody knows how many there are.
+struct Shuffled {
+  static constexpr bool batches_stay_valid = true;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    double from;
+    int at = 0;
+    double operator*() const { return from + at; }
+    Iterator& operator++() { return ++at, *this; }
+    void operator++(int) { ++at; }
+    bool operator==(std::default_sentinel_t) const { return at == 5; }
+  };
+  Iterator begin() const { return {drawn()}; }
+  std::default_sentinel_t end() const { return {}; }
+};
+/// Like it, but knows its place: how many batches were moved past, and where its pass began.
+struct Placed {
+  static constexpr bool batches_stay_valid = true;
+  long consumed = 5;
+  double from = 0;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    Placed* of;
+    double operator*() const { return of->from + static_cast<double>(of->consumed); }
+    Iterator& operator++() { return ++of->consumed, *this; }
+    void operator++(int) { ++of->consumed; }
+    bool operator==(std::default_sentinel_t) const { return of->consumed == 5; }
+  };
+  Iterator begin() {
+    if (consumed == 5) {
+      consumed = 0;
+      from = drawn();
+    }
+    return {this};
+  }
+  std::default_sentinel_t end() const { return {}; }
+  void state(auto& archive) { archive("consumed", consumed)("from", from); }
+};
+/// Each pass yields two numbers that tell which pass it is.
+struct Passes {
+  double passes = 0;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    double pass;
+    int at = 0;
+    double operator*() const { return pass + at; }
+    Iterator& operator++() { return ++at, *this; }
+    void operator++(int) { ++at; }
+    bool operator==(std::default_sentinel_t) const { return at == 2; }
+  };
+  Iterator begin() { return {++passes}; }
+  std::default_sentinel_t end() const { return {}; }
+  void state(auto& archive) { archive("passes", passes); }
+};
+
+/// Fails at an epoch's end before others have heard of it.
+struct FailsFirst {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::tuner;
+  void on_train_epoch_end() { may_fail(); }
+};
+
+/// A fit of this model, automatic, with such windows.
+template <class M, class... Cs>
+void automatic(Go const& go, int window, auto&& loader, Cs... callbacks) {
+  M model;
+  auto trainer = toy::train<M>(options(), Automatic{.accumulate_grad_batches = window}, FailsFirst{},
+                               std::move(callbacks)..., go.tells());
+  go(trainer, model, loader, toy::batches(2));
+}
+
+}  // namespace
+
+TEST_CASE("from each place: manual optimization, with gradients that are kept over batches, validations and epochs") {
+  check_everywhere(40, [](Go const& go) {
+    Players model;
+    auto trainer = make_trainer<Players>(options(), toy::Device{}, Float32{}, Manual{}, go.tells());
+    go(trainer, model, toy::batches(5), toy::batches(2));
+  });
+}
+
+TEST_CASE("from each place: slices of batches, whose state is carried") {
+  check_everywhere(40, [](Go const& go) {
+    Unrolled model;
+    std::vector<std::vector<double>> const data{{1, 2, 3, 4, 5}, {6, 7}, {8}, {9, 10, 11}, {12, 13, 14, 15}};
+    auto trainer = toy::train<Unrolled>(options(), Automatic{.tbptt = 2}, go.tells());
+    go(trainer, model, data, toy::batches(2));
+  });
+}
+
+TEST_CASE("from each place: several training loaders, shuffled, with and without a size, whichever ends an epoch") {
+  using data::CombineMode;
+  static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  auto const with = [](auto mode, auto other) {
+    for (int const window : {1, 2})
+      check_everywhere(25, [&](Go const& go) {
+        data::Loader numbers{all, {.batch_size = 2, .shuffle = true}};
+        auto loader = data::combined<decltype(mode)::value>(other, std::move(numbers));
+        automatic<Drawn<typename decltype(loader)::Batch>>(go, window, loader);
+      });
+  };
+  auto const in_each_mode = [&](auto const& other) {
+    with(std::integral_constant<CombineMode, CombineMode::min_size>{}, other);
+    with(std::integral_constant<CombineMode, CombineMode::max_size>{}, other);
+    with(std::integral_constant<CombineMode, CombineMode::max_size_cycle>{}, other);
+  };
+  in_each_mode(toy::batches(3));
+  in_each_mode(toy::batches(7));
+  in_each_mode(toy::Unsized(3));
+  in_each_mode(toy::Unsized(7));
+}
+
+TEST_CASE("from each place: an unsized loader that keeps its place, and one that is skipped forward") {
+  for (int const window : {1, 2, 3}) {
+    CAPTURE(window);
+    check_everywhere(25, [&](Go const& go) { automatic<Drawn<>>(go, window, Placed{}); });
+    check_everywhere(25, [&](Go const& go) { automatic<Drawn<>>(go, window, Shuffled{}); });
+  }
+}
+
+TEST_CASE("from each place: several validation loaders, some of which keep a place") {
+  for (int const window : {1, 2})
+    check_everywhere(25, [&](Go const& go) {
+      Drawn<> model;
+      auto trainer = toy::train<Drawn<>>(options(), Automatic{.accumulate_grad_batches = window}, go.tells());
+      std::tuple loaders{toy::batches(2), Passes{}, Shuffled{}, Passes{10}};
+      go(trainer, model, toy::batches(5), loaders);
+    });
+}
+
+namespace {
+/// Its scale grows and overflows: more than 65504 is none of the toy's float16.
+struct Overflows : Drawn<> {
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = p * Tensor((batch + drawn()) * 4);
+    ctx.log(t, loss);
+    return loss;
+  }
+  void on_train_batch_end(auto& ctx) { heard.push_back("skipped " + std::to_string(ctx.skipped_steps())); }
+};
+}  // namespace
+
+TEST_CASE("from each place: a scaled loss, whose scale grows and overflows") {
+  for (int const window : {1, 2, 3})
+    check_everywhere(25, [&](Go const& go) {
+      Overflows model;
+      auto trainer = make_trainer<Overflows>(options(), toy::Gpu{}, Fp16Mixed{.init_scale = 4096, .growth_interval = 2},
+                                             Automatic{.accumulate_grad_batches = window}, go.tells());
+      go(trainer, model, toy::batches(5), toy::batches(2));
+      if (go.from.empty()) CHECK(trainer.progress().skipped_steps > 0);
+    });
+}
+
+namespace {
+/// A batch norm sees what each step computes, in the pass for statistics, too.
+struct Normed : Drawn<> {
+  toy::Norm norm{};
+  void state(auto& archive) { archive("mean", norm.mean)("seen", norm.seen); }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = Drawn<>::training_step(batch, ctx);
+    norm.see(batch + p.value());
+    return loss;
+  }
+};
+}  // namespace
+
+TEST_CASE("from each place: an average with its pass for statistics") {
+  for (int const window : {1, 2})
+    check_everywhere(25, [&](Go const& go) {
+      automatic<Normed>(go, window, toy::batches(5),
+                        StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
+    });
+}
+
+namespace {
+/// Thaws two parts one after the other.
+struct OneByOne : BaseFinetuning<OneByOne> {
+  void freeze_before_training(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    for (auto& part : ctx.model().parts) Backend::freeze(part, false);
+  }
+  void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+    if (epoch >= 1 && epoch <= 2)
+      unfreeze_and_add_param_group(ctx.model().parts[static_cast<std::size_t>(epoch - 1)], optimizer, ctx,
+                                   {.initial_denom_lr = 2});
+  }
+};
+struct ThreeParts : Drawn<> {
+  Tensor a = Tensor::parameter(1), b = Tensor::parameter(2);
+  std::vector<toy::Part> parts{{{a}}, {{b}}};
+  std::vector<std::pair<std::string, Tensor>> named_parameters() { return {{"p", p}, {"a", a}, {"b", b}}; }
+  std::vector<Tensor> parameters() const { return {p, a, b}; }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = (p + a + b) * Tensor(batch + drawn());
+    ctx.log(t, loss);
+    return loss;
+  }
+  auto configure_optimizers() {
+    return scheduled(toy::Sgd{.params = {p}, .rate = 0.125, .momentum = 0.5}, schedule::Step{3, 0.5},
+                     {.interval = Interval::step});
+  }
+};
+/// Four weights, and a bias that stays.
+struct Pruned : Drawn<> {
+  std::vector<Tensor> w{Tensor::parameter(1), Tensor::parameter(-2), Tensor::parameter(3), Tensor::parameter(-4)};
+  std::vector<std::pair<std::string, Tensor>> named_parameters() {
+    return {{"a.weight", w[0]}, {"b.weight", w[1]}, {"c.weight", w[2]}, {"d.weight", w[3]}, {"p", p}};
+  }
+  std::vector<Tensor> parameters() const { return {w[0], w[1], w[2], w[3], p}; }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = (w[0] + w[1] * Tensor(2) + w[2] - w[3] + p) * Tensor(batch + drawn());
+    ctx.log(t, loss);
+    return loss;
+  }
+  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
+};
+}  // namespace
+
+TEST_CASE("from each place: parts that are thawed one after the other, with a schedule") {
+  for (int const window : {1, 2})
+    check_everywhere(25, [&](Go const& go) { automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+}
+
+TEST_CASE("from each place: pruned weights, which go on or begin anew from their first values, at ends of epochs or of "
+          "validations") {
+  for (bool const lottery : {false, true})
+    for (bool const at_epochs : {false, true})
+      check_everywhere(25, [&](Go const& go) {
+        automatic<Pruned>(go, 2, toy::batches(5),
+                          ModelPruning{{.amount = 0.5,
+                                        .parameter_names = {"weight"},
+                                        .make_pruning_permanent = false,
+                                        .use_lottery_ticket_hypothesis = lottery,
+                                        .prune_on_train_epoch_end = at_epochs}});
+      });
+}
+
+namespace {
+struct WarmedUp : Drawn<> {
+  auto configure_optimizers() {
+    return scheduled(Drawn<>::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 7},
+                     {.interval = Interval::step, .frequency = 2});
+  }
+};
+/// Watches each validation, which gets worse now and then.
+struct Watches : Drawn<> {
+  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
+  auto configure_optimizers() {
+    return scheduled(Drawn<>::configure_optimizers(),
+                     schedule::ReduceOnPlateau{v, {.factor = 0.5, .patience = 1, .cooldown = 1, .strict = false}},
+                     {.interval = Interval::step, .frequency = 1});
+  }
+};
+}  // namespace
+
+TEST_CASE("from each place: rates that move every second step, and rates that follow validations") {
+  for (int const window : {1, 2}) {
+    check_everywhere(25, [&](Go const& go) { automatic<WarmedUp>(go, window, toy::batches(5)); });
+    check_everywhere(25, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
+  }
+}
+
+TEST_CASE("after a failure in a step, a validation, a hook or the pass for statistics a fit ends as one without it") {
+  for (int const window : {1, 2}) {
+    CAPTURE(window);
+    check_failures(40, [&](Go const& go) { automatic<Drawn<>>(go, window, toy::batches(5)); });
+    check_failures(40, [&](Go const& go) { automatic<Drawn<>>(go, window, Shuffled{}); });
+    check_failures(40, [&](Go const& go) {
+      automatic<Normed>(go, window, toy::batches(5),
+                        StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
+    });
+    check_failures(40, [&](Go const& go) { automatic<ThreeParts>(go, window, toy::batches(5), OneByOne{}); });
+    check_failures(40, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
+  }
+}
+
+TEST_CASE("a fit that had ended trains nothing and ends nothing twice; random numbers go on as they would have") {
+  cuts.clear();
+  toy::world.files.clear();
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  said([&] {
+    Drawn<> model;
+    auto trainer = toy::train<Drawn<>>(options(), Automatic{}, Go{}.tells());
+    Go{}(trainer, model, toy::batches(5), toy::batches(2));
+    auto const left = heard.back();
+    auto const drawn_then = toy::world.rng;
+    auto const kept = snapshot(trainer);
+    for (int again = 0; again != 2; ++again) {  // the second one goes on from what the first one left
+      heard.clear();
+      toy::world.rng = 3;
+      Drawn<> then;
+      auto other = toy::train<Drawn<>>(options(), Automatic{}, Tells{.saves = false});
+      Go{"end"}(other, then, toy::batches(5), toy::batches(2));
+      CHECK(toy::world.rng == drawn_then);
+      CHECK(heard.back() == left);
+      CHECK(std::none_of(heard.begin(), heard.end(), [](auto const& line) { return line.starts_with("train"); }));
+    }
+    toy::world.rng = 3;
+    trainer.fit(model, toy::batches(5), toy::batches(2), kept);
+    CHECK(toy::world.rng == drawn_then);
+  });
+}
