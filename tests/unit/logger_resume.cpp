@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -92,6 +93,21 @@ struct OtherSgd : toy::Sgd {
 };
 struct OwnOptimizer : Scripted {
   OtherSgd configure_optimizers() { return {{{p}}}; }
+};
+struct FailsInSetup {
+  using Stateless = ByChoice;
+  bool fails = true;
+  void setup(auto&) {
+    if (std::exchange(fails, false)) throw Error("fulgurite.test.setup", "a setup failed");
+  }
+};
+/// Behind the logger.
+struct FailsAtTrainStart {
+  using Stateless = ByChoice;
+  bool fails = true;
+  void on_train_start(auto&) {
+    if (std::exchange(fails, false)) throw Error("fulgurite.test.start", "a beginning failed");
+  }
 };
 
 }  // namespace
@@ -289,5 +305,85 @@ TEST_CASE("csv: a batch that failed is done again with its window, and none of t
       CHECK(run(again, folder).empty());
     });
     CHECK(content(folder / table) == content(other / table));
+  }
+}
+
+TEST_CASE("csv: a fit that fails before it goes on from its file leaves that run's folder to it") {
+  Folder const folder;
+  Scripted first{.script = {3, 2, 1}};
+  fit(first, below(folder.path), {}, FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+  auto const before = content(folder / table);
+  auto const files = folder / "lightning_logs/version_0/checkpoints";
+  auto const listed = [&] {
+    std::vector<std::string> names;
+    for (auto const& file : std::filesystem::directory_iterator(files)) names.push_back(file.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  auto const listed_before = listed();
+  // A new run of the same trainer has a folder of its own, for its table and for its files.
+  auto const begins_anew = [&](auto& trainer, auto& model) {
+    CHECK(content(folder / table) == before);
+    trainer.fit(model, toy::batches(4), toy::batches(1));
+    CHECK(content(folder / table) == before);
+    CHECK(listed() == listed_before);
+    CHECK(rows_of(content(folder / "lightning_logs/version_1/metrics.csv")) == 15);
+    CHECK_FALSE(std::filesystem::is_empty(folder / "lightning_logs/version_1/checkpoints"));
+    CHECK(trainer.outcome().metrics_file == folder / "lightning_logs/version_1/metrics.csv");
+  };
+  CkptPath const old{files / "epoch=0-step=2.safetensors"};
+  SECTION("the file does not fit") {
+    OwnOptimizer wrong;
+    auto trainer =
+        make_trainer<OwnOptimizer>(below(folder.path), SavingDevice{}, Float32{}, Automatic{}, FailsInSetup{false},
+                                   CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(wrong, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.checkpoint.state_entry]"));
+      begins_anew(trainer, wrong);
+    });
+  }
+  SECTION("a setup before the logger's fails") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.test.setup]"));
+      begins_anew(trainer, first);
+    });
+  }
+  SECTION("a hook behind the logger's fails before training has gone on") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{}, every_second());
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.test.start]"));
+      begins_anew(trainer, first);  // no row is dropped, either
+    });
+  }
+  SECTION("the loader is shorter than the file's place in it") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK_FALSE(error_of([&] { trainer.fit(first, toy::batches(1), toy::batches(1), old); }).empty());
+      begins_anew(trainer, first);
+    });
+  }
+  SECTION("another run writes there") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    Other busy([&](auto const& ready) {
+      logger::VersionLock const lock(folder / "lightning_logs/version_0");
+      ready();
+    });
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.logger.version_in_use]"));
+      begins_anew(trainer, first);
+    });
   }
 }
