@@ -94,6 +94,19 @@ struct OtherSgd : toy::Sgd {
 struct OwnOptimizer : Scripted {
   OtherSgd configure_optimizers() { return {{{p}}}; }
 };
+/// Its training logs the number of each batch, as a mean over the epoch.
+struct Means {
+  static constexpr Metric<"mean"> mean{.on_epoch = Report::yes};
+  using Metrics = MetricList<mean>;
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  long fails_at = -1, batches = 0;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (batches++ == fails_at) throw Error("fulgurite.test.step", "a step failed");
+    ctx.log(mean, batch);
+    return -p;
+  }
+  toy::Sgd configure_optimizers() { return {{{p}}}; }
+};
 struct FailsInSetup {
   using Stateless = ByChoice;
   bool fails = true;
@@ -357,12 +370,13 @@ TEST_CASE("csv: a fit that fails before it goes on from its file leaves that run
   SECTION("a hook behind the logger's fails before training has gone on") {
     auto trainer =
         trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{}, every_second());
-    said([&] {
+    auto const warnings = said([&] {
       CHECK(error_of([&] {
               trainer.fit(first, toy::batches(4), toy::batches(1), old);
             }).starts_with("[fulgurite.test.start]"));
-      begins_anew(trainer, first);  // no row is dropped, either
     });
+    CHECK(warnings.find("they will be dropped when it goes on") != std::string::npos);
+    said([&] { begins_anew(trainer, first); });  // they are still there
   }
   SECTION("the loader is shorter than the file's place in it") {
     auto trainer =
@@ -386,4 +400,45 @@ TEST_CASE("csv: a fit that fails before it goes on from its file leaves that run
       begins_anew(trainer, first);
     });
   }
+}
+
+TEST_CASE("csv: a file that is saved after a fit that failed counts all rows, and none of the epoch that it left") {
+  Folder const folder;
+  auto const train = [&](Means& model, std::optional<CkptPath> from) {
+    auto trainer = make_trainer<Means>(below(folder.path, 1), SavingDevice{}, Float32{},
+                                       Automatic{.accumulate_grad_batches = 2}, PostsEach{}, CSVLogger{});
+    auto const error = error_of([&] { trainer.fit(model, toy::batches(4), NoValidation{}, from); });
+    if (!error.empty()) trainer.save_checkpoint(folder / "after.safetensors");
+    return std::pair(error, trainer.value(Means::mean));
+  };
+  Means broken{.fails_at = 3}, again;
+  said([&] { CHECK(train(broken, {}).first.starts_with("[fulgurite.test.step]")); });
+  auto const before = content(folder / table);
+  CHECK(rows_of(before) > 3);
+  auto const warnings = said([&] {
+    auto const [error, mean] = train(again, CkptPath{folder / "after.safetensors"});
+    CHECK(error.empty());
+    CHECK(mean == 1.5);
+  });
+  CHECK(again.batches == 4);
+  CHECK(rows_of(content(folder / table)) == rows_of(before) + 7);  // of four batches, two steps, the epoch
+  CHECK(warnings.find("[fulgurite.logger.rows_dropped]") == std::string::npos);
+}
+
+TEST_CASE("due: rows that wait for a check since before a window are none of that window's rows") {
+  loop::Due due;
+  due.rows = 3;
+  due.held_rows.resize(2);
+  due.begin_window(4);
+  CHECK(due.rows_of_window(4) == 0);
+  due.rows += 2;  // they are delivered, and one of the window follows
+  due.held_rows.clear();
+  ++due.rows;
+  CHECK(due.rows_of_window(4) == 1);
+  CHECK(due.rows_of_window(6) == 0);
+
+  due.held_rows.resize(2);
+  due.begin_window(6);
+  due.held_rows.clear();  // they were wrong, and nobody receives them
+  CHECK(due.rows_of_window(6) == 0);
 }

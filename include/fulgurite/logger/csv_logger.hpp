@@ -91,9 +91,10 @@ class CSVLogger {
   void on_train_start(auto& ctx) {
     trains_ = true;
     if (keep_ && *keep_ < rows_)
-      ctx.warn_each("fulgurite.logger.rows_dropped",
-                    "CSVLogger: the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
-                        " are of a run that went further than the file which this one goes on from: they are dropped");
+      ctx.warn_each("fulgurite.logger.rows_dropped", "CSVLogger: the last " + std::to_string(rows_ - *keep_) +
+                                                         " rows of " + table_->path().string() +
+                                                         " are of a run that went further than the file which this one "
+                                                         "goes on from: they will be dropped when it goes on");
   }
   /// A file tells how many rows there are, so they are on the disk before it.
   void before_save(auto&) {
@@ -132,6 +133,7 @@ class CSVLogger {
     continued_.clear();
     keep_.reset();
     before_.reset();
+    again_ = 0;
     table_.reset();
     lock_.reset();
   }

@@ -175,6 +175,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.facts = {};
   run.point = {};
   run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
+  run.measured.train_board.restart();
 }
 
 /// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,
