@@ -107,6 +107,42 @@ struct Means {
   }
   toy::Sgd configure_optimizers() { return {{{p}}}; }
 };
+/// A check of replays is passed in the third step, and finds one that is wrong in the fifth.
+struct Replaying : SavingDevice {
+  static constexpr bool captures = true;
+  using RunState = StateMemory;
+  bool errs = true, replaying = true;
+  long steps = 0, waiting = 0;
+  template <class B, class Board, class Seam>
+  auto gradients(StepKey, B& batch, Board&, Seam& seam) {
+    long const step = steps++;
+    if (errs && step == 4) throw loop::WrongReplay("a test", true);
+    waiting = errs && (step == 1 || step == 3);
+    return seam(batch);
+  }
+  long unchecked() const { return waiting; }
+  bool half_checked() const { return false; }
+  void confirm(auto&, auto&) { waiting = 0; }
+  bool may_replay() const { return replaying; }
+  void give_up(std::string const&) {
+    replaying = false;
+    waiting = 0;
+  }
+  long replays() const { return steps; }
+  bool goes_back() const { return true; }
+  void tell(auto&&) {}
+};
+struct LogsLoss {
+  static constexpr Metric<"loss"> loss{};
+  using Metrics = MetricList<loss>;
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(double, auto& ctx) {
+    auto value = -p;
+    ctx.log(loss, value);
+    return value;
+  }
+  toy::Sgd configure_optimizers() { return {{{p}}}; }
+};
 struct FailsInSetup {
   using Stateless = ByChoice;
   bool fails = true;
@@ -441,4 +477,21 @@ TEST_CASE("due: rows that wait for a check since before a window are none of tha
   due.begin_window(6);
   due.held_rows.clear();  // they were wrong, and nobody receives them
   CHECK(due.rows_of_window(6) == 0);
+}
+
+TEST_CASE("csv: rows whose check was passed before a way back began are not lost with the steps after it") {
+  Folder const folder, other;
+  for (bool const errs : {false, true}) {
+    LogsLoss model;
+    auto options = below(errs ? folder.path : other.path, 1);
+    options.log_every_n_steps = 2;
+    auto const warnings = said([&] {
+      auto trainer = make_trainer<LogsLoss>(options, Replaying{{}, errs}, Float32{}, Automatic{}, CSVLogger{});
+      trainer.fit(model, toy::batches(6), NoValidation{});
+    });
+    CHECK((warnings.find("The fit went back to batch 3 of epoch 0") != std::string::npos) == errs);
+    CHECK(model.p.value() == 6);
+  }
+  CHECK(rows_of(content(other / table)) == 3);
+  CHECK(content(folder / table) == content(other / table));
 }
