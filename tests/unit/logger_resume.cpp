@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -92,6 +93,70 @@ struct OtherSgd : toy::Sgd {
 };
 struct OwnOptimizer : Scripted {
   OtherSgd configure_optimizers() { return {{{p}}}; }
+};
+/// Its training logs the number of each batch, as a mean over the epoch.
+struct Means {
+  static constexpr Metric<"mean"> mean{.on_epoch = Report::yes};
+  using Metrics = MetricList<mean>;
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  long fails_at = -1, batches = 0;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (batches++ == fails_at) throw Error("fulgurite.test.step", "a step failed");
+    ctx.log(mean, batch);
+    return -p;
+  }
+  toy::Sgd configure_optimizers() { return {{{p}}}; }
+};
+/// A check of replays is passed in the third step, and finds one that is wrong in the fifth.
+struct Replaying : SavingDevice {
+  static constexpr bool captures = true;
+  using RunState = StateMemory;
+  bool errs = true, replaying = true;
+  long steps = 0, waiting = 0;
+  template <class B, class Board, class Seam>
+  auto gradients(StepKey, B& batch, Board&, Seam& seam) {
+    long const step = steps++;
+    if (errs && step == 4) throw loop::WrongReplay("a test", true);
+    waiting = errs && (step == 1 || step == 3);
+    return seam(batch);
+  }
+  long unchecked() const { return waiting; }
+  bool half_checked() const { return false; }
+  void confirm(auto&, auto&) { waiting = 0; }
+  bool may_replay() const { return replaying; }
+  void give_up(std::string const&) {
+    replaying = false;
+    waiting = 0;
+  }
+  long replays() const { return steps; }
+  bool goes_back() const { return true; }
+  void tell(auto&&) {}
+};
+struct LogsLoss {
+  static constexpr Metric<"loss"> loss{};
+  using Metrics = MetricList<loss>;
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(double, auto& ctx) {
+    auto value = -p;
+    ctx.log(loss, value);
+    return value;
+  }
+  toy::Sgd configure_optimizers() { return {{{p}}}; }
+};
+struct FailsInSetup {
+  using Stateless = ByChoice;
+  bool fails = true;
+  void setup(auto&) {
+    if (std::exchange(fails, false)) throw Error("fulgurite.test.setup", "a setup failed");
+  }
+};
+/// Behind the logger.
+struct FailsAtTrainStart {
+  using Stateless = ByChoice;
+  bool fails = true;
+  void on_train_start(auto&) {
+    if (std::exchange(fails, false)) throw Error("fulgurite.test.start", "a beginning failed");
+  }
 };
 
 }  // namespace
@@ -290,4 +355,143 @@ TEST_CASE("csv: a batch that failed is done again with its window, and none of t
     });
     CHECK(content(folder / table) == content(other / table));
   }
+}
+
+TEST_CASE("csv: a fit that fails before it goes on from its file leaves that run's folder to it") {
+  Folder const folder;
+  Scripted first{.script = {3, 2, 1}};
+  fit(first, below(folder.path), {}, FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+  auto const before = content(folder / table);
+  auto const files = folder / "lightning_logs/version_0/checkpoints";
+  auto const listed = [&] {
+    std::vector<std::string> names;
+    for (auto const& file : std::filesystem::directory_iterator(files)) names.push_back(file.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  auto const listed_before = listed();
+  // A new run of the same trainer has a folder of its own, for its table and for its files.
+  auto const begins_anew = [&](auto& trainer, auto& model) {
+    CHECK(content(folder / table) == before);
+    trainer.fit(model, toy::batches(4), toy::batches(1));
+    CHECK(content(folder / table) == before);
+    CHECK(listed() == listed_before);
+    CHECK(rows_of(content(folder / "lightning_logs/version_1/metrics.csv")) == 15);
+    CHECK_FALSE(std::filesystem::is_empty(folder / "lightning_logs/version_1/checkpoints"));
+    CHECK(trainer.outcome().metrics_file == folder / "lightning_logs/version_1/metrics.csv");
+  };
+  CkptPath const old{files / "epoch=0-step=2.safetensors"};
+  SECTION("the file does not fit") {
+    OwnOptimizer wrong;
+    auto trainer =
+        make_trainer<OwnOptimizer>(below(folder.path), SavingDevice{}, Float32{}, Automatic{}, FailsInSetup{false},
+                                   CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(wrong, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.checkpoint.state_entry]"));
+      begins_anew(trainer, wrong);
+    });
+  }
+  SECTION("a setup before the logger's fails") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.test.setup]"));
+      begins_anew(trainer, first);
+    });
+  }
+  SECTION("a hook behind the logger's fails before training has gone on") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{}, every_second());
+    auto const warnings = said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.test.start]"));
+    });
+    CHECK(warnings.find("they will be dropped when it goes on") != std::string::npos);
+    said([&] { begins_anew(trainer, first); });  // they are still there
+  }
+  SECTION("the loader is shorter than the file's place in it") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    said([&] {
+      CHECK_FALSE(error_of([&] { trainer.fit(first, toy::batches(1), toy::batches(1), old); }).empty());
+      begins_anew(trainer, first);
+    });
+  }
+  SECTION("another run writes there") {
+    auto trainer =
+        trainer_of(below(folder.path), FailsInSetup{false}, CSVLogger{}, FailsAtTrainStart{false}, every_second());
+    Other busy([&](auto const& ready) {
+      logger::VersionLock const lock(folder / "lightning_logs/version_0");
+      ready();
+    });
+    said([&] {
+      CHECK(error_of([&] {
+              trainer.fit(first, toy::batches(4), toy::batches(1), old);
+            }).starts_with("[fulgurite.logger.version_in_use]"));
+      begins_anew(trainer, first);
+    });
+  }
+}
+
+TEST_CASE("csv: a file that is saved after a fit that failed counts all rows, and none of the epoch that it left") {
+  Folder const folder;
+  auto const train = [&](Means& model, std::optional<CkptPath> from) {
+    auto trainer = make_trainer<Means>(below(folder.path, 1), SavingDevice{}, Float32{},
+                                       Automatic{.accumulate_grad_batches = 2}, PostsEach{}, CSVLogger{});
+    auto const error = error_of([&] { trainer.fit(model, toy::batches(4), NoValidation{}, from); });
+    if (!error.empty()) trainer.save_checkpoint(folder / "after.safetensors");
+    return std::pair(error, trainer.value(Means::mean));
+  };
+  Means broken{.fails_at = 3}, again;
+  said([&] { CHECK(train(broken, {}).first.starts_with("[fulgurite.test.step]")); });
+  auto const before = content(folder / table);
+  CHECK(rows_of(before) > 3);
+  auto const warnings = said([&] {
+    auto const [error, mean] = train(again, CkptPath{folder / "after.safetensors"});
+    CHECK(error.empty());
+    CHECK(mean == 1.5);
+  });
+  CHECK(again.batches == 4);
+  CHECK(rows_of(content(folder / table)) == rows_of(before) + 7);  // of four batches, two steps, the epoch
+  CHECK(warnings.find("[fulgurite.logger.rows_dropped]") == std::string::npos);
+}
+
+TEST_CASE("due: rows that wait for a check since before a window are none of that window's rows") {
+  loop::Due due;
+  due.rows = 3;
+  due.held_rows.resize(2);
+  due.begin_window(4);
+  CHECK(due.rows_of_window(4) == 0);
+  due.rows += 2;  // they are delivered, and one of the window follows
+  due.held_rows.clear();
+  ++due.rows;
+  CHECK(due.rows_of_window(4) == 1);
+  CHECK(due.rows_of_window(6) == 0);
+
+  due.held_rows.resize(2);
+  due.begin_window(6);
+  due.held_rows.clear();  // they were wrong, and nobody receives them
+  CHECK(due.rows_of_window(6) == 0);
+}
+
+TEST_CASE("csv: rows whose check was passed before a way back began are not lost with the steps after it") {
+  Folder const folder, other;
+  for (bool const errs : {false, true}) {
+    LogsLoss model;
+    auto options = below(errs ? folder.path : other.path, 1);
+    options.log_every_n_steps = 2;
+    auto const warnings = said([&] {
+      auto trainer = make_trainer<LogsLoss>(options, Replaying{{}, errs}, Float32{}, Automatic{}, CSVLogger{});
+      trainer.fit(model, toy::batches(6), NoValidation{});
+    });
+    CHECK((warnings.find("The fit went back to batch 3 of epoch 0") != std::string::npos) == errs);
+    CHECK(model.p.value() == 6);
+  }
+  CHECK(rows_of(content(other / table)) == 3);
+  CHECK(content(folder / table) == content(other / table));
 }

@@ -58,6 +58,7 @@ class CSVLogger {
   void setup(auto& ctx) {
     auto const earlier = std::exchange(continued_, {});
     keep_.reset();
+    before_.reset();
     again_ = 0;
     trains_ = goes_on_ = false;
     if (ctx.rank() != 0 || ctx.dev_run()) return;
@@ -76,15 +77,24 @@ class CSVLogger {
   /// The folder of the run that the next fit goes on with, told before its setup.
   void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
 
+  /// The fit has failed before it went on from its file: the folder is that of before, and no row is dropped.
+  void do_not_continue() {
+    continued_.clear();
+    keep_.reset();
+    if (before_) folder_ = *std::exchange(before_, std::nullopt);
+    goes_on_ = false;
+  }
+
   /// So many of the last rows come again when a run goes on from a file that is written now.
   void expect_again(long rows) { again_ = rows; }
 
   void on_train_start(auto& ctx) {
     trains_ = true;
     if (keep_ && *keep_ < rows_)
-      ctx.warn_each("fulgurite.logger.rows_dropped",
-                    "CSVLogger: the last " + std::to_string(rows_ - *keep_) + " rows of " + table_->path().string() +
-                        " are of a run that went further than the file which this one goes on from: they are dropped");
+      ctx.warn_each("fulgurite.logger.rows_dropped", "CSVLogger: the last " + std::to_string(rows_ - *keep_) +
+                                                         " rows of " + table_->path().string() +
+                                                         " are of a run that went further than the file which this one "
+                                                         "goes on from: they will be dropped when it goes on");
   }
   /// A file tells how many rows there are, so they are on the disk before it.
   void before_save(auto&) {
@@ -120,7 +130,10 @@ class CSVLogger {
   /// Releases the folder, so that another logger may use it. A further row takes it again.
   void finalize(auto /*status*/) {
     if (table_ && trains_) drop_rows();
+    continued_.clear();
     keep_.reset();
+    before_.reset();
+    again_ = 0;
     table_.reset();
     lock_.reset();
   }
@@ -165,6 +178,7 @@ class CSVLogger {
 
   /// A program that logs elsewhere by now does not write into the folders of another one.
   void go_on_in(auto& ctx, std::filesystem::path const& folder, std::filesystem::path const& root) {
+    before_ = folder_;
     std::error_code missing;
     bool const is_there = std::filesystem::is_directory(folder, missing);
     if (is_there && is_same(folder.parent_path(), root)) {
@@ -206,7 +220,8 @@ class CSVLogger {
   CSVLoggerOptions options_;
   std::filesystem::path folder_{};
   std::string hyperparameters_ = logger::hparams_yaml({});
-  std::filesystem::path continued_{};        ///< of the run that the next fit goes on with
+  std::filesystem::path continued_{};                           ///< of the run that the next fit goes on with
+  std::optional<std::filesystem::path> before_ = std::nullopt;  ///< its folder before that one, until the fit is over
   long again_ = 0;                           ///< of the rows, which are of a window that is to be done again
   long rows_ = 0;                            ///< of the table, as it was last open
   std::optional<long> keep_ = std::nullopt;  ///< the rows that stay, when a row follows

@@ -1,6 +1,7 @@
 #pragma once
 // Part of a run's state: what hooks and steps have asked for and the loops have yet to do.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,13 +28,13 @@ struct Due {
   long rows_at_window = 0;  ///< those before the window that began when so many batches were over:
   long window = -1;
 
-  /// An accumulation window begins after so many batches.
+  /// An accumulation window begins after so many batches. Rows that wait are of windows before it.
   void begin_window(long batches) {
-    rows_at_window = rows;
+    rows_at_window = rows + static_cast<long>(held_rows.size());
     window = batches;
   }
   /// The rows since then, which come again where that window is done again.
-  long rows_of_window(long batches) const { return window == batches ? rows - rows_at_window : 0; }
+  long rows_of_window(long batches) const { return window == batches ? std::max(0L, rows - rows_at_window) : 0; }
 
   void set_aside() { aside = std::exchange(requests, {}); }
   void take_back() {

@@ -61,6 +61,8 @@ void check_device(State<R>& run) {
 /// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
 template <class R, class Pack, class Source, class Ctx, class File>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
+  run.made.log_dir_before = run.made.log_dir;
+  run.made.metrics_file_before = run.made.outcome.metrics_file;
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
@@ -107,6 +109,17 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
   expect_rows(pack, run.due.rows_of_window(progress.total_batches));
+}
+
+/// A fit that fails before it has gone on from its file is no part of that file's run: loggers leave its folder.
+template <class R, class Pack>
+void leave_run(State<R>& run, Pack& pack) {
+  if (run.parts.optimizers && !run.loading.resuming) return;
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.do_not_continue(); }) callback.do_not_continue();
+  });
+  run.made.log_dir = run.made.log_dir_before;
+  run.made.outcome.metrics_file = run.made.metrics_file_before;
 }
 
 template <class R, class Pack, class Source>
@@ -156,11 +169,13 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { finish_files(run); });
   run.due.requests.clear();
   run.due.posted.clear();
+  still([&] { leave_run(run, pack); });
   still([&] { finalize_loggers(pack, Status::failed); });
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
   run.point = {};
   run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
+  run.measured.train_board.restart();
 }
 
 /// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,

@@ -13,6 +13,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_seam.hpp>
 
@@ -99,6 +100,7 @@ class Retreat {
   static constexpr bool possible = optimizers_remember<R, typename RunState::Saver>;
 
   void take(State<R>& run, Pack& pack, long batch) {
+    deliver_held(run, pack);  // their steps were checked, and no way leads back to before them
     batch_ = batch;
     replays_ = run.parts.strategy.replays();
     weights_.keep(*run.parts.model);

@@ -12,6 +12,7 @@ struct Made {
   HeldFiles held_files{};           ///< checkpoint files, and who counts on them
   std::filesystem::path log_dir{};  ///< the first logger's folder
   Outcome outcome{};
+  std::filesystem::path log_dir_before{}, metrics_file_before{};  ///< what both were before the call's setup
 };
 
 }  // namespace fulgurite::loop
