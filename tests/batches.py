@@ -10,7 +10,9 @@ import pathlib
 import re
 import sys
 
-ALONE = re.compile(r'^(#define|#undef|#if|template <>|namespace (fulgurite|toy|std)\b|extern |void\* operator new)', re.M)
+ALONE = re.compile(
+    r'^(#define|#undef|#if|template <>|namespace (fulgurite|toy|std)\b|extern |void\* operator new)', re.M
+)
 INCLUDE = re.compile(r'^#include .*', re.M)
 
 

@@ -389,7 +389,7 @@ struct Requeues {
 
 }  // namespace
 
-TEST_CASE("C146 resume: hpc is the file of the highest number; a scheduler that starts the run again needs no word") {
+TEST_CASE("resume: hpc is the file of the highest number; a scheduler that starts the run again needs no word") {
   Folder const folder;
   Scripted model;
   auto const bare = [&](Requeues requeues, int epochs) {
