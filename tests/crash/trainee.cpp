@@ -6,7 +6,8 @@
 //                               logs DIR    its log folder
 //                               hash H      of all that it came to;  rows H   of its table of logged rows
 //                               error E     it ended by an Error of the library (status 3)
-//                               With `wait` it first reads from stdin, so that many can start at once.
+//                               With `wait` it first reads from stdin, so that many can start at once, and trains
+//                               anew.
 //   trainee look FOLDER         reads each checkpoint of the folder: whole NAME, or damaged NAME WHY
 //   trainee cuts FILE COUNT     as many cut copies as the header has bytes, and COUNT cut in the data: read N, cuts M
 //   trainee flips FILE COUNT    copies with one bit flipped, COUNT of them all over the file: read N, flips M
@@ -21,6 +22,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -109,7 +111,7 @@ std::string content_of(std::filesystem::path const& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-void fit(std::filesystem::path const& folder) {
+void fit(std::filesystem::path const& folder, std::optional<CkptPath> const& from) {
   std::vector<int> numbers;
   for (int i = 0; i != 30; ++i) numbers.push_back(i);
   data::Loader loader{numbers, {.batch_size = 4, .shuffle = true, .seed = 9}};
@@ -121,7 +123,7 @@ void fit(std::filesystem::path const& folder) {
                        .save_last = SaveLast::link,
                        .every_n_train_steps = 2,
                        .save_on_train_epoch_end = false}});
-  trainer.fit(net, loader, toy::batches(2), CkptPath{"last"});
+  trainer.fit(net, loader, toy::batches(2), from);
   for (auto const& warning : trainer.warnings()) say("warning " + warning);
   Hash hash;
   for (auto const& weight : net.all) hash(weight.value());
@@ -202,8 +204,9 @@ int main(int count_of_words, char** given) {
   std::vector<std::string> words(given + 1, given + count_of_words);
   words.resize(3);
   try {
-    if (words[2] == "wait") std::cin.get();
-    if (words[0] == "fit") fit(words[1]);
+    bool const waits = words[2] == "wait";
+    if (waits) std::cin.get();
+    if (words[0] == "fit") fit(words[1], waits ? std::nullopt : std::optional(CkptPath{"last"}));
     else if (words[0] == "look") look(words[1]);
     else if (words[0] == "cuts") cuts(words[1], std::stol(words[2]));
     else if (words[0] == "flips") flips(words[1], std::stol(words[2]));
