@@ -165,16 +165,21 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   if (first) std::rethrow_exception(first);
 }
 
-/// Called when an event has been heard by all, with what a fit that goes on from here does next: follows up files that
-/// another thread has written, and writes what was requested. Inside an accumulation window both wait for its step.
+/// Out of line: what follows from a batch stays small where there is nothing to write.
 template <class R, class Pack, class Source>
-[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
-  if (!files_wait<Pack>(run)) [[likely]]
-    return;
+[[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
   auto const before = std::exchange(run.point, point);
   if (run.due.requests.empty()) finish_files(run);
   else write_now(run, pack, source);
   run.point = before;
+}
+
+/// Called when an event has been heard by all, with what a fit that goes on from here does next: follows up files that
+/// another thread has written, and writes what was requested. Inside an accumulation window both wait for its step.
+template <class R, class Pack, class Source>
+[[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
+  if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
+    write_due(run, pack, source, point);
 }
 
 }  // namespace fulgurite::loop

@@ -32,13 +32,12 @@ inline constexpr bool any_names_files = false;
 template <template <class...> class Pack, class... Cs>
 inline constexpr bool any_names_files<Pack<Cs...>> = ((NamesLast<Cs> || NamesHpc<Cs>) || ...);
 
-/// Between steps: whether files are requested, or there is an answer of the thread that writes them.
+/// Between steps: whether there is an answer of the thread that writes files.
 template <class Pack, class R>
-[[gnu::always_inline]] inline bool files_wait(R& run) {
-  bool waits = !run.due.requests.empty();
+[[gnu::always_inline]] inline bool answer_waits([[maybe_unused]] R& run) {
   if constexpr (WritesLater<typename R::Key::Backend> && any_names_files<Pack>)
-    waits = waits || (run.under_way.then && run.under_way.writer.done());
-  return waits && !run.facts.accumulating;
+    return run.under_way.then && run.under_way.writer.done() && !run.facts.accumulating;
+  else return false;
 }
 
 /// What follows from files that another thread writes, when it has. An exception is that of the first file that could

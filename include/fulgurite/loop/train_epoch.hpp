@@ -191,7 +191,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
         confirm(run);
       else if (counts) catch_up(run);
     }
-    if (files_wait<Pack>(run)) [[unlikely]]
+    if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
       write_requests(run, pack, source_, here(run, At::after_batch, last, counts));
     if constexpr (Source::template evaluates<hook::val_dataloader>)
       if (validates_ && validation_due(run, plan_, last))
