@@ -2,6 +2,7 @@
 // Matrix products by LIBXSMM with LibTorch's bits: the scope that a program opens, and what it has led to.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/torch/native/matmul_scope.hpp>
@@ -12,10 +13,12 @@ namespace fulgurite::libtorch::native {
 inline std::vector<std::string> products_account(Matmul how) {
   if (how == Matmul::libtorch) return {"matrix products: LibTorch's, as was asked for"};
   if (!process_kernels()) return {"matrix products: LibTorch's (this program is built without LIBXSMM)"};
-  auto const text = Verdicts::of_process().account();
-  if (!text.empty()) return {text};
-  return {std::string("matrix products: LibTorch's; of those that would be faster by LIBXSMM on this processor, ") +
-          "none was computed so far"};
+  auto text = Verdicts::of_process().account();
+  if (text.empty()) {
+    text =
+        "matrix products: LibTorch's; of those that would be faster by LIBXSMM on this processor, none was computed so far";
+  }
+  return {std::move(text)};
 }
 
 }  // namespace fulgurite::libtorch::native
