@@ -43,8 +43,9 @@ struct Memory {
  private:
   static void repeat(at::Tensor const& row, at::Tensor const& all) {
     auto const bytes = row.nbytes();
+    auto const* const from = row.const_data_ptr();
     auto* to = static_cast<char*>(all.data_ptr());
-    for (std::int64_t i = 0; i != all.size(0); ++i, to += bytes) std::memcpy(to, row.const_data_ptr(), bytes);
+    for (auto rows = all.size(0); rows != 0; --rows, to += bytes) std::memcpy(to, from, bytes);
   }
   static void add(at::Tensor const& to, at::Tensor const& from) {
     if (to.scalar_type() == at::kFloat)
