@@ -1,0 +1,33 @@
+"""What a captured step of a small net pays for being watched, counted in instructions. Prints TAP, a line a fact.
+
+    replay.py PROGRAM    the program made from replay.cpp"""
+
+import shutil
+import sys
+
+from left_alone import counts_of
+
+REPLAYS = 800  # by which the longer fit is longer
+PARAMETERS = 20 * 32 + 32 + 32 * 2 + 2
+
+
+def main() -> None:
+    half, whole, unwatched, twice = (counts_of(sys.argv[1])[number] for number in range(4))
+    replay = (whole - half) / REPLAYS
+    look = (whole - unwatched) / (2 * REPLAYS)
+    epoch = (twice - whole) / replay
+    most = 2 * PARAMETERS + 400
+    facts = [
+        (look <= most, f'NonFinite::stop looks at the gradients of {PARAMETERS} parameters: at most {most} instructions: '
+                       f'{look:.0f} of {replay:.0f} of a replay, checks among them'),
+        (epoch <= 40, f'an epoch more, whose first replay is checked: at most 40 replays: {epoch:.1f}'),
+    ]
+    for number, (holds, said) in enumerate(facts, 1):
+        print(f'{"ok" if holds else "not ok"} {number} - {said}')
+    print(f'1..{len(facts)}')
+
+
+if shutil.which('valgrind'):
+    main()
+else:
+    print('ok 1 - captured steps # SKIP valgrind is not installed\n1..1')
