@@ -18,7 +18,7 @@ def main() -> None:
     epoch = (twice - whole) / replay
     most = 2 * PARAMETERS + 400
     facts = [
-        (look <= most, f'NonFinite::stop looks at the gradients of {PARAMETERS} parameters: at most {most} instructions: '
+        (look <= most, f'NonFinite::stop looks at {PARAMETERS} gradients: at most {most} instructions: '
                        f'{look:.0f} of {replay:.0f} of a replay, checks among them'),
         (epoch <= 40, f'an epoch more, whose first replay is checked: at most 40 replays: {epoch:.1f}'),
     ]
