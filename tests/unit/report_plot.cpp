@@ -169,9 +169,8 @@ TEST_CASE("many points on one pixel are one point, and no dots are drawn on long
     plot.curves[0].y.push_back(i);
   }
   CHECK(count(plot.svg(), "<circle") == 0);
-  CHECK(path(plot.svg(), 0)
-            .ends_with("L"
-                       "679.5 32.9"));
+  auto const points = count(path(plot.svg(), 0), "L");
+  CHECK((points > 600 && points < 10000));
 }
 
 TEST_CASE("any words may stand in an SVG plot") {
