@@ -297,7 +297,10 @@ struct Backend {
   }
   static bool averages(Value const&) { return true; }
   static Value gradient(Value const& p) { return p.has_grad() ? Tensor(p.grad()) : Tensor(); }
-  static void set_gradient(Value const& p, Value const& gradient) { p.set_grad(gradient.value()); }
+  static void set_gradient(Value const& p, Value const& gradient) {
+    if (gradient.defined()) p.set_grad(gradient.value());
+    else p.clear_grad();
+  }
   static Value clone(Value const& v) { return Tensor(v.value()); }
   static std::vector<Value> clones(std::span<Value const> values) {
     std::vector<Value> all;

@@ -39,6 +39,8 @@ class TrainerBody {
   refusal::Nothing snapshot() { return {}; }
   template <class From>
   void restore(From const&) {}
+  template <class... Args>
+  void search(Args&&...) {}
   void set_options(TrainerOptions const&) {}
   TrainerOptions const& given_options() const;
   template <class T>

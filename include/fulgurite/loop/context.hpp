@@ -112,6 +112,20 @@ class Context : public loop::LogContext<R, Phase> {
                       " was requested outside fit, where none is written: ask ctx.stage() first");
     state_->due.requests.push_back(std::move(request));
   }
+  /// Steps to be tried out at the next place between two epochs: when all have heard `on_fit_start`, or
+  /// `on_train_epoch_start`, at the latest. `search(rehearser)` is called there; what it rehearses is put back, what it
+  /// sets (rates, members of the model) is what training goes on with. For callbacks that say `static constexpr bool
+  /// searches = true`; an Error where there is none.
+  void request_search(Search<R> search) const
+    requires(Phase::trains)
+  {
+    if (!state_->searching.answers)
+      throw Error("fulgurite.context.no_search",
+                  "a search was requested, and no callback of this trainer says that it asks for any: give one "
+                  "`static constexpr bool searches = true`, and ask inside of fit");
+    if (!state_->searching.rehearsing) state_->searching.due.push_back(std::move(search));
+  }
+
   /// Who counts on which checkpoint files: a callback that removes one asks here first whether another counts on it.
   HeldFiles& held_files() const { return state_->made.held_files; }
 

@@ -216,12 +216,13 @@ struct LibTorch : libtorch::Finetuning {
   }
 
   /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
-  /// keeps for it.
+  /// keeps for it. An undefined one takes it away.
   static Value gradient(Value const& parameter) { return parameter.grad(); }
   static void set_gradient(Value const& parameter, Value const& gradient) {
     at::NoGradGuard const no_graph;
     auto& now = parameter.mutable_grad();
-    if (now.defined()) now.copy_(gradient);
+    if (!gradient.defined()) now.reset();
+    else if (now.defined()) now.copy_(gradient);
     else now = gradient;
   }
 
