@@ -284,7 +284,23 @@ class OpenFit {
       auto const due = std::exchange(run_.searching.due, {});
       Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
       for (auto const& search : due) search(rehearsal);
+      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
     }
+  }
+
+  /// Loaders of another batch size, which the epoch at hand begins with.
+  void load_anew() {
+    if constexpr (requires { source_.reload_training(); }) {
+      source_.reload_training();
+      source_.reload_validation();
+    }
+    if (!run_.loading.training_is_open) return;  // they are asked for later
+    plan_ = plan_training(run_, source_);
+    int const since = run_.loading.validation_since;  // when the next reload is due stays as it was
+    check_validation(run_, source_);
+    run_.loading.validation_since = since;
+    auto& loader = source_.train();
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
   }
 
   void end_epoch(bool left_early) {

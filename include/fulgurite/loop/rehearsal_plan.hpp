@@ -13,6 +13,12 @@
 
 namespace fulgurite {
 
+/// What a rehearsal finds out about the loader that it reads.
+struct LoaderFacts {
+  std::optional<long> batches = std::nullopt;  ///< of an epoch
+  std::optional<long> samples = std::nullopt;  ///< where the loader has `layout()` or `samples()` that says it
+};
+
 /// The learning rates of a run: those of all groups of its first optimizer, then of the second one.
 class Rates {
  public:
@@ -61,6 +67,12 @@ struct RehearsalPlan {
   long steps = 1;  ///< at most: the data and max_epochs may end it before, and either function
   /// Schedules move as in a fit. Otherwise the rates stay where `before_step` puts them.
   bool schedules = false;
+  /// Loaders are asked for again first, as where a batch size has been set.
+  bool loaders_anew = false;
+  /// Changes the trainer's options while it lasts.
+  std::function<void(TrainerOptions&)> options = nullptr;
+  /// When the loader is at hand, before any step.
+  std::function<void(LoaderFacts const&)> on_loader = nullptr;
   /// In place of the trainer's own option.
   std::optional<NonFinite> non_finite = std::nullopt;
   /// When the first batch of a step is at hand.
