@@ -51,7 +51,7 @@ class Rehearsal final : public Rehearser<R> {
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so steps that are tried out inside of a fit cannot be taken "
                     "back: give it one that saves its moments, or search before the fit");
-    if (run_.loading.training_is_open) return rehearse_on(plan, source_);
+    if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.anew();  // the fit asks for its loaders when it is time to
     rehearse_on(plan, own);
   }

@@ -38,6 +38,7 @@ class RehearsedStep {
   /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
   /// returned none, and under manual optimization.
   double loss() const { return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN(); }
+  bool has_loss() const { return loss_ != nullptr; }
   Rates& rates() const { return rates_; }
   /// No other step follows this one. Before a step: it is the last one.
   void stop() { stops_ = true; }
@@ -61,6 +62,8 @@ struct RehearsalPlan {
   long steps = 1;  ///< at most: the data and max_epochs may end it before, and either function
   /// Schedules move as in a fit. Otherwise the rates stay where `before_step` puts them.
   bool schedules = false;
+  /// The data are asked for their loader anew, which may be another one by now: one of other batches.
+  bool fresh_loader = false;
   /// In place of the trainer's own option.
   std::optional<NonFinite> non_finite = std::nullopt;
   /// When the first batch of a step is at hand.
