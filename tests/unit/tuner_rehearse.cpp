@@ -4,9 +4,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include <csignal>
 #include <algorithm>
 #include <bit>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
@@ -387,9 +387,8 @@ TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
 }
 
 TEST_CASE("what was recorded of rehearsed steps is freed, and steps of the fit are recorded anew") {
-  auto trainer =
-      make_trainer<Taped>({.max_epochs = 1, .log_every_n_steps = 0}, toy::Recording{}, Float32{}, Automatic{},
-                          Tries{{-1, 0}, {.steps = 3}});
+  auto trainer = make_trainer<Taped>({.max_epochs = 1, .log_every_n_steps = 0}, toy::Recording{}, Float32{},
+                                     Automatic{}, Tries{{-1, 0}, {.steps = 3}});
   Taped taped;
   trainer.fit(taped, std::vector<toy::Tensor>{{1.0}, {2.0}, {3.0}});
   CHECK(trainer.strategy().recorded == 3);  // one a search, one of the fit

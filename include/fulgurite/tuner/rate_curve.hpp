@@ -53,8 +53,8 @@ class RateCurve {
     if (n >= lr.size()) return;
     auto const before = std::exchange(*this, RateCurve());
     for (std::size_t i = 0; i != n; ++i)
-      add(before.lr[i], std::isnan(before.loss[i]) && std::isnan(before.raw[i]) ? std::optional<double>()
-                                                                               : before.raw[i]);
+      add(before.lr[i],
+          std::isnan(before.loss[i]) && std::isnan(before.raw[i]) ? std::optional<double>() : before.raw[i]);
   }
   /// The lowest averaged loss; nothing before there is one.
   std::optional<double> best() const {

@@ -10,7 +10,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/searching.hpp>
-#include <fulgurite/tuner/rate_curve.hpp>
+#include <fulgurite/tuner/found_rate.hpp>
 #include <fulgurite/tuner/rate_field.hpp>
 
 namespace fulgurite::tune {
@@ -31,13 +31,6 @@ struct RateSearch {
   std::size_t skip_begin = RateCurve::skip_begin;  ///< points that the suggestion leaves out
   std::size_t skip_end = RateCurve::skip_end;
   RateField<Model> update = {};  ///< where the suggestion is put
-};
-
-/// What a search found. Several groups of parameters keep the ratio of their rates: `lr` is that of the first one.
-class FoundRate : public RateCurve {
- public:
-  /// Nothing, and why, where there were too few points: then no rate was changed.
-  Suggestion suggested = {};
 };
 
 template <class Model>
@@ -88,10 +81,9 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   auto const initial = rehearser.rates().initial();
   static_cast<void>(in_ratio(initial, 1));
   FoundRate found;
+  found.by_factors = search.mode == exponential;
   RehearsalPlan plan{.steps = search.num_training, .non_finite = NonFinite::ignore};
-  plan.before_step = [&](RehearsedStep& step) {
-    step.rates().set(in_ratio(initial, rate_of(search, step.number())));
-  };
+  plan.before_step = [&](RehearsedStep& step) { step.rates().set(in_ratio(initial, rate_of(search, step.number()))); };
   std::vector<long> numbers;
   plan.after_step = [&](RehearsedStep& step) {
     while (!numbers.empty() && numbers.back() >= step.number()) numbers.pop_back();  // captured steps were made again
@@ -99,8 +91,7 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
     numbers.push_back(step.number());
     auto const best = found.best();
     found.ended.clear();
-    found.add(rate_of(search, step.number()),
-              step.has_loss() ? std::optional<double>(step.loss()) : std::nullopt);
+    found.add(rate_of(search, step.number()), step.has_loss() ? std::optional<double>(step.loss()) : std::nullopt);
     if (!step.has_loss()) return;
     if (!std::isfinite(found.raw.back())) found.ended = "the loss was not finite";
     else if (search.early_stop_threshold && best && found.loss.back() > *search.early_stop_threshold * *best)
