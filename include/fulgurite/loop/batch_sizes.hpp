@@ -20,8 +20,10 @@ class BatchSizes {
   /// Nothing where neither the data module nor the loader can be told.
   virtual std::optional<long> now() const = 0;
   virtual void set(long size) = 0;
-  /// The model or the data module, if it is of this very type; else null.
-  virtual void* object(std::type_index type) = 0;
+  /// The loaders are a data module's, or the model's, which may make them again.
+  virtual bool makes_loaders() const = 0;
+  /// The data module, if it is of this very type; else null.
+  virtual void* data_module(std::type_index type) = 0;
   /// Batches that a step is made of.
   virtual long batches_of_step() const = 0;
   /// What follows the search asks for its loaders anew.
@@ -41,11 +43,11 @@ LoaderFacts facts_of(L& loader, std::optional<long> batches) {
   return facts;
 }
 
-/// Whether a data module, or what its function gives out by reference, can be told a batch size.
+/// Loaders that were handed to the trainer.
 template <class Source>
-inline constexpr bool sizes_given = false;
+inline constexpr bool hands_loaders = false;
 template <class Train, class Eval>
-inline constexpr bool sizes_given<GivenLoaders<Train, Eval>> = true;
+inline constexpr bool hands_loaders<GivenLoaders<Train, Eval>> = true;
 
 template <class R, class Source>
 class BatchSizesOf final : public BatchSizes {
@@ -60,11 +62,12 @@ class BatchSizesOf final : public BatchSizes {
   void set(long size) override {
     with_holder([&](auto& holder) { set_batch_size_of(holder, size); });
   }
-  void* object(std::type_index type) override {
-    if (type == typeid(typename R::Model)) return run_.parts.model;
+  bool makes_loaders() const override { return !hands_loaders<Source>; }
+  void* data_module(std::type_index type) override {
     auto& module = source_.module();
-    if constexpr (!std::is_const_v<std::remove_reference_t<decltype(module)>>)
-      if (type == typeid(module)) return &module;
+    using Module = std::remove_reference_t<decltype(module)>;
+    if constexpr (!std::is_const_v<Module>)
+      if (type == typeid(Module)) return &module;
     return nullptr;
   }
   long batches_of_step() const override { return run_.asked.window_length; }
@@ -74,7 +77,7 @@ class BatchSizesOf final : public BatchSizes {
   /// Calls f with what can be told its batch size.
   template <class F>
   void with_holder(F&& f) const {
-    if constexpr (!sizes_given<Source>) {
+    if constexpr (!hands_loaders<Source>) {
       if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.module())>>) f(source_.module());
     } else if constexpr (Source::trains) {
       if constexpr (SettableBatchSize<std::remove_reference_t<decltype(source_.given_train)>>) f(source_.given_train);

@@ -52,7 +52,7 @@ class Rehearsal final : public Rehearser<R> {
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so steps that are tried out inside of a fit cannot be taken "
                     "back: give it one that saves its moments, or search before the fit");
-    if (run_.loading.training_is_open && !plan.loaders_anew) return rehearse_on(plan, source_);
+    if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.anew();  // the fit asks for its loaders when it is time to
     rehearse_on(plan, own);
   }
@@ -118,8 +118,7 @@ class Rehearsal final : public Rehearser<R> {
   void run(RehearsalPlan const& plan, Data& data, EpochPlan const& shape, bool begun) {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
-    Conducted pack{
-        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_if_asked(users_); }))};
+    Conducted pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_if_asked(users_); }))};
     Context<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) tell<hook::on_train_start>(run_, pack, ctx);
@@ -141,8 +140,7 @@ class Rehearsal final : public Rehearser<R> {
     }
     tell<hook::on_train_epoch_end>(run_, pack, ctx);
     if constexpr (R::automatic)
-      if (run_.facts.is_last_batch)
-        observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+      if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
     report_epoch(run_, pack);
     ++progress.epoch;
     progress.batch = progress.window_start = 0;

@@ -44,6 +44,7 @@ class RehearsedStep {
   /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
   /// returned none, and under manual optimization.
   double loss() const { return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN(); }
+  bool has_loss() const { return loss_ != nullptr; }
   Rates& rates() const { return rates_; }
   /// No other step follows this one. Before a step: it is the last one.
   void stop() { stops_ = true; }
@@ -67,8 +68,8 @@ struct RehearsalPlan {
   long steps = 1;  ///< at most: the data and max_epochs may end it before, and either function
   /// Schedules move as in a fit. Otherwise the rates stay where `before_step` puts them.
   bool schedules = false;
-  /// Loaders are asked for again first, as where a batch size has been set.
-  bool loaders_anew = false;
+  /// The data are asked for their loader anew, which may be another one by now: one of other batches.
+  bool fresh_loader = false;
   /// Changes the trainer's options while it lasts.
   std::function<void(TrainerOptions&)> options = nullptr;
   /// When the loader is at hand, before any step.

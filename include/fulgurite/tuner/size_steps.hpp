@@ -5,20 +5,25 @@
 #include <limits>
 #include <optional>
 
-#include <fulgurite/tuner/batch_size_options.hpp>
+#include <fulgurite/tuner/batch_size_search.hpp>
 
 namespace fulgurite::tune {
 
 /// Asked for `next()`, told `fits()` or `fails()`, until there is no next size.
-class SizeSearch {
+class SizeSteps {
  public:
   /// `most`: no size above it.
-  SizeSearch(BatchSizeOptions const& options, long most)
-      : options_(options), most_(std::min(options.max_val, most)), size_(std::min(options.init_val, most_)) {}
+  template <class Model, class Data>
+  SizeSteps(BatchSizeSearch<Model, Data> const& search, long most)
+      : mode_(search.mode),
+        max_trials_(search.max_trials),
+        margin_(search.margin),
+        most_(std::min(search.max_val, most)),
+        size_(std::min(search.init_val, most_)) {}
 
   std::optional<long> next() const {
-    bool const enough = options_.mode == power ? trials_ >= options_.max_trials || size_ >= most_
-                                               : fitted_ >= options_.max_trials;
+    bool const enough = mode_ == power ? trials_ >= max_trials_ || size_ >= most_
+                                               : fitted_ >= max_trials_;
     return over_ || enough ? std::nullopt : std::optional(size_);
   }
   /// There are so many samples, and no batch has more. Known when the first size is tried.
@@ -32,10 +37,10 @@ class SizeSearch {
     ++trials_;
     ++fitted_;
     low_ = size_;
-    if (size_ >= samples_ || (options_.mode == binsearch && !high_ && size_ >= most_)) over_ = true;
-    else if (options_.mode == power) {
-      if (trials_ < options_.max_trials) size_ = twice();
-    } else if (fitted_ < options_.max_trials) {
+    if (size_ >= samples_ || (mode_ == binsearch && !high_ && size_ >= most_)) over_ = true;
+    else if (mode_ == power) {
+      if (trials_ < max_trials_) size_ = twice();
+    } else if (fitted_ < max_trials_) {
       if (!high_) size_ = twice();
       else between();
     }
@@ -43,7 +48,7 @@ class SizeSearch {
   void fails() {
     ++trials_;
     high_ = size_;
-    if (options_.mode == binsearch) return between();
+    if (mode_ == binsearch) return between();
     over_ = fitted_ > 0 || size_ == 1;
     size_ = fitted_ > 0 ? low_ : size_ / 2;
   }
@@ -53,9 +58,9 @@ class SizeSearch {
   std::optional<long> found() const {
     if (trials_ == 0) return size_;
     if (fitted_ == 0) return std::nullopt;
-    if (options_.mode == power) return size_;
+    if (mode_ == power) return size_;
     if (!high_) return low_;
-    return std::max(1L, static_cast<long>(static_cast<double>(low_) * (1 - options_.margin)));
+    return std::max(1L, static_cast<long>(static_cast<double>(low_) * (1 - margin_)));
   }
   /// The smallest that did not fit.
   std::optional<long> high() const { return high_; }
@@ -69,7 +74,9 @@ class SizeSearch {
     else over_ = true;
   }
 
-  BatchSizeOptions options_;
+  SizeMode mode_;
+  int max_trials_;
+  double margin_;
   long most_, size_;
   long samples_ = std::numeric_limits<long>::max();
   long trials_ = 0, fitted_ = 0;
