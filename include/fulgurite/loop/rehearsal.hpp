@@ -42,7 +42,8 @@ struct TrainingAlone {
 template <class R, class UserPack, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
-  Rehearsal(State<R>& run, UserPack& pack, Source& source) : run_(run), users_(pack), source_(source), rates_(run), sizes_(run, source) {}
+  Rehearsal(State<R>& run, UserPack& pack, Source& source)
+      : run_(run), users_(pack), source_(source), rates_(run), sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
     if (plan.steps < 1)

@@ -32,9 +32,9 @@ namespace loop {
 /// Part of a run's state: searches that were asked for and have yet to be done.
 template <class R>
 struct Searching {
-  bool answers = false;     ///< the fit at hand has a callback that says `searches`
-  bool alone = false;       ///< the run is there for its search, and ends then
-  bool rehearsing = false;  ///< steps are tried out: nothing of them is written
+  bool answers = false;        ///< the fit at hand has a callback that says `searches`
+  bool alone = false;          ///< the run is there for its search, and ends then
+  bool rehearsing = false;     ///< steps are tried out: nothing of them is written
   bool sizes_changed = false;  ///< a search has set another batch size: the fit asks for its loaders anew
   std::vector<Search<R>> due{};
 };

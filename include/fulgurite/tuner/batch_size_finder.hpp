@@ -28,8 +28,8 @@ struct BatchSizeFinderOptions {
 /// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
 /// anew. At a milestone the same, for the epochs from there on.
 ///
-/// A schedule that was made of `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other
-/// times derive from it, hide its hooks, and call `scale_batch_size(ctx)` from yours.
+/// A schedule that was made of `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at
+/// other times derive from it, hide its hooks, and call `scale_batch_size(ctx)` from yours.
 template <class Model, class Data = NoModule>
 class BatchSizeFinder {
  public:

@@ -19,10 +19,10 @@ namespace fulgurite::tune {
 /// One size that was tried.
 struct BatchSizeTrial {
   long size = 0;
-  bool fits = true;                                            ///< else memory ended
-  std::optional<double> seconds_per_step = std::nullopt;       ///< nothing where no clock ran
+  bool fits = true;                                       ///< else memory ended
+  std::optional<double> seconds_per_step = std::nullopt;  ///< nothing where no clock ran
   std::optional<double> samples_per_second = std::nullopt;
-  std::optional<double> peak_bytes = std::nullopt;             ///< of the device; on the CPU: of the process
+  std::optional<double> peak_bytes = std::nullopt;  ///< of the device; on the CPU: of the process
 };
 
 /// The result of tune::scale_batch_size. `size` is the largest that fits, and was written; it is rarely much faster
@@ -52,7 +52,9 @@ struct FoundBatchSize {
       table.add({std::to_string(trial.size), text(trial.seconds_per_step, "%.6f"),
                  text(trial.samples_per_second, "%.0f"),
                  trial.peak_bytes ? report::bytes_text(static_cast<std::int64_t>(*trial.peak_bytes)) : "",
-                 !trial.fits ? "out of memory" : trial.size == fastest() ? "fastest" : ""});
+                 !trial.fits               ? "out of memory"
+                 : trial.size == fastest() ? "fastest"
+                                           : ""});
     return table.text();
   }
   /// The same for programs: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
@@ -69,7 +71,7 @@ struct FoundBatchSize {
   report::Plot plot() const {
     auto sorted = trials;
     std::erase_if(sorted, [](auto const& trial) { return !trial.samples_per_second; });
-    std::ranges::stable_sort(sorted, {}, &BatchSizeTrial::size);
+    std::ranges::sort(sorted, {}, &BatchSizeTrial::size);
     report::Plot plot{.title = "Batch sizes",
                       .x = {.name = "batch size", .scale = report::Scale::log2},
                       .y = {.name = "samples per second"},
@@ -79,8 +81,8 @@ struct FoundBatchSize {
       plot.curves[0].y.push_back(*trial.samples_per_second);
       std::string words = trial.size == fastest() ? "fastest: " : trial.size == size ? "found: " : "";
       if (!words.empty())
-        plot.marks.push_back({.x = plot.curves[0].x.back(), .y = plot.curves[0].y.back(),
-                              .label = words += std::to_string(trial.size)});
+        plot.marks.push_back(
+            {.x = plot.curves[0].x.back(), .y = plot.curves[0].y.back(), .label = words += std::to_string(trial.size)});
     }
     return plot;
   }

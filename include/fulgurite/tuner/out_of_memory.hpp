@@ -12,7 +12,8 @@ bool out_of_memory(std::exception const& error) {
   if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr || Backend::out_of_memory(error)) return true;
   try {
     std::rethrow_if_nested(error);
-  } catch (std::exception const& inner) { return out_of_memory<Backend>(inner); } catch (...) {}
+  } catch (std::exception const& inner) { return out_of_memory<Backend>(inner); } catch (...) {
+  }
   return false;
 }
 

@@ -16,8 +16,8 @@ namespace fulgurite::tune {
 template <class T>
 inline constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_const_v<T>;
 
-/// `&Net::batch_size` or `&Data::batch_size`: a member from which train_dataloader() and its sisters make their loaders.
-/// Not given: the loader's own size, or the data module's. The type is an integer.
+/// `&Net::batch_size` or `&Data::batch_size`: a member from which train_dataloader() and its sisters make their
+/// loaders. Not given: the loader's own size, or the data module's. The type is an integer.
 template <class Model, class Data>
 class SizeField {
  public:
@@ -30,9 +30,10 @@ class SizeField {
                            "constant: write `long batch_size = 2;`");
     static_assert(of_these, "[fulgurite.tuner.size_holder] this member belongs neither to the model nor to the data "
                             "module: name one of theirs, &Data::batch_size");
-    static_assert(factory, "[fulgurite.tuner.needs_factory] a loader that is there already is not made again from a "
-                           "field: pass a data module, or the model, with train_dataloader(), or leave .field out where "
-                           "the loader has set_batch_size(long)");
+    static_assert(factory,
+                  "[fulgurite.tuner.needs_factory] a loader that is there already is not made again from a "
+                  "field: pass a data module, or the model, with train_dataloader(), or leave .field out where "
+                  "the loader has set_batch_size(long)");
     if constexpr (a_count && of_these && factory) {
       most_ = static_cast<long>(std::min<std::make_unsigned_t<long>>(
           static_cast<std::make_unsigned_t<T>>(std::numeric_limits<T>::max()),
@@ -52,6 +53,13 @@ class SizeField {
     requires(!std::is_same_v<Model, Data>)
   {
     return use_data_(data, to);
+  }
+
+  /// Puts a size into the object that has the field.
+  void put(Model& model, [[maybe_unused]] Data& data, long size) const {
+    if constexpr (std::is_same_v<Model, Data>) use(model, &size);
+    else if (is_in_data()) use(data, &size);
+    else use(model, &size);
   }
 
  private:

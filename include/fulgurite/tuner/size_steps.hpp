@@ -22,8 +22,7 @@ class SizeSteps {
         size_(std::min(search.init_val, most_)) {}
 
   std::optional<long> next() const {
-    bool const enough = mode_ == power ? trials_ >= max_trials_ || size_ >= most_
-                                               : fitted_ >= max_trials_;
+    bool const enough = mode_ == power ? trials_ >= max_trials_ || size_ >= most_ : fitted_ >= max_trials_;
     return over_ || enough ? std::nullopt : std::optional(size_);
   }
   /// There are so many samples, and no batch has more. Known when the first size is tried.

@@ -1,6 +1,9 @@
 #pragma once
 // The search for a batch size: sizes are tried out until one is the largest that fits.
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -30,6 +33,9 @@ class SizeTrials {
         search_(search),
         target_(rehearser.batch_sizes(), rehearser.context().model(), search.field),
         steps_(search, target_.most()) {}
+
+  /// As it is now.
+  long size() const { return target_.read(); }
 
   /// Puts the found size where it belongs; however it fails, the size is what it was.
   FoundBatchSize run() {
@@ -91,38 +97,37 @@ class SizeTrials {
   bool steps_made(long size, Seen& seen) {
     auto const now = rehearser_.context().options().now;
     Clock::time_point const begin = now();
-    RehearsalPlan const plan{
-        .steps = search_.steps_per_trial,
-        .fresh_loader = true,
-        .options =
-            [](TrainerOptions& options) {
-              options.max_epochs = -1;
-              options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
-                  options.limit_predict_batches = {};
-            },
-        .on_loader =
-            [&](LoaderFacts const& facts) {
-              seen.batches = facts.batches;
-              if (facts.samples) steps_.bound(*facts.samples);
-            },
-        .non_finite = NonFinite::ignore,
-        .before_step =
-            [&](RehearsedStep& step) {
-              if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
-            },
-        .after_step =
-            [&](RehearsedStep& step) {
-              Backend::synchronize(rehearser_.context().device());
-              seen.last = now();
-              long const rows = (step.batch_size() == 0 ? size : step.batch_size()) *
-                                rehearser_.batch_sizes().batches_of_step();
-              if (seen.steps++ == 0) {
-                seen.first = seen.last;
-                seen.first_samples = rows;
-              } else {
-                seen.samples += rows;
-              }
-            }};
+    RehearsalPlan const plan{.steps = search_.steps_per_trial,
+                             .fresh_loader = true,
+                             .options =
+                                 [](TrainerOptions& options) {
+                                   options.max_epochs = -1;
+                                   options.limit_train_batches = options.limit_val_batches =
+                                       options.limit_test_batches = options.limit_predict_batches = {};
+                                 },
+                             .on_loader =
+                                 [&](LoaderFacts const& facts) {
+                                   seen.batches = facts.batches;
+                                   if (facts.samples) steps_.bound(*facts.samples);
+                                 },
+                             .non_finite = NonFinite::ignore,
+                             .before_step =
+                                 [&](RehearsedStep& step) {
+                                   if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
+                                 },
+                             .after_step =
+                                 [&](RehearsedStep& step) {
+                                   Backend::synchronize(rehearser_.context().device());
+                                   seen.last = now();
+                                   long const rows = (step.batch_size() == 0 ? size : step.batch_size()) *
+                                                     rehearser_.batch_sizes().batches_of_step();
+                                   if (seen.steps++ == 0) {
+                                     seen.first = seen.last;
+                                     seen.first_samples = rows;
+                                   } else {
+                                     seen.samples += rows;
+                                   }
+                                 }};
     try {
       rehearser_.rehearse(plan);
     } catch (std::exception const& error) {
