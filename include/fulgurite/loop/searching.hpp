@@ -37,6 +37,7 @@ struct Searching {
   bool rehearsing = false;     ///< steps are tried out: nothing of them is written
   bool sizes_changed = false;  ///< a search has set another batch size: the fit asks for its loaders anew
   std::vector<Search<R>> due{};
+  std::vector<Search<R>> settings{};  ///< to be done before loaders are asked for
 };
 
 }  // namespace loop

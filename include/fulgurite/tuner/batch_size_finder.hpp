@@ -28,8 +28,9 @@ struct BatchSizeFinderOptions {
 /// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
 /// anew. At a milestone the same, for the epochs from there on.
 ///
-/// A schedule that was made of `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at
-/// other times derive from it, hide its hooks, and call `scale_batch_size(ctx)` from yours.
+/// A fit that goes on from a file takes the size that was found before. A schedule that was made of
+/// `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other times derive from it, hide
+/// its hooks, and call `scale_batch_size(ctx)` from yours.
 template <class Model, class Data = NoModule>
 class BatchSizeFinder {
  public:
@@ -47,9 +48,12 @@ class BatchSizeFinder {
                     "BatchSizeFinder has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
   }
 
-  void setup(auto&) { searched_ = false; }
+  void setup(auto&) { size_ = 0; }
   void on_fit_start(auto& ctx) {
-    if (!searched_) scale_batch_size(ctx);
+    if (size_ == 0) return scale_batch_size(ctx);
+    ctx.request_setting([this]<class R>(Rehearser<R>& rehearser) {
+      tune::SizeTrials<R, Model, Data>(rehearser, options_.search).put(size_);
+    });
   }
   void on_train_epoch_start(auto& ctx) {
     auto const& at = options_.milestones;
@@ -59,7 +63,7 @@ class BatchSizeFinder {
   /// What the last search found; without trials before.
   tune::FoundBatchSize const& results() const { return found_; }
 
-  void state(auto& archive) { archive("searched", searched_); }
+  void state(auto& archive) { archive("size", size_); }
 
  protected:
   /// Asks for a search at the next place between two epochs.
@@ -67,14 +71,14 @@ class BatchSizeFinder {
     if (ctx.dev_run()) return;
     ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
       found_ = tune::SizeTrials<R, Model, Data>(rehearser, options_.search).run();
-      searched_ = true;
+      size_ = found_.size;
     });
   }
 
  private:
   BatchSizeFinderOptions<Model, Data> options_;
   tune::FoundBatchSize found_{};
-  bool searched_ = false;
+  long size_ = 0;  ///< that was found in this fit, or in the one whose file it goes on from
 };
 
 }  // namespace fulgurite

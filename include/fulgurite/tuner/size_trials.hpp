@@ -37,6 +37,11 @@ class SizeTrials {
   /// As it is now.
   long size() const { return target_.read(); }
 
+  void put(long size) const {
+    target_.write(size);
+    rehearser_.batch_sizes().changed();
+  }
+
   /// Puts the found size where it belongs; however it fails, the size is what it was.
   FoundBatchSize run() {
     long const before = target_.read();
@@ -56,8 +61,7 @@ class SizeTrials {
       target_.write(before);
       throw;
     }
-    target_.write(found_.size);
-    rehearser_.batch_sizes().changed();
+    put(found_.size);
     std::string line = "batch size: " + std::to_string(found_.size);
     if (auto const fastest = found_.fastest()) line += ", the fastest: " + std::to_string(*fastest);
     say(line);
