@@ -87,7 +87,9 @@
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/progress.hpp>
 #include <fulgurite/loop/recurrent.hpp>
+#include <fulgurite/loop/rehearsal_plan.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/searching.hpp>
 #include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/step_output.hpp>
@@ -96,6 +98,14 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
+
+#include <fulgurite/tuner/found_rate.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/rate_curve.hpp>
+#include <fulgurite/tuner/rate_field.hpp>
+#include <fulgurite/tuner/rate_search.hpp>
+#include <fulgurite/tuner/rehearse.hpp>
 
 #include <fulgurite/schedule/cycle.hpp>
 #include <fulgurite/schedule/decay.hpp>

@@ -19,6 +19,9 @@ namespace fulgurite {
 template <bool Sound, class M, class S, class P, class O, class... Cs>
 class TrainerBody {
  public:
+  struct Run {
+    using Model = M;
+  };
   template <class... Args>
   TrainerBody(Args&&...) {}
   template <class... Args>

@@ -228,19 +228,15 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     if constexpr (of_this_run<Snapshot<R>>()) loop::restore_snapshot(state_, pack_, none_, from);
   }
 
-  /// What tune::rehearse and the searches made of it do, between fits: `what` is called once, when the model is set up
-  /// and the optimizers are made.
-  template <class Model, class Data,
-            class Source = std::conditional_t<LoaderLike<std::remove_reference_t<Data>>, Alone<Data>,
-                                              loop::ModuleLoaders<std::remove_reference_t<Data>, false>>,
+  /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
+  template <class Model, class Data, class Source = Pair<std::remove_reference_t<Data>, NoModule>,
             class Verdict = typename judge::VerdictOnCall<Fitting<Model, Source, true, false, Data>>::type>
   void search(Model&& model, Data&& data, Search<Run> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) {
-      if constexpr (LoaderLike<std::remove_reference_t<Data>>)
-        loop::search_alone(state_, pack_, model, alone(data), what);
-      else loop::search_alone(state_, pack_, model, Source(data), what);
-    }
+    if constexpr (!Verdict::ok) return;
+    else if constexpr (LoaderLike<std::remove_reference_t<Data>>)
+      loop::search_alone(state_, pack_, model, Source{data, none_}, what);
+    else loop::search_alone(state_, pack_, model, Source(data), what);
   }
 
   /// The same for batches of an evaluation. `Kind`: loop::Validation, loop::Testing or loop::Prediction.

@@ -33,11 +33,12 @@ class LearningRateFinder {
  public:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
   static constexpr Order order = Order::tuner;
-  static constexpr bool searches = true, needs_automatic = true, needs_one_optimizer = true,
+  static constexpr bool searches = true, finds_rate = true, needs_automatic = true, needs_one_optimizer = true,
                         needs_single_process = true, inert_in_dev_run = true;
   static constexpr std::string_view writes = "learning rates, the model's field of them";
 
-  explicit LearningRateFinder(LearningRateFinderOptions<Model> options = {}) : options_(std::move(options)) {
+  LearningRateFinder() : LearningRateFinder(LearningRateFinderOptions<Model>{}) {}
+  explicit LearningRateFinder(LearningRateFinderOptions<Model> options) : options_(std::move(options)) {
     tune::check(options_.search);
     for (int const epoch : options_.milestones)
       if (epoch < 0)

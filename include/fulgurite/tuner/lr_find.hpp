@@ -1,6 +1,8 @@
 #pragma once
 // A learning rate found before training.
 
+#include <utility>
+
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 #include <fulgurite/tuner/rate_search.hpp>
@@ -21,20 +23,22 @@ using ModelOf = typename Trainer::Run::Model;
 template <class Trainer, class Data>
 FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, Data&& data, RateSearch<ModelOf<Trainer>> options = {}) {
   using R = typename Trainer::Run;
-  using Rules = judge::NeedRules<R, loop::Optimizers<R>::count, LearningRateFinder<ModelOf<Trainer>>>;
-  static_cast<void>(Rules::template judge<true>());
   FoundRate found;
-  check(options);
-  if (trainer.options().fast_dev_run != 0) {
-    found.suggested.why = found.ended = "nothing is tried in a fast_dev_run";
-    return found;
-  }
-  if constexpr (decltype(Rules::judge())::ok) {
-    trainer.search(model, data, [&](Rehearser<R>& rehearser) {
-      found = find_rate(rehearser, options);
-      tell_none(rehearser, found.suggested);
-    });
-    if (found.suggested) options.update.set(model, *found.suggested);
+  if constexpr (requires { typename R::Strategy; }) {
+    using Rules = judge::NeedRules<R, loop::Optimizers<R>::count, LearningRateFinder<ModelOf<Trainer>>>;
+    static_cast<void>(Rules::template judge<true>());
+    if constexpr (decltype(Rules::judge())::ok) {
+      check(options);
+      if (trainer.options().fast_dev_run != 0) {
+        found.suggested.why = found.ended = "nothing is tried in a fast_dev_run";
+        return found;
+      }
+      trainer.search(model, data, [&](Rehearser<R>& rehearser) {
+        found = find_rate(rehearser, options);
+        tell_none(rehearser, found.suggested);
+      });
+      if (found.suggested) options.update.set(model, *found.suggested);
+    }
   }
   return found;
 }
