@@ -1,9 +1,11 @@
 #pragma once
 // A batch size found before training.
 
+#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/tuner/batch_size_finder.hpp>
@@ -15,6 +17,21 @@ namespace fulgurite::tune {
 /// Whose batches are tried: of training, or of one kind of evaluation.
 enum class Method : std::uint8_t { fit, validate, test, predict };
 using enum Method;
+
+/// How many loaders there are for it.
+template <Method Tried, class Data>
+consteval std::size_t loaders_of() {
+  using D = std::remove_const_t<Data>;
+  if constexpr (Tried == fit || LoaderLike<Data>) return 1;
+  else if constexpr (loop::is_tuple<D>) return std::tuple_size_v<D>;
+  else {
+    using Hook = std::conditional_t<Tried == validate, hook::val_dataloader,
+                                    std::conditional_t<Tried == test, hook::test_dataloader, hook::predict_dataloader>>;
+    using Source = loop::ModuleLoaders<Data, true>;
+    if constexpr (!Source::template evaluates<Hook>) return 1;  // refused elsewhere
+    else return std::tuple_size_v<decltype(std::declval<Source&>().template evaluation<Hook>())>;
+  }
+}
 
 /// The search's options, where loaders are handed over as they are, or by a data module, or by the model.
 template <class Trainer, class Data>
@@ -40,6 +57,13 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
   using D = std::conditional_t<std::is_const_v<Data>, NoModule, std::remove_const_t<Data>>;
   using Rules = judge::NeedRules<R, loop::Optimizers<R>::count, BatchSizeFinder<ModelOf<Trainer>>>;
   static_cast<void>(Rules::template judge<true>());
+  constexpr bool one = loaders_of<Tried, Data>() == 1, settable = !LoaderLike<Data> || SettableBatchSize<Data>;
+  static_assert(one,
+                "[fulgurite.tuner.one_eval_loader] batch sizes are tried on one evaluation loader: pass each alone");
+  static_assert(settable,
+                "[fulgurite.tuner.no_size] this loader cannot be told a batch size: give it `long batch_size() "
+                "const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, "
+                ".field = &Data::batch_size");
   check(search);
   FoundBatchSize found;
   Search<R> const what = [&](Rehearser<R>& rehearser) {
@@ -47,7 +71,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
     if (trainer.options().fast_dev_run == 0) found = trials.run();
     else found = {.size = trials.size(), .searched = false};
   };
-  if constexpr (decltype(Rules::judge())::ok) {
+  if constexpr (decltype(Rules::judge())::ok && one && settable) {
     if constexpr (Tried == fit) trainer.search(model, data, what);
     else if constexpr (Tried == validate) trainer.template search_evaluation<loop::Validation>(model, data, what);
     else if constexpr (Tried == test) trainer.template search_evaluation<loop::Testing>(model, data, what);
