@@ -87,7 +87,9 @@
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/progress.hpp>
 #include <fulgurite/loop/recurrent.hpp>
+#include <fulgurite/loop/rehearsal_plan.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/searching.hpp>
 #include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/step_output.hpp>
@@ -96,6 +98,20 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
+
+#include <fulgurite/tuner/batch_size_finder.hpp>
+#include <fulgurite/tuner/batch_size_search.hpp>
+#include <fulgurite/tuner/found_batch_size.hpp>
+#include <fulgurite/tuner/found_rate.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/rate_curve.hpp>
+#include <fulgurite/tuner/rate_field.hpp>
+#include <fulgurite/tuner/rate_search.hpp>
+#include <fulgurite/tuner/rehearse.hpp>
+#include <fulgurite/tuner/scale_batch_size.hpp>
+#include <fulgurite/tuner/size_field.hpp>
+#include <fulgurite/tuner/size_steps.hpp>
 
 #include <fulgurite/schedule/cycle.hpp>
 #include <fulgurite/schedule/decay.hpp>
@@ -128,11 +144,17 @@
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/outcome_line.hpp>
+#include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/plot_axis.hpp>
+#include <fulgurite/report/plot_layout.hpp>
+#include <fulgurite/report/plot_svg.hpp>
+#include <fulgurite/report/plot_text.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
+#include <fulgurite/report/xml_text.hpp>
 #include <fulgurite/report/yaml.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>

@@ -46,6 +46,17 @@ concept Container = requires(L& loader) {
 } && !std::ranges::view<std::remove_cv_t<L>>;
 
 template <class L>
+concept sizes_by_members = requires(L& loader, L const& asked, long size) {
+  loader.set_batch_size(size);
+  { asked.batch_size() } -> std::convertible_to<long>;
+};
+template <class L>
+concept sizes_by_functions = requires(L& loader, L const& asked, long size) {
+  set_batch_size(loader, size);
+  { batch_size(asked) } -> std::convertible_to<long>;
+};
+
+template <class L>
 consteval bool batches_stay_valid() {
   using Loader = std::remove_cvref_t<L>;
   if constexpr (requires { Loader::batches_stay_valid; }) return Loader::batches_stay_valid;
@@ -75,7 +86,25 @@ concept BatchesStayValid = LoaderLike<L> && loop::batches_stay_valid<L>();
 template <class L>
 concept KeepsOrder = requires(L& loader, bool on) { loader.in_order(on); };
 
+/// A loader, or a data module for its loaders, whose batches can be given another number of rows: members
+/// `long batch_size() const` and `void set_batch_size(long)`, or functions `batch_size(x)` and `set_batch_size(x,
+/// long)` that are found in its namespace. What is set holds from the next `begin()` on, which starts an epoch.
+template <class L>
+concept SettableBatchSize = loop::sizes_by_members<L> || loop::sizes_by_functions<L>;
+
 namespace loop {
+
+/// The rows of a batch, as they are set.
+template <SettableBatchSize L>
+long batch_size_of(L const& loader) {
+  if constexpr (sizes_by_members<L>) return static_cast<long>(loader.batch_size());
+  else return static_cast<long>(batch_size(loader));
+}
+template <SettableBatchSize L>
+void set_batch_size_of(L& loader, long size) {
+  if constexpr (sizes_by_members<L>) loader.set_batch_size(size);
+  else set_batch_size(loader, size);
+}
 
 /// Whether each epoch of the loader has the same batches from now on, as far as it can be told or known.
 template <class L>

@@ -20,6 +20,8 @@ namespace fulgurite::judge {
   ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                      \
   ROW(needs_data_module)      /* it has loaders made again */                                                       \
   ROW(needs_one_eval_loader)  /* it rehearses evaluation with one loader */                                         \
+  ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
+  ROW(finds_rate)             /* it searches for a learning rate */                                                 \
   ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
   /* The same of strategies. */                                                                                     \
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \

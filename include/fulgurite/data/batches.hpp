@@ -81,6 +81,8 @@ class Batches {
  protected:
   /// While on, each epoch has the order and the random numbers of epoch 0.
   void repeat_epoch(bool on) { repeats_ = on; }
+  /// For loaders whose batches are cut anew: the next `begin()` starts an epoch.
+  void lay_out_anew() { position_.lay_out_anew(where().batches); }
   /// The number of the epoch whose order and random numbers the batches have.
   long drawn_epoch() const { return repeats_ ? 0 : position_.epoch(); }
 

@@ -72,6 +72,22 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     });
   }
 
+  /// Of the first loader. Setting it sets all of them.
+  long batch_size() const
+    requires(SettableBatchSize<std::remove_reference_t<Ls>> && ...)
+  {
+    return loop::batch_size_of(std::get<0>(parts_).loader());
+  }
+  void set_batch_size(long size)
+    requires(SettableBatchSize<std::remove_reference_t<Ls>> && ...)
+  {
+    bool same = true;
+    each([&](auto& one) { same = same && loop::batch_size_of(one.loader()) == size; });
+    if (same) return;
+    this->lay_out_anew();
+    each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
+  }
+
   /// While on, epochs are not shuffled, from the next one on. Returns false where a loader cannot be told, which may
   /// then shuffle all the same.
   bool in_order(bool on) {

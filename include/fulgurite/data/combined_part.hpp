@@ -25,6 +25,7 @@ class CombinedPart {
   explicit CombinedPart(L loader) : loader_(std::forward<L>(loader)) {}
 
   Loader& loader() { return loader_; }
+  Loader const& loader() const { return loader_; }
   bool ended() const { return ended_; }  ///< at least once in this epoch
 
   /// The batches of one pass, after the limit; negative where the number is not known.

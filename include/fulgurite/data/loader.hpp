@@ -65,7 +65,6 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
         plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
     at_least(0, "fulgurite.data.workers", ".workers", options_.workers);
     at_least(1, "fulgurite.data.prefetch", ".prefetch", options_.prefetch);
-    plan_->batch_size = static_cast<std::size_t>(batch_size_);
   }
 
   Loader(D dataset, LoaderOptions options, Collate collate = {})
@@ -87,6 +86,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   void start(long epoch, long first) {
     team_.reset();  // the workers of an epoch that was left early still read the plan
     plan_->number = epoch;
+    plan_->batch_size = static_cast<std::size_t>(batch_size_);
     plan_->order.clear();
     each_index(sampler_, epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
     next_ = std::min(static_cast<std::size_t>(first), this->size());

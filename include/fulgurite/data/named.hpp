@@ -40,6 +40,16 @@ class Borrowed {
   {
     get().resume_at(batch);
   }
+  long batch_size() const
+    requires SettableBatchSize<L>
+  {
+    return loop::batch_size_of(get());
+  }
+  void set_batch_size(long size) const
+    requires SettableBatchSize<L>
+  {
+    loop::set_batch_size_of(get(), size);
+  }
   auto in_order(bool on) const
     requires KeepsOrder<L>
   {

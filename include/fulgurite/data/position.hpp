@@ -53,6 +53,22 @@ class Position {
 
   void advance() { ++consumed_; }
 
+  /// The batches hold other samples from the next `begin()` on, which starts the epoch that it would have started.
+  /// Error [fulgurite.data.batch_size_within] where it would have gone on inside of an epoch. `batches`: of an epoch,
+  /// so far.
+  void lay_out_anew(long batches) {
+    bool const finished = batches >= 0 && first_ >= batches;
+    if (first_ > 0 && !finished)
+      throw Error("fulgurite.data.batch_size_within",
+                  "another batch size for a loader that goes on after " + std::to_string(first_) +
+                      " batches of an epoch, which are not the same samples then: set it between epochs");
+    if (!chosen_ && (begun_ || first_ > 0)) {
+      ++epoch_;
+      chosen_ = true;
+    }
+    first_ = consumed_ = 0;
+  }
+
   /// Saves or loads the position. Error [fulgurite.data.resume] where a position within an epoch meets another layout;
   /// between epochs the layout may change.
   void state(auto& archive, Layout const now) {

@@ -22,6 +22,16 @@ class SampledBatches : public Batches<Derived, B> {
         .batches = static_cast<long>(size()), .batch_size = batch_size_, .samples = static_cast<long>(sampler_.size())};
   }
 
+  long batch_size() const { return batch_size_; }
+  /// Holds from the next `begin()` on, which starts an epoch. Errors: [fulgurite.data.batch_size] below 1,
+  /// [fulgurite.data.batch_size_within] after a file of the middle of an epoch was loaded.
+  void set_batch_size(long size) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
+    if (size == batch_size_) return;
+    this->lay_out_anew();
+    batch_size_ = size;
+  }
+
   /// While on, every epoch has the same order: the samples as they lie in the dataset where the sampler is one of
   /// `.shuffle`, else the order of epoch 0.
   void in_order(bool on) {

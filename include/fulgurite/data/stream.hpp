@@ -49,6 +49,20 @@ class Stream : public Batches<Stream<Open>, typename std::invoke_result_t<Opened
 
   explicit Stream(Open open) : open_(std::move(open)) {}
 
+  /// Of a stream that cuts its batches itself, as `stream_in_batches` does.
+  long batch_size() const
+    requires requires(Open const& open) { open.batch_size(); }
+  {
+    return open_.batch_size();
+  }
+  void set_batch_size(long size)
+    requires requires(Open& open) { open.set_batch_size(size); }
+  {
+    if (size == open_.batch_size()) return;
+    this->lay_out_anew();
+    open_.set_batch_size(size);
+  }
+
  private:
   friend Base;
 
@@ -94,26 +108,48 @@ struct StreamOptions {
   bool drop_last = false;
 };
 
+/// Cuts a stream of samples into batches; what `stream_in_batches` gives to its Stream.
+template <class Samples, class Collate>
+class InBatches {
+ public:
+  InBatches(Samples samples, StreamOptions options, Collate collate)
+      : samples_(std::move(samples)), options_(options), collate_(std::move(collate)) {
+    set_batch_size(options.batch_size);
+  }
+
+  long batch_size() const { return options_.batch_size; }
+  void set_batch_size(long size) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
+    options_.batch_size = size;
+  }
+
+  auto operator()(long epoch) {
+    samples_.set_epoch(epoch);
+    auto const size = static_cast<std::size_t>(options_.batch_size);
+    return [this, size, at = samples_.begin()]() mutable {
+      Group group;
+      group.reserve(size);
+      for (; group.size() < size && at != std::default_sentinel; ++at) group.push_back(std::move(*at));
+      bool const enough = options_.drop_last ? group.size() == size : !group.empty();
+      return enough ? std::optional<Collated>(collate_(std::move(group))) : std::optional<Collated>();
+    };
+  }
+
+ private:
+  using Group = std::vector<typename Samples::Batch>;
+  using Collated = std::invoke_result_t<Collate&, Group>;
+
+  Samples samples_;
+  StreamOptions options_;
+  Collate collate_;
+};
+
 /// A loader of unknown length over a range of samples: `batch_size` of them become a batch by
 /// `collate(std::vector<Sample>)`.
 template <class Open, class Collate = AsVector>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
-  at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
-  auto const size = static_cast<std::size_t>(options.batch_size);
-  using Samples = std::vector<typename decltype(stream_of(std::move(open)))::Batch>;
-  using Collated = std::invoke_result_t<Collate&, Samples>;
-  return Stream{[samples = stream_of(std::move(open)), size, drop_last = options.drop_last,
-                 collate = std::move(collate)](long epoch) mutable {
-    samples.set_epoch(epoch);
-    return [size, drop_last, &collate, at = samples.begin()]() mutable {
-      Samples group;
-      group.reserve(size);
-      for (; group.size() < size && at != std::default_sentinel; ++at) group.push_back(std::move(*at));
-      bool const enough = drop_last ? group.size() == size : !group.empty();
-      return enough ? std::optional<Collated>(collate(std::move(group))) : std::optional<Collated>();
-    };
-  }};
+  return Stream{InBatches(stream_of(std::move(open)), options, std::move(collate))};
 }
 
 }  // namespace fulgurite::data

@@ -19,6 +19,9 @@ namespace fulgurite {
 template <bool Sound, class M, class S, class P, class O, class... Cs>
 class TrainerBody {
  public:
+  struct Run {
+    using Model = M;
+  };
   template <class... Args>
   TrainerBody(Args&&...) {}
   template <class... Args>
@@ -39,6 +42,10 @@ class TrainerBody {
   refusal::Nothing snapshot() { return {}; }
   template <class From>
   void restore(From const&) {}
+  template <class... Args>
+  void search(Args&&...) {}
+  template <class Kind, class... Args>
+  void search_evaluation(Args&&...) {}
   void set_options(TrainerOptions const&) {}
   TrainerOptions const& given_options() const;
   template <class T>

@@ -168,6 +168,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
 /// Out of line: what follows from a batch stays small where there is nothing to write.
 template <class R, class Pack, class Source>
 [[gnu::noinline, gnu::cold]] void write_due(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
+  if (run.searching.rehearsing) return run.due.requests.clear();
   auto const before = std::exchange(run.point, point);
   if (run.due.requests.empty()) finish_files(run);
   else write_now(run, pack, source);

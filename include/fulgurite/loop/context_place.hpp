@@ -34,6 +34,8 @@ class PlaceContext : public NotHere {
   bool is_last_batch() const { return asked(Asks::is_last_batch), state_->facts.is_last_batch; }
   bool accumulating() const { return asked(Asks::accumulating), state_->facts.accumulating; }
   bool sanity_checking() const { return state_->facts.sanity_checking; }
+  /// These steps are tried out: nothing of them stays, but what you keep outside of weights, buffers and `state`.
+  bool rehearsing() const { return state_->searching.rehearsing; }
   Stage stage() const { return state_->facts.stage; }
   std::size_t loader() const { return state_->facts.loader; }
   /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.

@@ -74,6 +74,8 @@ struct GivenLoaders {
   bool train_is_fresh = true, eval_is_fresh = true;
 
   auto& module() { return none; }
+  /// The same as it was before any loader was asked for.
+  GivenLoaders anew() { return {given_train, given_eval}; }
   bool is_train_fresh() { return std::exchange(train_is_fresh, false); }
   template <class Hook>
   bool is_fresh() {
@@ -103,6 +105,8 @@ struct ModuleLoaders {
 
   explicit ModuleLoaders(Module& data) : from(data) {}
   Module& module() { return from; }
+  /// The same as it was before any loader was asked for.
+  ModuleLoaders anew() { return ModuleLoaders(from); }
   bool is_train_fresh() { return train_.is_fresh(); }
   template <class Hook>
   bool is_fresh() {

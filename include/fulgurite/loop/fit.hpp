@@ -12,6 +12,7 @@
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
+#include <fulgurite/loop/rehearsal.hpp>
 #include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/sanity_check.hpp>
 #include <fulgurite/loop/statistics_pass.hpp>
@@ -33,6 +34,8 @@ class OpenFit {
   /// Whether there is anything to go on from.
   static constexpr bool resumes = !std::is_same_v<From, Anew> || any_resumes_fit<Pack>;
   using Start = StartOf<R, From>;
+  /// Callbacks may want steps tried out before training goes on.
+  static constexpr bool searches = any_searches<Pack>;
 
  public:
   /// `from`: the file that the fit goes on from.
@@ -52,6 +55,9 @@ class OpenFit {
     abandon_files(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
+    run_.searching.due.clear();
+    run_.searching.settings.clear();
+    run_.searching.answers = false;
   }
   OpenFit(OpenFit const&) = delete;
   OpenFit& operator=(OpenFit const&) = delete;
@@ -114,6 +120,7 @@ class OpenFit {
     run_.watch.manual = {};
     watch_finite(run_);
     run_.parts.optimizers.reset();
+    run_.searching.answers = searches;
     forget_results(run_);
   }
 
@@ -133,6 +140,8 @@ class OpenFit {
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run_.clock.fit_began = run_.asked.options.now();
     if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    answer_settings();
+    if (!is_resumed()) answer_searches();  // one that goes on has its state later
     log_hyperparameters(run_, pack_, source_);
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
@@ -267,7 +276,41 @@ class OpenFit {
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
     if (tell<hook::on_train_epoch_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
     deliver_posted(run_, pack_, run_.progress.logged_steps);
+    if (!stops(run_)) answer_searches();
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
+  }
+
+  /// What callbacks found before, from which loaders are made.
+  void answer_settings() {
+    if constexpr (searches) {
+      Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
+      for (auto const& setting : std::exchange(run_.searching.settings, {})) setting(rehearsal);
+      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
+    }
+  }
+  /// Between two epochs: what callbacks wanted tried out. What is set by it is what training goes on with.
+  void answer_searches() {
+    if constexpr (searches) {
+      auto const due = std::exchange(run_.searching.due, {});
+      Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
+      for (auto const& search : due) search(rehearsal);
+      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
+    }
+  }
+
+  /// Loaders of another batch size, which the epoch at hand begins with.
+  void load_anew() {
+    if constexpr (requires { source_.reload_training(); }) {
+      source_.reload_training();
+      source_.reload_validation();
+    }
+    if (!run_.loading.training_is_open) return;  // they are asked for later
+    plan_ = plan_training(run_, source_);
+    int const since = run_.loading.validation_since;  // when the next reload is due stays as it was
+    check_validation(run_, source_);
+    run_.loading.validation_since = since;
+    auto& loader = source_.train();
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
   }
 
   void end_epoch(bool left_early) {

@@ -19,6 +19,7 @@
 #include <fulgurite/loop/run_clock.hpp>
 #include <fulgurite/loop/run_key.hpp>
 #include <fulgurite/loop/safe_point.hpp>
+#include <fulgurite/loop/searching.hpp>
 #include <fulgurite/loop/warnings.hpp>
 #include <fulgurite/loop/watch.hpp>
 
@@ -41,6 +42,7 @@ struct State {
   Due due{};
   Measured<R> measured{};
   Loading loading{};
+  Searching<R> searching{};
   RunClock clock{};
   Made made{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -65,6 +66,18 @@ class Scheduler {
 
   /// Never due again: somebody else sets the rates from now on. Saved in a checkpoint.
   void retire() { retired_ = true; }
+
+  /// The rate that a group started from; its present one where it was added later.
+  double initial(std::size_t group) const { return group < initial_.size() ? initial_[group] : optimizer_->lr(group); }
+  /// Each group starts from another rate from now on, with the moves that were made. A schedule that sets the rates
+  /// itself goes on from these.
+  void begin_from(std::span<double const> rates) {
+    for (std::size_t g = 0; g != rates.size(); ++g) {
+      if (g < initial_.size()) initial_[g] = rates[g];
+      optimizer_->set_lr(g, rates[g]);
+    }
+    apply();
+  }
 
   Interval interval() const { return *options_.interval; }
   std::string const& name() const { return options_.name; }

@@ -25,7 +25,7 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "options.dev_run", "options.few_rows", "options.overfit_order", "precision.default_type",
     "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback",
     "resume.damaged", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over",
-    "resume.skips", "run.requeue", "schedule.metric"});
+    "resume.skips", "run.requeue", "schedule.metric", "tuner.no_suggestion"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.

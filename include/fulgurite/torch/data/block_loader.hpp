@@ -48,6 +48,17 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   std::size_t size() const { return static_cast<std::size_t>(batches_); }
   Layout layout() const { return {.batches = batches_, .batch_size = options_.batch_size, .samples = pieces()}; }
 
+  long batch_size() const { return options_.batch_size; }
+  /// Pieces in a batch, from the next `begin()` on, which starts an epoch. Where `.batches` was given, there are still
+  /// so many.
+  void set_batch_size(long size) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
+    if (size == options_.batch_size) return;
+    this->lay_out_anew();
+    options_.batch_size = size;
+    count();
+  }
+
   /// Switched on, every epoch from the next one on has the pieces of epoch 0, as overfit_batches needs it.
   void in_order(bool on) { this->repeat_epoch(on); }
 
@@ -72,8 +83,12 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
                   "a sequence of " + std::to_string(length) +
                       " has no piece of .block + 1 = " + std::to_string(options.block + 1) +
                       ": use a smaller .block, or more text (training and validation each need that much)");
-    long const pass = (pieces() + options.batch_size - 1) / options.batch_size;
-    batches_ = options.batches == 0 ? pass : options.random ? options.batches : std::min(options.batches, pass);
+    count();
+  }
+
+  void count() {
+    long const pass = (pieces() + options_.batch_size - 1) / options_.batch_size;
+    batches_ = options_.batches == 0 ? pass : options_.random ? options_.batches : std::min(options_.batches, pass);
   }
 
   /// Pieces that do not overlap; each needs one number after it.

@@ -23,7 +23,7 @@ struct LoadingMode {
 class Buffers {
  public:
   /// A tensor of `rows` samples of these `sizes`, of at most `capacity` rows. A further call with the same arguments
-  /// allocates nothing but a handle.
+  /// allocates nothing but a handle; one with another capacity gives the old memory back.
   torch::Tensor next(std::int64_t rows, std::int64_t capacity, torch::IntArrayRef sizes,
                      torch::TensorOptions const& options) {
     LoadingMode const mode;
@@ -31,9 +31,11 @@ class Buffers {
     torch::Tensor& buffer = buffers_[turn_];
     // A copy to a GPU may still be reading pinned memory. LibTorch's allocator, which keeps that memory, knows when it
     // is free again.
-    if (!buffer.defined() || buffer.storage().use_count() > 1 || options.pinned_memory()) {
+    if (!buffer.defined() || buffer.size(0) != capacity || buffer.storage().use_count() > 1 ||
+        options.pinned_memory()) {
       std::vector<std::int64_t> shape{capacity};
       shape.insert(shape.end(), sizes.begin(), sizes.end());
+      buffer.reset();  // before the new one, since both may not fit
       buffer = torch::empty(shape, options);
     }
     return buffer.narrow(0, 0, rows)

@@ -45,6 +45,14 @@ class TensorModule {
                     GatherOptions{.batch_size = options.batch_size, .pin_memory = options.pin_memory});
   }
 
+  /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
+  long batch_size() const { return train_.batch_size(); }
+  void set_batch_size(long size) {
+    train_.set_batch_size(size);
+    validation_.set_batch_size(size);
+    if (test_) test_->set_batch_size(size);
+  }
+
   Train& train_dataloader() { return train_; }
   Evaluation& val_dataloader() { return validation_; }
 

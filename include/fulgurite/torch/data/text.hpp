@@ -38,6 +38,13 @@ class TextModule {
   std::vector<std::int64_t> encode(std::string_view text) const { return vocabulary_.encode(text); }
   std::string decode(std::span<std::int64_t const> numbers) const { return vocabulary_.decode(numbers); }
 
+  /// Pieces in a batch, of both loaders alike. What is set holds from their next epochs on.
+  long batch_size() const { return train_.batch_size(); }
+  void set_batch_size(long size) {
+    train_.set_batch_size(size);
+    validation_.set_batch_size(size);
+  }
+
   BlockLoader& train_dataloader() { return train_; }
   BlockLoader& val_dataloader() { return validation_; }
 

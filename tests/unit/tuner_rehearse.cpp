@@ -1,0 +1,396 @@
+// Steps that are tried out and put back: whatever they were, and however they end.
+#include <fulgurite/tuner/rehearse.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/signals.hpp>
+
+#include "models.hpp"
+#include "recording.hpp"
+#include "rows.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+/// Draws in each step; momentum and a schedule make each step depend on all before it.
+struct Draws {
+  static constexpr Metric<"loss"> loss{};
+  using Metrics = MetricList<loss>;
+  toy::Tensor p = toy::Tensor::parameter(1.0), q = toy::Tensor::parameter(0.5), seen = toy::Tensor(0.0);
+  long steps = 0;
+  std::function<void(long)> act = nullptr;
+  std::vector<toy::Tensor> parameters() const { return {p, q}; }
+  std::vector<toy::Tensor> buffers() const { return {seen}; }
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (act) act(steps);
+    ++steps;
+    seen.set(seen.value() + batch);
+    auto value = p * p * toy::Tensor(0.01 * (batch + toy::draw())) + q * p * toy::Tensor(0.01);
+    ctx.log(loss, value);
+    return value;
+  }
+  auto configure_optimizers() {
+    return scheduled(
+        toy::Sgd{.params = {p, q}, .rate = 0.1, .momentum = 0.9},
+        [](long n) { return 1.0 / (1.0 + static_cast<double>(n)); }, ScheduleOptions{.interval = Interval::step});
+  }
+  void state(auto& archive) { archive("steps", steps); }
+};
+
+/// Shuffled anew in each pass, by the library's generator.
+class Shuffled {
+ public:
+  explicit Shuffled(int n) : n_(n) {}
+  auto begin() {
+    if (at_ == 0) shuffle();
+    return Iterator{this};
+  }
+  std::default_sentinel_t end() const { return {}; }
+
+ protected:
+  struct Iterator {
+    Shuffled* of;
+    double operator*() const { return of->batches_[of->at_]; }
+    Iterator& operator++() {
+      ++of->at_;
+      return *this;
+    }
+    bool operator!=(std::default_sentinel_t) const {
+      if (of->at_ != of->batches_.size()) return true;
+      of->at_ = 0;
+      return false;
+    }
+  };
+  void shuffle() {
+    batches_.clear();
+    ++passes_;
+    for (int i = 0; i != n_; ++i) batches_.push_back(toy::draw() + static_cast<double>(passes_));
+  }
+  int n_;
+  std::size_t at_ = 0;
+  long passes_ = 0;
+  std::vector<double> batches_{};
+};
+/// How far it is it says by itself.
+struct Keeping : Shuffled {
+  using Shuffled::Shuffled;
+  void state(auto& archive) { archive("at", at_)("batches", batches_)("passes", passes_); }
+};
+/// It is told where its next pass begins.
+struct Jumping : Shuffled {
+  using Shuffled::Shuffled;
+  std::size_t from = 0;
+  auto begin() {
+    shuffle();
+    at_ = std::exchange(from, 0);
+    return Iterator{this};
+  }
+  void set_epoch(long epoch) { passes_ = epoch; }
+  void resume_at(long batch) { from = static_cast<std::size_t>(batch); }
+};
+
+/// One that breaks at its n-th batch.
+class Breaking {
+ public:
+  Breaking(int n, int at) : n_(n), at_(at) {}
+  struct Iterator {
+    int at, breaks;
+    double operator*() const {
+      if (at == breaks) throw std::runtime_error("no such batch");
+      return at;
+    }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator!=(Iterator const& other) const { return at != other.at; }
+  };
+  Iterator begin() const { return {0, at_}; }
+  Iterator end() const { return {n_, at_}; }
+
+ private:
+  int n_, at_;
+};
+
+struct Taped {
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(toy::Tensor const& batch) { return p * batch; }
+  toy::Sgd configure_optimizers() { return {{p}}; }
+};
+
+/// Asks for searches in these epochs; -1: when the fit starts.
+struct Tries {
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+  static constexpr Order order = Order::tuner;
+  std::vector<int> epochs = {};
+  RehearsalPlan plan = {};
+  bool just_fails = false;
+  void on_fit_start(auto& ctx) { ask(-1, ctx); }
+  void on_train_epoch_start(auto& ctx) { ask(ctx.current_epoch(), ctx); }
+  void ask(int epoch, auto& ctx) {
+    if (std::find(epochs.begin(), epochs.end(), epoch) == epochs.end()) return;
+    if (just_fails) throw std::runtime_error("no more");
+    ctx.request_search([this](auto& rehearser) { rehearser.rehearse(plan); });
+  }
+};
+
+/// A state that changes with each event that it hears.
+struct Hears {
+  long batches = 0, epochs = 0, setups = 0;
+  void setup(auto&) { ++setups; }
+  void on_train_batch_end(auto&) { ++batches; }
+  void on_train_epoch_end(auto&) { ++epochs; }
+  void state(auto& archive) { archive("batches", batches)("epochs", epochs)("setups", setups); }
+};
+
+TrainerOptions::Clock::time_point stopped() { return {}; }
+TrainerOptions options(int epochs) { return {.max_epochs = epochs, .log_every_n_steps = 1, .now = &stopped}; }
+
+/// All bits that a file of now would hold, and those that none holds.
+template <class Trainer>
+std::string bits(Trainer& trainer, Draws const& model) {
+  trainer.save_checkpoint("now");
+  auto const file = toy::world.files.extract("now").mapped();
+  toy::world.saved.clear();
+  auto text = file.state;
+  for (double const weight : file.weights) text += " " + std::to_string(std::bit_cast<std::uint64_t>(weight));
+  for (auto const& p : model.parameters())
+    text += p.has_grad() ? " " + std::to_string(std::bit_cast<std::uint64_t>(p.grad())) : " none";
+  return text + " " + std::to_string(model.seen.value()) + " " + std::to_string(toy::world.rng);
+}
+
+struct Came {
+  std::string bits;
+  std::vector<toy::Row> rows;
+  long files;
+  bool operator==(Came const&) const = default;
+};
+/// Two fits of a trainer, with `between` between them, from the same random numbers.
+template <class Loader, class F>
+Came came(Tries tries, Automatic how, F&& between) {
+  toy::world = {};
+  Draws model;
+  Loader loader(5);
+  auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{},
+                                   ModelCheckpoint{{.dirpath = "folder", .every_n_train_steps = 2}});
+  between(trainer, model, loader);
+  trainer.fit(model, loader);
+  between(trainer, model, loader);
+  trainer.set_options(options(4));
+  trainer.fit(model, loader);
+  auto const files = static_cast<long>(toy::world.saved.size());
+  return {bits(trainer, model), trainer.template callback<toy::Rows>().rows, files};
+}
+auto const nothing = [](auto&...) {};
+
+template <class Loader>
+void leaves_no_trace() {
+  Automatic const how{.accumulate_grad_batches = GENERATE(1, 2), .clip = ClipNorm{0.5}};
+  auto const never = came<Loader>({}, how, nothing);
+  REQUIRE(never.files != 0);
+  long steps = 0;
+  RehearsalPlan const plan{
+      .steps = 4, .schedules = GENERATE(false, true), .after_step = [&](RehearsedStep&) { ++steps; }};
+  CHECK(came<Loader>({{-1}, plan}, how, nothing) == never);
+  CHECK(steps == 8);  // both fits
+  CHECK(came<Loader>({{0, 1, 3}, plan}, how, nothing) == never);
+  CHECK(came<Loader>({}, how, [&](auto& trainer, auto& model, auto& loader) {
+          tune::rehearse(trainer, model, loader, plan);
+        }) == never);
+}
+
+}  // namespace
+
+TEST_CASE("a run that has rehearsed has the bits, the rows and the files of one that never did") {
+  leaves_no_trace<std::vector<double>>();
+}
+TEST_CASE("the same of a loader that keeps its place") { leaves_no_trace<Keeping>(); }
+TEST_CASE("the same of a loader that is told its place") { leaves_no_trace<Jumping>(); }
+
+TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everything back") {
+  auto const fails = GENERATE(as<std::string>{}, "step", "loader", "allocation", "function");
+  toy::world = {};
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{.accumulate_grad_batches = 2}, Hears{});
+  trainer.fit(model, toy::batches(5));
+  auto const before = bits(trainer, model);
+  auto const progress = trainer.progress();
+  trainer.set_options(options(9));
+
+  long made = 0;
+  RehearsalPlan plan{.steps = 8};
+  if (fails == "step" || fails == "allocation")
+    model.act = [&](long) {
+      if (++made == 4 && fails == "step") throw std::runtime_error("no more");
+      if (made == 4) throw std::bad_alloc();
+    };
+  if (fails == "function") plan.after_step = [&](RehearsedStep&) { throw std::runtime_error("no more"); };
+  Breaking loader(5, fails == "loader" ? 3 : -1);
+  if (fails == "allocation") CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::bad_alloc);
+  else CHECK_THROWS_AS(tune::rehearse(trainer, model, loader, plan), std::runtime_error);
+  CHECK(bits(trainer, model) == before);
+  CHECK(trainer.progress().global_step == progress.global_step);
+  CHECK(trainer.progress().batch == 0);
+}
+
+TEST_CASE("a search that fails inside of a fit is that fit's failure, with the state of before the search") {
+  auto const when = GENERATE(-1, 1);
+  Automatic const how{.accumulate_grad_batches = 2};
+  // A fit that fails at the same place without a search.
+  auto const run = [&](bool searches) {
+    toy::world = {};
+    Draws model;
+    auto const fail = [](RehearsedStep&) { throw std::runtime_error("no more"); };
+    Tries tries{{when}, {.steps = 3, .after_step = fail}};
+    tries.just_fails = !searches;
+    auto trainer = toy::train<Draws>(options(2), how, toy::Rows{}, std::move(tries), Hears{});
+    CHECK_THROWS_AS(trainer.fit(model, toy::batches(5)), std::runtime_error);
+    return std::pair(bits(trainer, model), trainer.template callback<toy::Rows>().rows);
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE("SIGINT ends a search after the batch at hand, all is put back, and the run goes on from its file") {
+  toy::world = {};
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{}, Hears{}, Signals{{.dirpath = "here"}});
+  auto const before = [&] { return std::pair(model.p.value(), toy::world.rng); };
+  auto const was = before();
+  long steps = 0;
+  RehearsalPlan const plan{.steps = 4, .after_step = [&](RehearsedStep&) {
+                             if (++steps == 2) std::raise(SIGINT);
+                           }};
+  CHECK_THROWS_AS(tune::rehearse(trainer, model, toy::batches(4), plan), Interrupted);
+  CHECK(steps == 2);
+  CHECK(before() == was);
+  CHECK(model.steps == 0);
+
+  Draws again, never;
+  auto searching = toy::train<Draws>(options(2), Automatic{}, Tries{{1}, plan}, Hears{}, Signals{{.dirpath = "here"}});
+  steps = 0;
+  CHECK_THROWS_AS(searching.fit(again, toy::batches(4)), Interrupted);
+  CHECK(steps == 2);
+  CHECK(searching.progress().global_step == 4);
+  CHECK(toy::world.saved == std::vector<std::string>{"here/interrupted.safetensors"});
+  searching.fit(again, toy::batches(4), CkptPath{"here/interrupted.safetensors"});
+  toy::world.rng = was.second;
+  auto plain = toy::train<Draws>(options(2), Automatic{}, Hears{});
+  plain.fit(never, toy::batches(4));
+  CHECK(again.p.value() == never.p.value());
+  CHECK(again.q.value() == never.q.value());
+  CHECK(searching.progress().global_step == 8);
+}
+
+namespace {
+
+/// Does not say that it searches.
+struct Silent {
+  using Stateless = ByChoice;
+  void on_fit_start(auto& ctx) {
+    ctx.request_search([](auto&) {});
+  }
+};
+
+/// Whatever a model may ask of its context.
+struct Asks : Draws {
+  std::vector<std::string> heard = {};
+  void hear(std::string what, auto& ctx) { heard.push_back(std::move(what) + (ctx.rehearsing() ? " *" : "")); }
+  void setup(auto& ctx) { hear("setup", ctx); }
+  void on_fit_start(auto& ctx) { hear("on_fit_start", ctx); }
+  void on_train_start(auto& ctx) { hear("on_train_start", ctx); }
+  void on_train_epoch_start(auto& ctx) { hear("on_train_epoch_start", ctx); }
+  void on_train_batch_end(auto& ctx) {
+    hear("on_train_batch_end", ctx);
+    ctx.request_checkpoint("asked");
+    Scalar const row[]{{"mine", 1.0}};
+    ctx.log_scalars(row);
+    ctx.warn("mine.said.once", "a step has been made");
+    ctx.request_search([](auto&) { FAIL("a search inside of a search"); });
+  }
+  void on_train_epoch_end(auto& ctx) { hear("on_train_epoch_end", ctx); }
+  void on_train_end(auto& ctx) { hear("on_train_end", ctx); }
+  void on_fit_end(auto& ctx) { hear("on_fit_end", ctx); }
+  void teardown(auto& ctx) { hear("teardown", ctx); }
+};
+
+}  // namespace
+
+TEST_CASE("in a rehearsal the model hears steps and epochs, callbacks hear nothing, and nothing is written") {
+  toy::world = {};
+  Asks model;
+  auto trainer = toy::train<Asks>(options(1), Automatic{}, toy::Rows{}, Hears{});
+  tune::rehearse(trainer, model, toy::batches(2), {.steps = 2});
+  CHECK(model.heard == std::vector<std::string>{"setup", "on_fit_start", "on_train_start *", "on_train_epoch_start *",
+                                                "on_train_batch_end *", "on_train_batch_end *", "on_train_epoch_end *",
+                                                "on_fit_end", "teardown"});
+  CHECK(trainer.callback<toy::Rows>().rows.empty());
+  CHECK(trainer.callback<Hears>().setups == 0);
+  CHECK(toy::world.saved.empty());
+  CHECK(trainer.warnings().size() == 1);
+
+  model.heard.clear();
+  auto searching = toy::train<Asks>({.max_epochs = 1}, Automatic{}, Tries{{0}, {.steps = 1}});
+  CHECK_NOTHROW(searching.fit(model, toy::batches(1)));
+  CHECK(model.heard == std::vector<std::string>{"setup", "on_fit_start", "on_train_start", "on_train_epoch_start",
+                                                "on_train_batch_end *", "on_train_epoch_end *", "on_train_batch_end",
+                                                "on_train_epoch_end", "on_train_end", "on_fit_end", "teardown"});
+  CHECK(toy::world.saved.size() == 1);
+}
+
+TEST_CASE("a search that nobody would answer is refused, and so are steps and files that make no sense") {
+  Draws model;
+  auto silent = toy::train<Draws>(options(1), Automatic{}, Silent{});
+  CHECK(toy::refusal([&] { silent.fit(model, toy::batches(1)); }) == "fulgurite.context.no_search");
+  auto trainer = toy::train<Draws>(options(1), Automatic{});
+  CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(1), {.steps = 0}); }) ==
+        "fulgurite.tuner.steps");
+  RehearsalPlan plan;
+  plan.after_step = [&](RehearsedStep&) { tune::rehearse(trainer, model, toy::batches(1), {}); };
+  CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(1), plan); }) == "fulgurite.trainer.open_fit");
+}
+
+TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
+  toy::world = {};
+  Draws model;
+  auto trainer = toy::train<Draws>(options(5), Automatic{.accumulate_grad_batches = 3});
+  std::vector<double> rates;
+  std::vector<long> numbers;
+  RehearsalPlan plan{.steps = 9};
+  plan.before_step = [&](RehearsedStep& step) {
+    double const rate = 0.5 / static_cast<double>(step.number() + 1);
+    step.rates().set(std::vector{rate});
+  };
+  plan.after_step = [&](RehearsedStep& step) {
+    numbers.push_back(step.number());
+    rates.push_back(step.rates().now().front());
+    CHECK(std::isfinite(step.loss()));
+    CHECK(step.batch_size() == 1);
+    if (step.number() == 3) step.stop();
+  };
+  tune::rehearse(trainer, model, toy::batches(5), plan);  // windows of 3 and 2 batches
+  CHECK(numbers == std::vector<long>{0, 1, 2, 3});
+  CHECK(rates == std::vector<double>{0.5, 0.25, 0.5 / 3, 0.125});
+}
+
+TEST_CASE("what was recorded of rehearsed steps is freed, and steps of the fit are recorded anew") {
+  auto trainer = make_trainer<Taped>({.max_epochs = 1, .log_every_n_steps = 0}, toy::Recording{}, Float32{},
+                                     Automatic{}, Tries{{-1, 0}, {.steps = 3}});
+  Taped taped;
+  trainer.fit(taped, std::vector<toy::Tensor>{{1.0}, {2.0}, {3.0}});
+  CHECK(trainer.strategy().recorded == 3);  // one a search, one of the fit
+  CHECK(taped.p.value() == -6.0);
+}
