@@ -61,8 +61,7 @@ struct Between : Axis<Field> {
       double const drawn = std::exp(random.uniform(std::log(from - 0.5), std::log(to + 0.5)));
       return static_cast<Value>(std::clamp(std::round(drawn), from, to));
     } else {
-      double const drawn =
-          log ? std::exp(random.uniform(std::log(from), std::log(to))) : random.uniform(from, to);
+      double const drawn = log ? std::exp(random.uniform(std::log(from), std::log(to))) : random.uniform(from, to);
       return static_cast<Value>(std::clamp(drawn, from, to));
     }
   }
@@ -126,8 +125,8 @@ axes::Between<Field> uniform(ValueOf<Field> low, ValueOf<Field> high) {
   return axes::between<Field>("uniform", low, high, false);
 }
 
-/// `log_uniform<&Setting::rate>(1e-4, 1e-1)`: drawn so that each order of magnitude is as likely as any other; the lower
-/// bound is above 0. Of whole numbers, too.
+/// `log_uniform<&Setting::rate>(1e-4, 1e-1)`: drawn so that each order of magnitude is as likely as any other; the
+/// lower bound is above 0. Of whole numbers, too.
 template <auto Field>
 axes::Between<Field> log_uniform(ValueOf<Field> low, ValueOf<Field> high) {
   return axes::between<Field>("log_uniform", low, high, true);

@@ -92,17 +92,13 @@ class Heat {
       check_random();
       if (race_.standing(i).value) fate = Fate::completed;
       else why = "nobody has logged " + std::string(M::name()) + " by the end of the fit";
-    } catch (Interrupted const&) {
-      fate = Fate::interrupted;
-    } catch (SweepEnded const&) {
+    } catch (Interrupted const&) { fate = Fate::interrupted; } catch (SweepEnded const&) {
       fate = Fate::interrupted;
     } catch (Refusal const&) {
       std::lock_guard const lock(one_at_a_time_);
       if (!refused_) refused_ = std::current_exception();
       race_.end(0);
-    } catch (std::exception const& error) {
-      why = error.what();
-    } catch (...) {
+    } catch (std::exception const& error) { why = error.what(); } catch (...) {
       why = "an exception that is no std::exception";
     }
     settle(i, fate, std::move(why));

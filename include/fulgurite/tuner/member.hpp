@@ -92,8 +92,9 @@ consteval bool can_be_swept() {
   constexpr bool apart = requires { typename S::Backend::Apart; };
   static_assert(sees, "[fulgurite.tune.probe] the sweep cannot see this member: put the probe, which the function that "
                       "makes it gets, among the callbacks of its trainer");
-  static_assert(on_cpu, "[fulgurite.tune.device] members of a sweep train on the CPU, in one process: random numbers of "
-                        "a GPU belong to all of them");
+  static_assert(on_cpu,
+                "[fulgurite.tune.device] members of a sweep train on the CPU, in one process: random numbers of "
+                "a GPU belong to all of them");
   static_assert(apart, "[fulgurite.tune.backend] this tensor library has no random numbers for one thread alone: its "
                        "backend needs a class Apart");
   static_assert(!Has::catches_signals, "[fulgurite.tune.signals] the sweep ends its members itself after Ctrl-C: leave "

@@ -74,9 +74,8 @@ consteval bool fit_together() {
 template <class Axis>
 auto column_of() {
   using Setting = typename Axis::Setting;
-  return typename Space<Setting>::Column{std::string(field_name<Axis::field>()), [](Setting const& setting) {
-                                           return fields::text(setting.*Axis::field);
-                                         }};
+  return typename Space<Setting>::Column{std::string(field_name<Axis::field>()),
+                                         [](Setting const& setting) { return fields::text(setting.*Axis::field); }};
 }
 
 struct None {};

@@ -24,22 +24,22 @@ enum class Fate : std::uint8_t {
 
 constexpr std::string_view name_of(Fate fate) {
   switch (fate) {
-    case Fate::completed: return "completed";
-    case Fate::left: return "left";
-    case Fate::interrupted: return "interrupted";
-    case Fate::failed: return "failed";
-    default: return "not started";
+  case Fate::completed: return "completed";
+  case Fate::left: return "left";
+  case Fate::interrupted: return "interrupted";
+  case Fate::failed: return "failed";
+  default: return "not started";
   }
 }
 
 /// What is known of a member.
 struct Standing {
   Fate fate = Fate::not_started;
-  std::size_t rungs = 0;               ///< at how many it was among those that go on
-  std::optional<double> value = {};    ///< the metric, as of its last epoch
-  std::vector<double> curve = {};      ///< the metric after each of its epochs; NaN before it had a value
-  double seconds = 0;                  ///< in which it trained
-  std::string why = {};                ///< what the exception said, where it failed
+  std::size_t rungs = 0;             ///< at how many it was among those that go on
+  std::optional<double> value = {};  ///< the metric, as of its last epoch
+  std::vector<double> curve = {};    ///< the metric after each of its epochs; NaN before it had a value
+  double seconds = 0;                ///< in which it trained
+  std::string why = {};              ///< what the exception said, where it failed
 
   int epochs() const { return static_cast<int>(curve.size()); }
 };

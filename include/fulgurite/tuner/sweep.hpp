@@ -30,12 +30,12 @@ consteval bool makes_members() {
 template <class Make, class Setting, class Probe>
 consteval bool judged() {
   constexpr bool makes = makes_members<Make, Setting, Probe>();
-  static_assert(makes, "[fulgurite.tune.make] the function that makes a member takes (Setting const&, probe) and returns "
-                       "tune::Member{model, trainer, data}");
+  static_assert(makes,
+                "[fulgurite.tune.make] the function that makes a member takes (Setting const&, probe) and returns "
+                "tune::Member{model, trainer, data}");
   if constexpr (!makes) return false;
   else
-    return judge_member::can_be_swept<
-        Probe, std::remove_cvref_t<std::invoke_result_t<Make&, Setting const&, Probe>>>();
+    return judge_member::can_be_swept<Probe, std::remove_cvref_t<std::invoke_result_t<Make&, Setting const&, Probe>>>();
 }
 
 }  // namespace sweeping

@@ -27,12 +27,12 @@ struct Direction {
 
 /// An aggregate: `{.mode = Mode::max, .rungs = {1, 3}, .keep = 1.0 / 3}`.
 struct SweepOptions {
-  Direction mode;                ///< of the metric
-  std::vector<int> rungs = {};   ///< after so many epochs, all wait for one another, and the best `keep` of them go on
-  double keep = 1.0 / 3;         ///< above 0 and below 1; the number that goes on is rounded down, and at least 1
-  int threads = 0;               ///< members that train at a time, each on one core; 0: as many as there are cores
-  std::uint64_t seed = 0;        ///< of each member's random numbers: of all the same
-  bool verbose = false;          ///< a line on stderr when a member ends
+  Direction mode;               ///< of the metric
+  std::vector<int> rungs = {};  ///< after so many epochs, all wait for one another, and the best `keep` of them go on
+  double keep = 1.0 / 3;        ///< above 0 and below 1; the number that goes on is rounded down, and at least 1
+  int threads = 0;              ///< members that train at a time, each on one core; 0: as many as there are cores
+  std::uint64_t seed = 0;       ///< of each member's random numbers: of all the same
+  bool verbose = false;         ///< a line on stderr when a member ends
 };
 
 /// Error [fulgurite.tune.rungs], [fulgurite.tune.keep] or [fulgurite.tune.threads] for options that mean nothing.
@@ -40,9 +40,10 @@ inline void check(SweepOptions const& options) {
   int before = 0;
   for (int const rung : options.rungs) {
     if (rung <= before)
-      throw Error("fulgurite.tune.rungs", "rungs are numbers of epochs, the first above 0 and each above the one before "
-                                          "it, and " +
-                                              std::to_string(rung) + " stands after " + std::to_string(before));
+      throw Error("fulgurite.tune.rungs",
+                  "rungs are numbers of epochs, the first above 0 and each above the one before "
+                  "it, and " +
+                      std::to_string(rung) + " stands after " + std::to_string(before));
     before = rung;
   }
   if (!(options.keep > 0 && options.keep < 1))

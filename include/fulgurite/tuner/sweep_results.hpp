@@ -37,7 +37,11 @@ class SweepResults {
 
   SweepResults(std::string_view metric, Columns columns, std::vector<Row> rows, std::unique_ptr<Member> best,
                int signal)
-      : metric_(metric), columns_(std::move(columns)), rows_(std::move(rows)), best_(std::move(best)), signal_(signal) {}
+      : metric_(metric),
+        columns_(std::move(columns)),
+        rows_(std::move(rows)),
+        best_(std::move(best)),
+        signal_(signal) {}
 
   std::vector<Row> const& rows() const { return rows_; }
   /// The signal that ended the sweep before its time, SIGINT after Ctrl-C; 0: none did. A program that ends for it

@@ -70,8 +70,7 @@ inline bool draws_apart() {
     }
     // It lives as long as the process.
     auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
-    for (auto const& name : names)
-      library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
+    for (auto const& name : names) library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
     return true;
   }();
   return done;
@@ -81,7 +80,8 @@ inline bool draws_apart() {
 /// torch::manual_seed(seed).
 class OwnRandom {
  public:
-  explicit OwnRandom(std::uint64_t seed) : before_(std::exchange(own_generator(), at::detail::createCPUGenerator(seed))) {}
+  explicit OwnRandom(std::uint64_t seed)
+      : before_(std::exchange(own_generator(), at::detail::createCPUGenerator(seed))) {}
   ~OwnRandom() { own_generator() = std::move(before_); }
   OwnRandom(OwnRandom const&) = delete;
   OwnRandom& operator=(OwnRandom const&) = delete;
