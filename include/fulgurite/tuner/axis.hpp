@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,6 +36,27 @@ struct Axis<Field> {
   static_assert(fields::Shown<Value>, "[fulgurite.tune.shown] a field of a space is a number, a truth value, an enum "
                                       "or a text, so that the table can show it");
 };
+
+/// A listed value as the field's own type.
+template <auto Field, class V>
+ValueOf<Field> listed(V&& given) {
+  using T = ValueOf<Field>;
+  using From = std::remove_cvref_t<V>;
+  constexpr bool cuts = std::is_floating_point_v<From> && std::is_integral_v<T>;
+  constexpr bool fits = std::is_convertible_v<V, T> && !cuts;
+  static_assert(fits, "[fulgurite.tune.value] this field cannot hold a value of that type: list values of the field's "
+                      "own type");
+  if constexpr (!fits) {
+    return T{};
+  } else {
+    constexpr bool whole = std::is_integral_v<From> && std::is_integral_v<T>;
+    if constexpr (whole && !std::is_same_v<From, T> && !std::is_same_v<From, bool> && !std::is_same_v<T, bool>)
+      if (!std::in_range<T>(given))
+        throw Error("fulgurite.tune.range", "values<&" + std::string(field_name<Field>()) +
+                                                ">: the field cannot hold " + std::to_string(given));
+    return static_cast<T>(std::forward<V>(given));
+  }
+}
 
 template <auto Field>
 std::string named(std::string const& what) {
@@ -87,14 +109,14 @@ struct Values : axes::Axis<Field> {
   ValueOf<Field> draw(data::Random& random) const { return all[static_cast<std::size_t>(random.below(all.size()))]; }
 };
 
-/// `values<&Setting::width>(32, 64, 128)`: these values of a field, in this order. A value that the field's type cannot
-/// hold does not compile.
+/// `values<&Setting::width>(32, 64, 128)`: these values of a field, in this order. A value of a type that
+/// the field's cannot hold does not compile; a whole number that it cannot is an Error, [fulgurite.tune.range].
 template <auto Field, class... Vs>
   requires FieldPointer<Field> && (!std::is_same_v<std::vector<ValueOf<Field>>, std::remove_cvref_t<Vs>> && ...)
 Values<Field> values(Vs&&... all) {
   static_assert(sizeof...(Vs) != 0, "[fulgurite.tune.empty_axis] a field without a value makes a space without a "
                                     "member: list its values");
-  return {{}, {ValueOf<Field>{std::forward<Vs>(all)}...}};
+  return {{}, {axes::listed<Field>(std::forward<Vs>(all))...}};
 }
 /// The same of values that only the run knows. Error [fulgurite.tune.empty] where there are none.
 template <auto Field>

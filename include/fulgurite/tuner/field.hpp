@@ -54,7 +54,8 @@ template <auto Field>
 consteval std::string_view field_name() {
   std::string_view name = __PRETTY_FUNCTION__;
   name.remove_prefix(name.find("Field = ") + 8);
-  name = name.substr(0, name.find_first_of(";])"));
+  name = name.substr(0, name.find_first_of(";]"));
+  if (name.ends_with(')')) name.remove_suffix(1);  // g++ writes (& Setting::rate)
   auto const last = name.rfind("::");
   return last == std::string_view::npos ? name : name.substr(last + 2);
 }

@@ -2,6 +2,7 @@
 // The members of a sweep among one another: whose turn it is, who waits at a rung, and who goes on from there.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/caught_signals.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/tuner/standing.hpp>
@@ -61,10 +63,7 @@ class Race {
     signal_ = signal;
     changed_.notify_all();
   }
-  bool ended() const {
-    std::lock_guard const lock(mutex_);
-    return ended_;
-  }
+  bool ended() const { return ended_; }
   int signal() const {
     std::lock_guard const lock(mutex_);
     return signal_;
@@ -81,10 +80,7 @@ class Race {
   // The members' threads.
 
   /// Throws where the sweep has ended.
-  void go_on() const {
-    std::lock_guard const lock(mutex_);
-    throw_if_ended();
-  }
+  void go_on() const { throw_if_ended(); }
 
   /// A member has ended an epoch; `is_last`: its trainer goes no further. Where that is a rung it waits for the others.
   /// False: others were better. Error [fulgurite.tune.no_value] where there is nothing to judge by.
@@ -152,10 +148,10 @@ class Race {
     }
   }
 
+  /// Looks for a signal, too: a batch may be shorter than the time after which the calling thread looks again.
   void throw_if_ended() const {
-    if (!ended_) return;
-    if (signal_ != 0) throw Interrupted(signal_);
-    throw SweepEnded();
+    if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);
+    if (ended_) throw SweepEnded();
   }
 
   /// The member trains no longer, for now.
@@ -202,7 +198,7 @@ class Race {
   std::size_t free_;
   std::size_t next_rung_ = 0;
   std::vector<Member> members_;
-  bool ended_ = false;
+  std::atomic<bool> ended_ = false;
   int signal_ = 0;
 };
 
