@@ -92,7 +92,10 @@ class Heat {
       check_random();
       if (race_.standing(i).value) fate = Fate::completed;
       else why = "nobody has logged " + std::string(M::name()) + " by the end of the fit";
-    } catch (Interrupted const&) { fate = Fate::interrupted; } catch (SweepEnded const&) {
+    } catch (Interrupted const& interrupted) {
+      fate = Fate::interrupted;
+      race_.end(interrupted.signal());
+    } catch (SweepEnded const&) {
       fate = Fate::interrupted;
     } catch (Refusal const&) {
       std::lock_guard const lock(one_at_a_time_);
