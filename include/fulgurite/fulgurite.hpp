@@ -128,11 +128,17 @@
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/outcome_line.hpp>
+#include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/plot_axis.hpp>
+#include <fulgurite/report/plot_layout.hpp>
+#include <fulgurite/report/plot_svg.hpp>
+#include <fulgurite/report/plot_text.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
+#include <fulgurite/report/xml_text.hpp>
 #include <fulgurite/report/yaml.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>

@@ -20,7 +20,7 @@ ALLOWED = {
     'schedule': ['core'],
     'checkpoint': ['core'],
     'data': ['core', 'concept'],
-    'report': LOW + ['loop'],
+    'report': LOW + ['loop', 'checkpoint'],
     'tuner': LOW + ['loop', 'report', 'checkpoint', 'data', 'callback', 'logger'],
     'callback': LOW + ['loop', 'report', 'checkpoint', 'schedule'],
     'logger': LOW + ['loop', 'report', 'checkpoint'],

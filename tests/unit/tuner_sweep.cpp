@@ -352,6 +352,25 @@ TEST_CASE("a CSV file has the curves; a cell that holds commas is quoted") {
                   "\n") != std::string::npos);
 }
 
+TEST_CASE("the plot has the curve of each member that ended an epoch, and names the best") {
+  auto const make = [](Setting const& setting, auto probe) {
+    if (setting.rate == 0.2) throw std::runtime_error("never");
+    return member(Net(setting), probe, {.max_epochs = 2});
+  };
+  auto const results = tune::sweep(make, rates({0.1, 0.2, 0.3, 0.15, 0.05}), Net::val_loss, {.mode = Mode::min});
+  auto const plot = results.plot();
+  REQUIRE(plot.curves.size() == 4);
+  CHECK(plot.curves[0].label == "rate 0.3");
+  CHECK_FALSE(plot.curves[0].faint);
+  CHECK(plot.curves[3].label.empty());
+  CHECK(plot.curves[3].faint);
+  CHECK(plot.curves[0].x == std::vector<double>{1, 2});
+  CHECK(plot.curves[0].y == results.best().curve);
+  REQUIRE(plot.marks.size() == 1);
+  CHECK(plot.marks[0].y == *results.best().value);
+  CHECK(plot.svg().find("val/loss") != std::string::npos);
+}
+
 TEST_CASE("of members without rungs only the best one's model is kept") {
   static std::atomic<int> alive;
   static std::atomic<int> most;

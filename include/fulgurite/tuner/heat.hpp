@@ -95,9 +95,7 @@ class Heat {
     } catch (Interrupted const& interrupted) {
       fate = Fate::interrupted;
       race_.end(interrupted.signal());
-    } catch (SweepEnded const&) {
-      fate = Fate::interrupted;
-    } catch (Refusal const&) {
+    } catch (SweepEnded const&) { fate = Fate::interrupted; } catch (Refusal const&) {
       std::lock_guard const lock(one_at_a_time_);
       if (!refused_) refused_ = std::current_exception();
       race_.end(0);

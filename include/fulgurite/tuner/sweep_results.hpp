@@ -15,6 +15,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/logger/csv_text.hpp>
 #include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/text_table.hpp>
 #include <fulgurite/tuner/space.hpp>
 #include <fulgurite/tuner/standing.hpp>
@@ -85,6 +86,25 @@ class SweepResults {
     return table.text();
   }
 
+  /// All members' curves over their epochs, the best three of them named: `plot().save("sweep.svg")` or `.text()`.
+  report::Plot plot() const {
+    report::Plot plot{.title = "A sweep of " + std::to_string(rows_.size()) + " members",
+                      .x = {.name = "epoch"},
+                      .y = {.name = metric_}};
+    for (std::size_t i = 0; i != rows_.size(); ++i) {
+      auto const& row = rows_[i];
+      if (row.curve.empty()) continue;
+      report::Curve curve{.y = row.curve, .faint = i >= named};
+      for (int epoch = 1; epoch <= row.epochs(); ++epoch) curve.x.push_back(epoch);
+      if (i < named) curve.label = label_of(i);
+      plot.curves.push_back(std::move(curve));
+    }
+    if (best_)
+      plot.marks.push_back(
+          {static_cast<double>(best().epochs()), *best().value, report::formatted("%.6g", *best().value)});
+    return plot;
+  }
+
   /// For a program: all rows, with the metric after each epoch in columns `epoch 1`, `epoch 2`, ... Numbers read back
   /// exactly.
   std::string csv() const {
@@ -115,6 +135,17 @@ class SweepResults {
   void save_csv(std::filesystem::path const& file) const { write_durably(file, csv()); }
 
  private:
+  static constexpr std::size_t named = 3;
+
+  std::string label_of(std::size_t i) const {
+    std::string label;
+    for (auto const& column : columns_) {
+      label += label.empty() ? "" : ", ";
+      (label += column.name) += ' ';
+      label += column.text(rows_[i].setting);
+    }
+    return label;
+  }
   std::vector<std::string> settings_of(std::size_t i) const {
     std::vector<std::string> cells{std::to_string(i + 1), std::to_string(rows_[i].member)};
     for (auto const& column : columns_) cells.push_back(column.text(rows_[i].setting));
