@@ -224,6 +224,18 @@
 #include <fulgurite/logger/version_folder.hpp>
 #include <fulgurite/logger/version_lock.hpp>
 
+#include <fulgurite/tuner/axis.hpp>
+#include <fulgurite/tuner/field.hpp>
+#include <fulgurite/tuner/heat.hpp>
+#include <fulgurite/tuner/member.hpp>
+#include <fulgurite/tuner/probe.hpp>
+#include <fulgurite/tuner/race.hpp>
+#include <fulgurite/tuner/space.hpp>
+#include <fulgurite/tuner/standing.hpp>
+#include <fulgurite/tuner/sweep.hpp>
+#include <fulgurite/tuner/sweep_options.hpp>
+#include <fulgurite/tuner/sweep_results.hpp>
+
 #if __has_include(<ATen/core/Tensor.h>)
 #include <torch/nn.h>
 #include <torch/optim.h>
@@ -244,11 +256,14 @@
 #include <fulgurite/torch/data/time_slices.hpp>
 #include <fulgurite/torch/data/torch_loader.hpp>
 #include <fulgurite/torch/data/walk.hpp>
+#include <fulgurite/torch/device/apart.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/dtype.hpp>
 #include <fulgurite/torch/device/modes.hpp>
+#include <fulgurite/torch/device/one_thread.hpp>
+#include <fulgurite/torch/device/own_random.hpp>
 #include <fulgurite/torch/device/relocate.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/scaler.hpp>

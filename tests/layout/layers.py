@@ -21,7 +21,7 @@ ALLOWED = {
     'checkpoint': ['core'],
     'data': ['core', 'concept'],
     'report': LOW + ['loop', 'checkpoint'],
-    'tuner': LOW + ['loop', 'report', 'checkpoint'],
+    'tuner': LOW + ['loop', 'report', 'checkpoint', 'data', 'callback', 'logger'],
     'callback': LOW + ['loop', 'report', 'checkpoint', 'schedule'],
     'logger': LOW + ['loop', 'report', 'checkpoint'],
     'torch': LOW + ['loop', 'schedule', 'checkpoint', 'data', 'report', 'tuner', 'callback', 'logger'],

@@ -22,7 +22,7 @@ struct Node {
   std::shared_ptr<Node> a, b;
 };
 
-inline bool grad_enabled = true;
+inline constinit thread_local bool grad_enabled = true;
 
 /// While a step is recorded, what was done to tensors, to be done again: values, clearing, backward.
 using Tape = std::vector<std::function<void()>>;

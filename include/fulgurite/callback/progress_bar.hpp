@@ -45,6 +45,7 @@ class ProgressBar {
                  hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
   using Stateless = ByChoice;  // a bar shows the present
   static constexpr Order order = Order::progress;
+  static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
 
   explicit ProgressBar(ProgressBarOptions options = {})
       : options_(options),

@@ -57,6 +57,7 @@ class Signals {
   static constexpr Order order = Order::checkpoint;
   static constexpr std::string_view reads = "the state of the run";
   static constexpr bool resumes_fit = true;
+  static constexpr bool catches_signals = true;  ///< which belong to the process: a sweep refuses it
 
   explicit Signals(SignalsOptions options = {}) : options_(std::move(options)) {}
 

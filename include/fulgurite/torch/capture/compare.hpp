@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/device/own_random.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -20,7 +19,7 @@ class Generators {
  public:
   Generators(Tape const& tape, bool draws) {
     if (!draws) return;
-    add(at::detail::getDefaultCPUGenerator());
+    add(cpu_generator());
     tape.each_generator([&](at::Generator const& generator) { add(generator); });
     states_ = now();
   }

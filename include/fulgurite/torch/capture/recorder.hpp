@@ -14,6 +14,7 @@
 
 #include <fulgurite/torch/capture/frozen.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/device/own_random.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -51,6 +52,7 @@ class Recorder {
   void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
     auto const& schema = op.schema();
     std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
+    name_generator(op, *stack);  // a replay calls kernels past the place where that happens
     Stack const given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
     Stack in = keep(given);
     bool const graph = c10::GradMode::is_enabled();

@@ -19,9 +19,20 @@ struct LoadingMode {
 
 /// `next` gives uninitialised memory for a batch: that of two calls ago, unless a handle, a view or a graph of that
 /// batch is still alive (as a loss that was kept, or a prediction that is a view of its input). Then that memory is
-/// left to whoever holds it, and new memory is allocated.
+/// left to whoever holds it, and new memory is allocated. A copy begins with memory of its own: the loader that it
+/// belongs to may be read by another thread.
 class Buffers {
  public:
+  Buffers() = default;
+  Buffers(Buffers const&) {}
+  Buffers(Buffers&&) = default;
+  Buffers& operator=(Buffers const&) {
+    buffers_ = {};
+    return *this;
+  }
+  Buffers& operator=(Buffers&&) = default;
+  ~Buffers() = default;
+
   /// A tensor of `rows` samples of these `sizes`, of at most `capacity` rows. A further call with the same arguments
   /// allocates nothing but a handle; one with another capacity gives the old memory back.
   torch::Tensor next(std::int64_t rows, std::int64_t capacity, torch::IntArrayRef sizes,

@@ -3,16 +3,14 @@
 // training loop.
 
 #include <functional>
-#include <mutex>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/device/one_thread.hpp>
 
 namespace fulgurite::data {
 
@@ -54,16 +52,7 @@ class Stack {
 /// loop keep their threads. Call it in the thread that trains.
 inline std::function<void()> one_thread_each() {
   int const others = torch::get_num_threads();  // this also fixes the number for the calling thread
-  return [others] {
-    static std::mutex one_at_a_time;
-    std::lock_guard const lock(one_at_a_time);
-    torch::get_num_threads();  // a thread's first question settles its number by the default; asked later, it would
-                               // undo the next line
-    torch::set_num_threads(1);
-    // The call above holds for this thread, and becomes the default of threads to come. Only another thread can undo
-    // the latter.
-    std::thread([others] { torch::set_num_threads(others); }).join();
-  };
+  return [others] { libtorch::run_in_this_thread(others); };
 }
 
 }  // namespace fulgurite::data

@@ -17,6 +17,7 @@
 #include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/data/time_slices.hpp>
+#include <fulgurite/torch/device/apart.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/factory_watch.hpp>
@@ -184,6 +185,8 @@ struct LibTorch : libtorch::Finetuning {
   }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto rng_state() { return libtorch::RngState(); }
+  /// Threads that draw and compute for themselves: see apart.hpp.
+  using Apart = libtorch::Apart;
   [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
   [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {
     return libtorch::AlgorithmScope(deterministic, benchmark);

@@ -3,8 +3,10 @@
 // was tested. A new version of LibTorch means: read this list, run the torch tests, and change the number below.
 //
 //   - A dispatch key that nobody else has taken, at which operators are written down (recording_key).
-//   - The key below it, which every thread includes, for products of matrices (product_key, native/eager.hpp), and two
-//     keys of LibTorch's own tests, which a thread leaves out of its dispatch (product_marks, native/open.hpp).
+//   - The key below it, which every thread includes, for products of matrices (product_key, native/eager.hpp) and for
+//     operators that draw random numbers (device/own_random.hpp, which knows them by their schemas, and relies on what
+//     makes a tensor of random numbers calling one of them), and two keys of LibTorch's own tests, which a thread leaves
+//     out of its dispatch (product_marks, native/open.hpp).
 //   - Autocast, declared here again, since its own header would bring in the operator library.
 //   - Memory that changes hands between two storages (swap_memory).
 //   - Storages and tensors by their implementations: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
@@ -50,7 +52,7 @@ namespace fulgurite::libtorch {
 inline constexpr auto recording_key = c10::DispatchKey::Fake;
 
 /// Where products of matrices are intercepted. LibTorch has kernels there for operators that make tensors of nothing,
-/// and none for those that multiply.
+/// and none for those that multiply or that fill a tensor with random numbers.
 inline constexpr auto product_key = c10::DispatchKey::BackendSelect;
 /// By leaving these keys out of its dispatch a thread says that a scope for products is open, and that speed does not
 /// matter there. Autograd hands what is left out on to the threads that it starts. No operator has a kernel there, so

@@ -15,13 +15,15 @@
 #include <c10/util/Exception.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/device/own_random.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
 
 namespace fulgurite::libtorch {
 
 /// The default generators of this machine: the CPU's, and those of the accelerator that LibTorch was built for. `used`:
-/// leaves out devices that this process has not used.
+/// leaves out devices that this process has not used. A thread with random numbers of its own has those alone.
 inline std::vector<at::Generator> default_generators(bool used) {
+  if (own_generator().defined()) return {own_generator()};
   auto& context = at::globalContext();
   std::vector all{context.defaultGenerator(at::Device(at::kCPU))};
   auto const kind = at::getAccelerator();
