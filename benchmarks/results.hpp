@@ -144,7 +144,8 @@ inline void write(std::string const& file, Results const& results) {
   if (auto const& cost = results.checkpoint)
     out << ",\n\"checkpoint_ms_per_mb\": " << median(cost->stalls) / cost->megabytes
         << ",\n\"checkpoint\": {\"file_mb\": " << cost->megabytes << ", \"stall_ms\": " << list(cost->stalls)
-        << ", \"background_stall_ms\": " << list(cost->background_stalls) << ", \"copy_ms\": " << list(cost->copies) << ", \"write_ms\": " << list(cost->writes) << "}";
+        << ", \"background_stall_ms\": " << list(cost->background_stalls) << ", \"copy_ms\": " << list(cost->copies)
+        << ", \"write_ms\": " << list(cost->writes) << "}";
   out << "}\n";
 }
 

@@ -57,7 +57,7 @@ class AveragedWeights {
     values_ = made;
     in_fit_ = true;
     if (auto const loaded = std::exchange(loaded_, std::nullopt)) {
-      made->load(*loaded)();
+      made->load (*loaded)();
       if (in_model_) exchange_in<Backend>();
     } else {
       count_ = 0, in_model_ = false;

@@ -20,8 +20,8 @@
 namespace fulgurite {
 
 /// One copy of a run, and the files that are made of it: `plan` them, `start`, and when it is `done`, `wait`; `write`
-/// then tells what has become of each, `remove` and `let_go` take away those that give way. Only the thread that owns it
-/// calls it.
+/// then tells what has become of each, `remove` and `let_go` take away those that give way. Only the thread that owns
+/// it calls it.
 class BackgroundWriter {
  public:
   BackgroundWriter() = default;

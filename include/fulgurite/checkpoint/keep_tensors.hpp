@@ -1,5 +1,6 @@
 #pragma once
-// Copies of the tensors in a saved state, where the tensors are: a few operations of the tensor library for all of them.
+// Copies of the tensors in a saved state, where the tensors are: a few operations of the tensor library for all of
+// them.
 
 #include <map>
 #include <vector>

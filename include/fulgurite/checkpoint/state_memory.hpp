@@ -8,8 +8,8 @@
 
 namespace fulgurite {
 
-/// Holds what all parts of a run save in `state(archive)`, and gives it back to them. Tensors are copied where they are:
-/// on their devices, those that lie side by side in one operation.
+/// Holds what all parts of a run save in `state(archive)`, and gives it back to them. Tensors are copied where they
+/// are: on their devices, those that lie side by side in one operation.
 class StateMemory {
  public:
   using Saver = StateSaver;

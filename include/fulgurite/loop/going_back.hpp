@@ -27,8 +27,8 @@ concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
   loader.resume_at(long{});
 };
 
-/// Taken where an accumulation window begins: a snapshot of weights, buffers, and what the optimizer, the schedules, the
-/// callbacks and the model save of themselves; beside it counters, logged values, random numbers.
+/// Taken where an accumulation window begins: a snapshot of weights, buffers, and what the optimizer, the schedules,
+/// the callbacks and the model save of themselves; beside it counters, logged values, random numbers.
 template <class R, class Pack>
 class Retreat {
   using Backend = typename R::Backend;
