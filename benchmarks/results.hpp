@@ -78,11 +78,11 @@ inline void print_hashes(Measured const& measured) {
 
 inline void print(CheckpointCost const& cost) {
   auto const per_mb = [&](std::vector<double> const& ms) { return median(ms) / cost.megabytes; };
-  std::printf("\ncheckpoint of %.1f MB of weights: the step's thread stands still for %.1f ms (median of %zu), %.3f ms "
-              "a MB; one copy in memory takes %.3f, one plain "
+  std::printf("\ncheckpoint of %.1f MB: the step's thread stands still for %.1f ms (median of %zu), %.3f ms a MB; for "
+              "%.1f ms where another thread writes the file, %.3f ms a MB; one copy in memory takes %.3f, one plain "
               "write with fsync %.3f\n",
-              cost.megabytes, median(cost.stalls), cost.stalls.size(), per_mb(cost.stalls), per_mb(cost.copies),
-              per_mb(cost.writes));
+              cost.megabytes, median(cost.stalls), cost.stalls.size(), per_mb(cost.stalls),
+              median(cost.background_stalls), per_mb(cost.background_stalls), per_mb(cost.copies), per_mb(cost.writes));
 }
 
 /// JSON of one thing for each workload and variant: `item(row)` gives the text.
@@ -144,7 +144,8 @@ inline void write(std::string const& file, Results const& results) {
   if (auto const& cost = results.checkpoint)
     out << ",\n\"checkpoint_ms_per_mb\": " << median(cost->stalls) / cost->megabytes
         << ",\n\"checkpoint\": {\"file_mb\": " << cost->megabytes << ", \"stall_ms\": " << list(cost->stalls)
-        << ", \"copy_ms\": " << list(cost->copies) << ", \"write_ms\": " << list(cost->writes) << "}";
+        << ", \"background_stall_ms\": " << list(cost->background_stalls) << ", \"copy_ms\": " << list(cost->copies)
+        << ", \"write_ms\": " << list(cost->writes) << "}";
   out << "}\n";
 }
 

@@ -48,10 +48,11 @@ Loops twin_silent_loops(), twin_logged_loops();
 
 /// What a checkpoint costs the step's thread, in milliseconds and MB of 10^6 bytes.
 struct CheckpointCost {
-  double megabytes = 0;             ///< of the file: the weights; states of optimizers are not in it so far
-  std::vector<double> stalls = {};  ///< of the step's thread, one a checkpoint
-  std::vector<double> copies = {};  ///< the same bytes copied once in memory: what P14 wants
-  std::vector<double> writes = {};  ///< the same bytes by one plain write and fsync: what the disk wants
+  double megabytes = 0;                        ///< of the file: weights and the moments of Adam
+  std::vector<double> stalls = {};             ///< of the step's thread, one a checkpoint
+  std::vector<double> background_stalls = {};  ///< the same where another thread writes the file
+  std::vector<double> copies = {};             ///< the same bytes copied once in memory: what P14 wants
+  std::vector<double> writes = {};             ///< the same bytes by one plain write and fsync: what the disk wants
 };
 CheckpointCost measure_checkpoint(int checkpoints);  ///< checkpoint.cpp
 

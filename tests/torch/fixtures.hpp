@@ -1,6 +1,7 @@
 #pragma once
 // What several units of these tests share: a model, a count of operator calls, bitwise comparison.
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <string>
@@ -76,11 +77,10 @@ class Operators {
     for (auto const& name : called()) count += name == "aten::item" || name == "aten::_local_scalar_dense";
     return count;
   }
-  bool saw(std::string_view name) const {
-    for (auto const& one : called())
-      if (one == name) return true;
-    return false;
+  std::size_t count(std::string_view name) const {
+    return static_cast<std::size_t>(std::count(called().begin(), called().end(), name));
   }
+  bool saw(std::string_view name) const { return count(name) != 0; }
 
  private:
   static std::vector<std::string>& called() {

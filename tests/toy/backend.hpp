@@ -50,6 +50,8 @@ struct World {
   };
   std::map<std::filesystem::path, File> files;  ///< what was saved, by its path
   std::function<void()> restored = nullptr;     ///< called when random numbers go on from another place
+  long fetched = 0;                             ///< tensors whose bytes were taken to the host
+  long copied_together = 0;                     ///< times that several tensors were copied at once
 };
 inline World world;
 
@@ -315,11 +317,16 @@ struct Backend {
   }
   static Value clone(Value const& v) { return Tensor(v.value()); }
   static std::vector<Value> clones(std::span<Value const> values) {
+    world.copied_together += values.empty() ? 0 : 1;
     std::vector<Value> all;
     for (auto const& v : values) all.push_back(clone(v));
     return all;
   }
   static void copy_into(Value& to, Value const& from) { to.set(from.value()); }
+  static void copy_into(std::span<Value const> to, std::span<Value const> from) {
+    world.copied_together += to.empty() ? 0 : 1;
+    for (std::size_t i = 0; i != to.size(); ++i) Value(to[i]).set(from[i].value());
+  }
   static void lerp_into(Value& average, Value const& v, double t) {
     average.set(average.value() + t * (v.value() - average.value()));
   }
@@ -327,15 +334,35 @@ struct Backend {
     for (std::size_t i = 0; i != values.size(); ++i) lerp_into(averages[i], values[i], t);
   }
   static fulgurite::SavedTensor saved(Value const& v) {
-    return {"F64", {}, [v](auto const& take) {
+    return {"F64",
+            {},
+            [v](auto const& take) {
+              ++world.fetched;
               double const value = v.value();
               take(std::as_bytes(std::span(&value, 1)));
-            }};
+            },
+            v,
+            &keep};
+  }
+  static void keep(std::span<fulgurite::SavedTensor* const> handles) {
+    std::vector<Value> values;
+    for (auto const* one : handles) values.push_back(*one->tensor<Value>());
+    auto const copies = clones(values);
+    for (std::size_t i = 0; i != handles.size(); ++i) *handles[i] = saved(copies[i]);
   }
   static void restore(Value& to, fulgurite::SavedTensor const& from) {
     double value = 0;
-    from.read([&](auto bytes) { std::memcpy(&value, bytes.data(), sizeof value); });
+    if (auto const* const there = from.tensor<Value>()) value = there->value();
+    else from.read([&](auto bytes) { std::memcpy(&value, bytes.data(), sizeof value); });
     to.set(value);
+  }
+  static void require_fit(Value const&, fulgurite::SavedTensor const&) {}
+  static void restore(std::span<Value const> to, std::span<fulgurite::SavedTensor const> from) {
+    world.copied_together += to.empty() ? 0 : 1;
+    for (std::size_t i = 0; i != to.size(); ++i) {
+      Value one = to[i];
+      restore(one, from[i]);
+    }
   }
   static Value made_from(fulgurite::SavedTensor const& from, Value const&) {
     Value made(0.0);

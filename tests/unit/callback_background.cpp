@@ -125,6 +125,30 @@ TEST_CASE("background: training goes on meanwhile, and the fit ends when all is 
   CHECK(state_of(folder / "step=3.safetensors").find(R"("global_step":3)") != std::string::npos);
 }
 
+TEST_CASE("background: the name of a file that gives way is gone at once, its space when another thread lets it go") {
+  Folder const folder;
+  auto const deleted = [] {
+    long count = 0;
+    for (auto const& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code closed;
+      count += std::filesystem::read_symlink(one, closed).native().ends_with("old (deleted)");
+    }
+    return count;
+  };
+  put(folder / "old", "a file");
+  std::filesystem::create_symlink(folder / "old", folder / "link");
+  BackgroundWriter writer;
+  CHECK(writer.remove(folder / "link"));
+  CHECK(std::filesystem::exists(folder / "old"));
+  CHECK(writer.remove(folder / "old"));
+  CHECK_FALSE(std::filesystem::exists(folder / "old"));
+  CHECK_FALSE(writer.remove(folder / "old"));
+  CHECK(deleted() == 1);
+  writer.let_go();
+  writer.wait();
+  CHECK(deleted() == 0);
+}
+
 TEST_CASE("background: with the library's own writer, too, a run goes on from each of its files") {
   Folder const folder;
   Scripted model;

@@ -110,7 +110,6 @@ struct Means {
 /// A check of replays is passed in the third step, and finds one that is wrong in the fifth.
 struct Replaying : SavingDevice {
   static constexpr bool captures = true;
-  using RunState = StateMemory;
   bool errs = true, replaying = true;
   long steps = 0, waiting = 0;
   template <class B, class Board, class Seam>

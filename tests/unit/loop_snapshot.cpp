@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/checkpoint/state_memory.hpp>
 
 #include "models.hpp"
 
@@ -73,6 +75,41 @@ TrainerOptions epochs(int n) {
   return {.max_epochs = n, .num_sanity_val_steps = 0, .log_every_n_steps = 1, .now = &stopped};
 }
 auto of(int n) { return toy::train<Draws>(epochs(n), Automatic{.accumulate_grad_batches = 2}, Counts{}); }
+
+/// 40 parameters.
+struct Many {
+  std::vector<toy::Tensor> all = [] {
+    std::vector<toy::Tensor> made;
+    for (int i = 0; i != 40; ++i) made.push_back(toy::Tensor::parameter(1.0 / (1 + i)));
+    return made;
+  }();
+  std::vector<toy::Tensor> parameters() const { return all; }
+  toy::Tensor training_step(double batch) {
+    toy::Tensor sum(0.0);
+    for (auto const& p : all) sum = sum + p * p * toy::Tensor(batch);
+    return sum;
+  }
+  toy::Sgd configure_optimizers() { return {.params = all, .rate = 0.01}; }
+};
+
+/// Writes to a tensor when all of the state is known to fit.
+struct WritesLast {
+  toy::Tensor value = toy::Tensor::parameter(1.0);
+  void state(auto& archive) {
+    auto saved = toy::Backend::saved(value).written_last();
+    archive.tensor("value", saved);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
+      commit(archive, [to = value, saved]() mutable { toy::Backend::restore(to, saved); });
+  }
+};
+/// Refuses what is above its limit.
+struct Refuses {
+  long value = 0, most = 100;
+  void state(auto& archive) {
+    archive("value", value);
+    if (value > most) throw Error("fulgurite.test.limit", "it is too much");
+  }
+};
 
 struct InHook {
   using Stateless = ByChoice;
@@ -230,4 +267,57 @@ TEST_CASE("options that are wrong leave those before; what fast_dev_run replaced
   Draws model;
   trainer.fit(model, toy::batches(9), NoValidation{});
   CHECK(trainer.progress().global_step == 21);
+}
+
+TEST_CASE("a snapshot of 40 parameters takes none of them to the host: all are copied together, as are their averages, "
+          "and so they come back") {
+  Many model;
+  auto trainer = toy::train<Many>(epochs(1), {}, EMAWeightAveraging{{.decay = 0.5}});
+  trainer.fit(model, toy::batches(3), NoValidation{});
+  auto const values = [&] {
+    std::vector<double> all;
+    for (auto const& p : model.all) all.push_back(p.value());
+    return all;
+  };
+  auto const then = values();
+  auto& world = toy::world;
+  trainer.save_checkpoint("a file");
+  CHECK(world.fetched >= 40);  // a file takes them one by one
+  world.fetched = world.copied_together = 0;
+  auto const kept = snapshot(trainer);
+  CHECK(world.copied_together == 2);
+  for (auto p : model.all) p.set(9);
+  world.copied_together = 0;
+  restore(trainer, kept);
+  CHECK(world.copied_together == 1);  // averages are taken over when the next fit begins
+  CHECK(values() == then);
+  trainer.set_options(epochs(2));
+  trainer.fit(model, toy::batches(3), NoValidation{}, kept);
+  CHECK(world.fetched == 0);
+}
+
+TEST_CASE("what is written last needs no copy to go back to: it is written when all of the state fits, or not at all") {
+  WritesLast first;
+  Refuses second{.value = 7};
+  auto const fold = [&](auto& archive) { archive.child("first", first).child("second", second); };
+  StateMemory kept;
+  kept.save(fold);
+  first.value.set(2.0);
+  second.value = 3;
+  toy::world.copied_together = 0;
+  kept.load(fold);
+  CHECK(first.value.value() == 1.0);
+  CHECK(second.value == 7);
+
+  first.value.set(2.0);
+  second = {.value = 3, .most = 5};
+  CHECK(toy::refusal([&] { kept.load(fold); }) == "fulgurite.test.limit");
+  CHECK(first.value.value() == 2.0);
+  CHECK(second.value == 3);
+  CHECK(toy::world.copied_together == 0);
+
+  second.most = 100;
+  kept.put_back(fold);  // what it was saved from is written at once
+  CHECK(first.value.value() == 1.0);
+  CHECK(second.value == 7);
 }

@@ -233,10 +233,13 @@ def of_logging(samples: Samples, only: str = '') -> list[Bar]:
 def of_extras(data: dict) -> list[Bar]:
     """P13 and P14: what steps measures beside the loops."""
     captured, checkpoint = data.get('cuda_captured_ratio'), data.get('checkpoint', {})
-    stalls, copies = (statistics.median(checkpoint.get(key) or [0]) for key in ('stall_ms', 'copy_ms'))
+    stall, background, copy = (statistics.median(checkpoint.get(key) or [0])
+                               for key in ('stall_ms', 'background_stall_ms', 'copy_ms'))
+    why = 'steps did not measure it'
     return [Bar('P13', 'whole-step-cuda-graph', captured, '>=', 4, why='there is no GPU here, or steps did not use it'),
-            Bar('P14', 'checkpoint-ms-a-MB', data.get('checkpoint_ms_per_mb'), why='steps did not measure it'),
-            Bar('P14', 'checkpoint-to-one-copy', stalls / copies if copies else None, why='steps did not measure it')]
+            Bar('P14', 'checkpoint-ms-a-MB', data.get('checkpoint_ms_per_mb'), why=why),
+            Bar('P14', 'checkpoint-to-one-copy', stall / copy if copy else None, why=why),
+            Bar('P14', 'background-checkpoint-to-one-copy', background / copy if copy else None, '<=', 1.5, why=why)]
 
 
 def better(one: Bar, other: Bar) -> Bar:

@@ -2,6 +2,7 @@
 // An average of a model's weights, kept beside the model: what the averaging callbacks share.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,7 +57,7 @@ class AveragedWeights {
     values_ = made;
     in_fit_ = true;
     if (auto const loaded = std::exchange(loaded_, std::nullopt)) {
-      made->load(*loaded);
+      made->load (*loaded)();
       if (in_model_) exchange_in<Backend>();
     } else {
       count_ = 0, in_model_ = false;
@@ -107,7 +108,7 @@ class AveragedWeights {
     }
     archive("n_averaged", count_)("in_model", in_model_)("values", values);
     if constexpr (loading) {
-      if (in_fit_) values_->load(values);
+      if (in_fit_) commit(archive, values_->load(values));
       else loaded_ = std::move(values);
     }
   }
@@ -117,7 +118,8 @@ class AveragedWeights {
   struct Values {
     virtual ~Values() = default;
     virtual std::vector<SavedTensor> saved() const = 0;
-    virtual void load(std::vector<SavedTensor> const& saved) = 0;  ///< none: nothing is averaged yet
+    /// Returns what puts them in their place, once they are known to fit. None: nothing is averaged yet.
+    virtual std::function<void()> load(std::vector<SavedTensor> const& saved) = 0;
   };
   template <class Backend>
   struct Stored {
@@ -127,19 +129,23 @@ class AveragedWeights {
   struct Of final : Values, Stored<Backend> {
     std::vector<SavedTensor> saved() const override {
       std::vector<SavedTensor> all;
-      for (auto const& value : this->kept) all.push_back(Backend::saved(value));
+      for (auto const& value : this->kept) all.push_back(Backend::saved(value).written_last());
       return all;
     }
-    void load(std::vector<SavedTensor> const& saved) override {
+    std::function<void()> load(std::vector<SavedTensor> const& saved) override {
       if (!saved.empty() && saved.size() != this->live.size())
         throw Error("fulgurite.callback.average_mismatch",
                     "the saved average is of " + std::to_string(saved.size()) + " tensors, the model has " +
                         std::to_string(this->live.size()) +
                         " to average: resume with the model and the options that were saved");
+      for (std::size_t i = 0; i != saved.size(); ++i) Backend::require_fit(this->live[i], saved[i]);
       [[maybe_unused]] auto const no_graph = Backend::no_grad(false);
       if (saved.empty()) this->kept.clear();
       else if (this->kept.size() != saved.size()) this->kept = Backend::clones(this->live);
-      for (std::size_t i = 0; i != saved.size(); ++i) Backend::restore(this->kept[i], saved[i]);
+      return [to = this->kept, saved] {
+        using Values = std::span<typename Backend::Value const>;
+        Backend::restore(Values(to), std::span<SavedTensor const>(saved));
+      };
     }
   };
   template <class Backend>

@@ -8,6 +8,7 @@
 
 #include <fulgurite/checkpoint/archive_reader.hpp>
 #include <fulgurite/checkpoint/archive_text.hpp>
+#include <fulgurite/checkpoint/keep_tensors.hpp>
 #include <fulgurite/checkpoint/state_loader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
 #include <fulgurite/checkpoint/unread_entries.hpp>
@@ -16,22 +17,24 @@ namespace fulgurite {
 
 /// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
 /// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
-/// entry that does not.
+/// entry that does not. What was given to `archive.commit` is done last, when all of it fits.
 ///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
 /// With Unread::refused an entry that neither this fold nor an earlier one of the same tree has read does not fit: what
 /// it was saved from is missing here.
 template <class Fold>
 void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
   ArchiveNode before;
-  StateSaver saver(before);
+  StateSaver saver(before, {}, StateSaver::Tensors::borrowed);
   fold(saver);
+  keep_tensors(before, Copied::written_soon);
   auto const go_back = [&] {
     StateLoader loader(before);
     fold(loader);
   };
   StateLoader::Problems problems;
+  StateLoader::Commits commits;
   try {
-    StateLoader loader(tree, {}, &problems);
+    StateLoader loader(tree, {}, &problems, &commits);
     fold(loader);
   } catch (...) {
     go_back();
@@ -39,7 +42,10 @@ void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::al
   }
   if (unread == Unread::refused && problems.empty())
     if (auto const names = unread_entries(tree); !names.empty()) problems.push_back(refuse_unread(names));
-  if (problems.empty()) return;
+  if (problems.empty()) {
+    for (auto const& commit : commits) commit();
+    return;
+  }
   go_back();
   if (problems.size() == 1) throw problems.front();
   std::string all;

@@ -25,6 +25,8 @@ class ArchiveObject {
   inline ArchiveNode const* find(std::string_view name) const;  ///< nullptr where there is none of that name
   inline ArchiveNode* change(std::string_view name);            ///< the same, to be changed
   inline ArchiveNode* add(std::string_view name);               ///< an empty entry; nullptr where there is one already
+  template <class F>
+  void each(F&& f);  ///< f(ArchiveNode&) for all entries, in their order
   inline bool empty() const;
   inline ArchiveEntry const* begin() const;
   inline ArchiveEntry const* end() const;
@@ -75,8 +77,26 @@ inline ArchiveNode* ArchiveObject::add(std::string_view name) {
   if (!places_.emplace(name, entries_.size()).second) return nullptr;
   return &entries_.emplace_back(ArchiveEntry{std::string(name), {}}).node;
 }
+template <class F>
+void ArchiveObject::each(F&& f) {
+  for (auto& entry : entries_) f(entry.node);
+}
 inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
 inline ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
+
+/// f(ArchiveNode&) for what stands directly below a node.
+template <class F>
+void each_child(ArchiveNode& node, F&& f) {
+  if (auto* const list = std::get_if<ArchiveNode::List>(&node.value))
+    for (auto& item : *list) f(item);
+  if (auto* const object = std::get_if<ArchiveNode::Object>(&node.value)) object->each(f);
+}
+/// f(ArchiveTensor&) for each tensor of a tree, in the order in which they were saved.
+template <class F>
+void each_tensor(ArchiveNode& node, F&& f) {
+  if (auto* const one = std::get_if<ArchiveTensor>(&node.value)) f(*one);
+  each_child(node, [&](ArchiveNode& child) { each_tensor(child, f); });
+}
 
 }  // namespace fulgurite

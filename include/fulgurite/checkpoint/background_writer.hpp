@@ -14,12 +14,14 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/run_image.hpp>
 
 namespace fulgurite {
 
 /// One copy of a run, and the files that are made of it: `plan` them, `start`, and when it is `done`, `wait`; `write`
-/// then tells what has become of each. Only the thread that owns it calls it.
+/// then tells what has become of each, `remove` and `let_go` take away those that give way. Only the thread that owns
+/// it calls it.
 class BackgroundWriter {
  public:
   BackgroundWriter() = default;
@@ -33,15 +35,9 @@ class BackgroundWriter {
   /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
   void plan(std::filesystem::path file, bool is_new) { files_.push_back({std::move(file), is_new, false, nullptr}); }
   void start() {
+    wait();
     done_.store(false, std::memory_order_relaxed);
-    // Signals are for the threads that the program knows.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      thread_ = std::thread([this] { work(); });
-    } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    elsewhere([this] { work(); });
   }
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait() {
@@ -58,6 +54,20 @@ class BackgroundWriter {
       }
     image_.write(path);
   }
+  /// Takes away a file's name at once; says whether there was one. The space of a large file takes a while to give
+  /// back, longer than its copy in memory: `let_go` has the other thread do so.
+  bool remove(std::filesystem::path const& path) {
+    FileDescriptor keeps(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    std::error_code ignored;
+    bool const removed = std::filesystem::remove(path, ignored);
+    if (removed && keeps) removed_.push_back(std::move(keeps));
+    return removed;
+  }
+  void let_go() {
+    if (removed_.empty()) return;
+    wait();
+    elsewhere([this]() noexcept { removed_.clear(); });
+  }
   /// Forgets the files.
   void clear() { files_.clear(); }
 
@@ -68,6 +78,18 @@ class BackgroundWriter {
     bool tried;
     std::exception_ptr failure;
   };
+
+  template <class Work>
+  void elsewhere(Work const& work) {
+    // Signals are for the threads that the program knows.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread(work);
+    } catch (...) { work(); }  // there are no more threads: it takes longer, that is all
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
 
   /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
   /// first.
@@ -89,6 +111,7 @@ class BackgroundWriter {
 
   RunImage image_{};
   std::vector<File> files_{};
+  std::vector<FileDescriptor> removed_{};
   std::atomic<bool> done_{true};
   std::thread thread_{};
 };

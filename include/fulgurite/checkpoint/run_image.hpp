@@ -32,7 +32,7 @@ class RunImage {
       refuse_state_name("a file of the run", name);
       add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
     });
-    copy_tensors(tree_);
+    copy_tensors();
   }
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
@@ -62,22 +62,14 @@ class RunImage {
     parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
   }
 
-  template <class F>
-  static void each_child(ArchiveNode& node, F&& f) {
-    if (auto* const list = std::get_if<ArchiveNode::List>(&node.value))
-      for (auto& item : *list) f(item);
-    if (auto* const object = std::get_if<ArchiveNode::Object>(&node.value))
-      for (auto const& entry : *object) f(*object->change(entry.name));
-  }
   /// The tree keeps the names of its tensors, and nothing of the tensors themselves.
-  void copy_tensors(ArchiveNode& node) {
-    if (auto* const one = std::get_if<ArchiveTensor>(&node.value)) {
-      one->tensor.read([&](SavedTensor::Bytes bytes) {
-        add(std::string(state_tensor_prefix) + one->name, one->tensor.dtype(), one->tensor.shape(), bytes);
+  void copy_tensors() {
+    each_tensor(tree_, [&](ArchiveTensor& one) {
+      one.tensor.read([&](SavedTensor::Bytes bytes) {
+        add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
       });
-      one->tensor = {};
-    }
-    each_child(node, [&](ArchiveNode& child) { copy_tensors(child); });
+      one.tensor = {};
+    });
   }
   static void rename(ArchiveNode& node, std::string const& from, std::string const& to) {
     if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;

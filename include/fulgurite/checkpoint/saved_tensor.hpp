@@ -1,6 +1,7 @@
 #pragma once
 // One tensor inside a saved state: what a callback or an optimizer that keeps tensors puts into an archive.
 
+#include <any>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +19,16 @@
 namespace fulgurite {
 
 /// The element type (by safetensors' name for it, such as "F32"), the shape and the bytes of one tensor, in row-major
-/// order and little endian. It either owns its bytes or fetches them from the tensor library each time they are read; a
-/// file that is written from the latter needs one tensor at a time in the host's memory. Copies share the bytes. The
-/// default is no tensor at all.
+/// order and little endian. It either owns its bytes or is a handle of a tensor, from which it fetches them each time
+/// they are read; a file that is written from the latter needs one tensor at a time in the host's memory. Copies share
+/// the bytes. The default is no tensor at all.
 class SavedTensor {
  public:
   using Bytes = std::span<std::byte const>;
   /// Calls its argument once with the bytes, which live as long as that call.
   using Fetch = std::function<void(std::function<void(Bytes)> const&)>;
+  /// Makes each of several handles of one library the handle of a copy, which lies on the same device.
+  using Keep = void (*)(std::span<SavedTensor* const>);
 
   SavedTensor() = default;
   SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
@@ -39,6 +42,13 @@ class SavedTensor {
     if (bytes.size() != size_)
       refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
     own_ = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
+  }
+
+  /// A handle that also gives the tensor itself to its own library.
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any tensor, Keep keep)
+      : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
+    tensor_ = std::move(tensor);
+    keep_ = keep;
   }
 
   explicit operator bool() const { return !dtype_.empty(); }
@@ -60,6 +70,22 @@ class SavedTensor {
     read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });
     return {dtype_, shape_, std::move(bytes)};
   }
+  /// The tensor itself, where this is a handle of one of type T; else nullptr.
+  template <class T>
+  T const* tensor() const {
+    return std::any_cast<T>(&tensor_);
+  }
+  /// How the library copies handles; nullptr where bytes are all that there is.
+  Keep keep() const { return keep_; }
+
+  /// Says of a handle that a load writes to the tensor in `archive.commit` alone: until all of the state has been found
+  /// to fit, the tensor stays as it is, and nobody needs a copy to go back to.
+  SavedTensor written_last() && {
+    written_last_ = true;
+    return std::move(*this);
+  }
+  bool is_written_last() const { return written_last_; }
+
   /// "F32 [2, 3]", for messages.
   std::string description() const {
     std::string text;
@@ -74,6 +100,9 @@ class SavedTensor {
   std::vector<std::int64_t> shape_ = {};
   std::uint64_t size_ = 0;
   Fetch fetch_ = nullptr;
+  std::any tensor_ = {};
+  Keep keep_ = nullptr;
+  bool written_last_ = false;
   std::shared_ptr<std::vector<std::byte> const> own_ = nullptr;
 };
 

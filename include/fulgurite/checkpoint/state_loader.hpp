@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -27,11 +28,24 @@ class StateLoader {
  public:
   static constexpr bool loading = true;
   using Problems = std::vector<Error>;
+  using Commits = std::vector<std::function<void()>>;
 
-  /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them.
-  explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr)
-      : tree_(&tree), path_(std::move(path)), problems_(problems) {}
-  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr) = delete;  // the tree must outlive it
+  /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them. With
+  /// `commits`, what `commit` is given waits in there.
+  explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr,
+                       Commits* commits = nullptr)
+      : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits) {}
+  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr,
+                       Commits* = nullptr) = delete;  // the tree must outlive it
+
+  /// For what cannot fail and is costly to undo, such as writing to large tensors: `write()` is called when all of the
+  /// state has been found to fit, or at once where nobody waits for that. Tensors so written are saved as handles that
+  /// are `written_last()`.
+  template <class Write>
+  void commit(Write&& write) const {
+    if (commits_ == nullptr) write();
+    else commits_->push_back(std::forward<Write>(write));
+  }
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
   /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
@@ -67,7 +81,7 @@ class StateLoader {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateLoader&>) {
       note([&] {
-        StateLoader inner(entry(key), full(key), problems_);
+        StateLoader inner(entry(key), full(key), problems_, commits_);
         object(inner);
       });
     } else if constexpr (Stateful<Plain, StateLoader>) {
@@ -160,7 +174,7 @@ class StateLoader {
       }
     } else if constexpr (Stateful<V, StateLoader>) {
       as<ArchiveNode::Object>(node, path, "an object");
-      StateLoader inner(node, path, problems_);
+      StateLoader inner(node, path, problems_, commits_);
       value.state(inner);
     } else {
       static_assert(archive::archivable<V>,
@@ -172,6 +186,7 @@ class StateLoader {
   ArchiveNode const* tree_;
   std::string path_;
   Problems* problems_;
+  Commits* commits_;
 };
 
 }  // namespace fulgurite

@@ -1,11 +1,15 @@
 #pragma once
 // A state that is kept in memory, to go back to.
 
+#include <utility>
+
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/checkpoint/keep_tensors.hpp>
 
 namespace fulgurite {
 
-/// Holds what all parts of a run save in `state(archive)`, tensors copied, and gives it back to them.
+/// Holds what all parts of a run save in `state(archive)`, and gives it back to them. Tensors are copied where they
+/// are: on their devices, those that lie side by side in one operation.
 class StateMemory {
  public:
   using Saver = StateSaver;
@@ -13,14 +17,22 @@ class StateMemory {
   /// fold(archive)
   template <class Fold>
   void save(Fold&& fold) {
-    tree_ = {};
-    StateSaver saver(tree_);
+    ArchiveNode now;
+    StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
     fold(saver);
+    keep_tensors(now);
+    tree_ = std::move(now);
   }
   /// All of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
     load_state(tree_, fold);
+  }
+  /// Into the very parts that it was saved from, so that all of it fits: nothing is kept for a failure.
+  template <class Fold>
+  void put_back(Fold&& fold) const {
+    StateLoader loader(tree_);
+    fold(loader);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace fulgurite {
 
@@ -39,6 +40,13 @@ template <class Archive>
 bool lacks(Archive const& archive, std::string_view name) {
   if constexpr (requires { archive.has(name); }) return !archive.has(name);
   else return false;
+}
+
+/// Loading, calls write() when all of the state is known to fit; at once in an archive that does not wait for it.
+template <class Archive, class Write>
+void commit(Archive const& archive, Write&& write) {
+  if constexpr (requires { archive.commit(write); }) archive.commit(std::forward<Write>(write));
+  else write();
 }
 
 /// Loading, entries that nobody asks for may be left out: those of a program with more parts. Anywhere else such an

@@ -72,6 +72,7 @@ class CheckpointFiles {
   using Then = std::function<void(CheckpointFiles&)>;
   using WriteLater = std::function<void(std::span<Planned const>, bool weights_only, Then)>;
   using Rename = std::function<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
+  using Remove = std::function<bool(std::filesystem::path const& file)>;
 
   /// `waiting`: the requests that are still to come.
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, std::span<CheckpointRequest const> waiting, bool writes,
@@ -117,8 +118,10 @@ class CheckpointFiles {
   bool give_up(std::filesystem::path const& file) {
     held_.give_up(file, holder_);
     std::error_code ignored;  // a file that somebody else removed is gone, as wanted
-    return writes_ && !of_others(file) && std::filesystem::remove(file, ignored);
+    if (!writes_ || of_others(file)) return false;
+    return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
   }
+  void can_remove(Remove how) { remove_ = std::move(how); }
 
  private:
   bool awaited(std::filesystem::path const& file) const {
@@ -134,6 +137,7 @@ class CheckpointFiles {
   Write write_;
   WriteLater write_later_ = nullptr;
   Rename rename_ = nullptr;
+  Remove remove_ = nullptr;
 };
 
 }  // namespace fulgurite

@@ -53,7 +53,9 @@ void finish_files(R& run) {
     auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
     CheckpointFiles files(run.made.held_files, now.holder, run.due.requests, true, write);
     files.can_rename([&now](auto const& from, auto const& to) { now.writer.image().rename(from, to); });
+    files.can_remove([&now](auto const& file) { return now.writer.remove(file); });
     then(files);
+    now.writer.let_go();
   }
 }
 

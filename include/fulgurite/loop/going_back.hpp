@@ -12,9 +12,9 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/snapshot.hpp>
 #include <fulgurite/loop/step_seam.hpp>
 
 namespace fulgurite::loop {
@@ -27,11 +27,10 @@ concept Repeats = StoredBatches<Loader> || requires(Loader& loader) {
   loader.resume_at(long{});
 };
 
-/// Taken where an accumulation window begins. Held in memory: weights, buffers, and what the optimizer, the schedules,
-/// the callbacks and the model save of themselves; counters, logged values, random numbers.
+/// Taken where an accumulation window begins: a snapshot of weights, buffers, and what the optimizer, the schedules,
+/// the callbacks and the model save of themselves; beside it counters, logged values, random numbers.
 template <class R, class Pack>
 class Retreat {
-  using RunState = typename R::Strategy::RunState;
   using Backend = typename R::Backend;
 
  public:
@@ -66,12 +65,7 @@ class Retreat {
   /// Everything as it was at the start of the batch whose number this returns.
   long put_back(State<R>& run, Pack& pack) {
     if constexpr (possible) {
-      weights_.put_back(*run.parts.model);
-      parts_.load([&](auto& archive) {
-        fold_weights_state(run, archive);
-        fold_parts(run, pack, archive);
-        fold_optimizers(run, archive);
-      });
+      kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, pack, archive); });
       run.facts = facts_;
       run.progress = progress_;
       run.asked.window_length = window_;
@@ -97,18 +91,21 @@ class Retreat {
  private:
   using Value = typename R::Value;
   /// An optimizer without `state(archive)` cannot return.
-  static constexpr bool possible = optimizers_remember<R, typename RunState::Saver>;
+  static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
+
+  template <class Archive>
+  static void fold(State<R>& run, Pack& pack, Archive& archive) {
+    fold_weights_state(run, archive);
+    fold_parts(run, pack, archive);
+    fold_optimizers(run, archive);
+  }
 
   void take(State<R>& run, Pack& pack, long batch) {
     deliver_held(run, pack);  // their steps were checked, and no way leads back to before them
-    batch_ = batch;
+    drop();
     replays_ = run.parts.strategy.replays();
-    weights_.keep(*run.parts.model);
-    parts_.save([&](auto& archive) {
-      fold_weights_state(run, archive);
-      fold_parts(run, pack, archive);
-      fold_optimizers(run, archive);
-    });
+    kept_.reset();  // its memory is there for the next one
+    kept_.emplace(*run.parts.model, [&](auto& archive) { fold(run, pack, archive); });
     facts_ = run.facts;
     progress_ = run.progress;
     window_ = run.asked.window_length;
@@ -122,13 +119,13 @@ class Retreat {
     posted_ = run.due.posted;
     outcome_ = run.made.outcome;
     random_ = Backend::rng_state();
+    batch_ = batch;
   }
 
   std::optional<long> batch_;
   bool repeats_ = false;
   long replays_ = 0, from_ = 0;
-  KeptWeights<R> weights_;
-  RunState parts_;
+  std::optional<Snapshot<R>> kept_;
   Facts facts_;
   Progress progress_;
   int window_ = 1;

@@ -1,7 +1,9 @@
 #pragma once
 // Copies of a model's weights and buffers, to go back to.
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,13 +36,16 @@ class KeptWeights {
     if (now.size() != kept.size())
       return std::to_string(now.size()) + " " + what + " where there were " + std::to_string(kept.size());
     for (std::size_t i = 0; i != now.size(); ++i) {
-      auto const is = Backend::saved(now[i]).description(), was = Backend::saved(kept[i]).description();
-      if (is != was) return "number " + std::to_string(i) + " of the " + what + " is " + is + " and was " + was;
+      auto const is = Backend::saved(now[i]), was = Backend::saved(kept[i]);
+      if (is.dtype() != was.dtype() || is.shape() != was.shape())
+        return "number " + std::to_string(i) + " of the " + what + " is " + is.description() + " and was " +
+               was.description();
     }
     return {};
   }
-  static void copy(Values to, Values const& from) {
-    for (std::size_t i = 0; i != to.size() && i != from.size(); ++i) Backend::copy_into(to[i], from[i]);
+  static void copy(Values const& to, Values const& from) {
+    auto const both = std::min(to.size(), from.size());
+    Backend::copy_into(std::span(to).first(both), std::span(from).first(both));
   }
 
   Values weights_{}, buffers_{};

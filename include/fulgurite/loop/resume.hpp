@@ -127,7 +127,7 @@ class Resumption {
       try {
         find_place();
       } catch (...) {
-        loader.load([&](auto& archive) { fold_loader(run_, source_, archive); });
+        loader.put_back([&](auto& archive) { fold_loader(run_, source_, archive); });
         random.restore();
         throw;
       }
@@ -162,7 +162,7 @@ class Resumption {
       load();
     } catch (...) {
       weights_.put_back(*run_.parts.model);
-      before_.load([&](auto& archive) { fold_model(archive); });
+      before_.put_back([&](auto& archive) { fold_model(archive); });
       run_.made.outcome = outcome_;
       throw;
     }

@@ -17,7 +17,7 @@
 namespace fulgurite {
 
 /// What snapshot(trainer) returns: all that a checkpoint file of this moment would hold. R: the key of its run. Copies
-/// share what is kept, and nothing changes it.
+/// share what is kept, and nothing changes it. Tensors are kept on their devices, neighbours in memory as one.
 template <class R>
 class Snapshot {
   using Memory = typename R::Backend::RunFile::Memory;
@@ -34,12 +34,16 @@ class Snapshot {
     kept_ = std::move(kept);
   }
 
-  /// Into a model built as the one that was kept; an Error where it is another, which stays as it is.
-  void load_weights(typename R::Model& model) const {
+  /// An Error where the model is built otherwise than the one that was kept.
+  void require_like(typename R::Model& model) const {
     if (auto const other = kept_->weights.difference(model); !other.empty())
       throw Error("fulgurite.resume.snapshot", "the snapshot is of a model that was built differently: " + other +
                                                    "; restore it into a model like "
                                                    "the one that it was taken of");
+  }
+  /// Into a model built as the one that was kept; an Error where it is another, which stays as it is.
+  void load_weights(typename R::Model& model) const {
+    require_like(model);
     kept_->weights.put_back(model);
   }
   /// All of the state that fold(archive) visits, or nothing.
@@ -50,6 +54,13 @@ class Snapshot {
   template <class Fold>
   void load_whole(Fold&& fold) const {
     load(fold);
+  }
+  /// Back into the run that it was taken of, whose parts have stayed what they were: nothing is compared, and nothing
+  /// is kept for a failure.
+  template <class Fold>
+  void put_back(typename R::Model& model, Fold&& fold) const {
+    kept_->weights.put_back(model);
+    kept_->state.put_back(fold);
   }
 
  private:
@@ -91,22 +102,17 @@ void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> con
   between_fits(run, "restore(trainer, snapshot)");
   FittedModel const fitted(run);
   GivenLoaders<NoModule, NoModule> no_loaders{none, none};
-  KeptWeights<R> before;
-  before.keep(*run.parts.model);
+  from.require_like(*run.parts.model);
+  from.load([&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
   from.load_weights(*run.parts.model);
-  try {
-    from.load([&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
-  } catch (...) {
-    before.put_back(*run.parts.model);
-    throw;
-  }
 }
 
 }  // namespace loop
 
 /// What a checkpoint file of a trainer would hold now, copied in memory: weights, buffers, optimizers, schedules,
 /// callbacks, counters, random numbers; not what loaders and data modules keep of themselves, without which a fit is
-/// refused that has such. Between fits; inside of one ctx.request_checkpoint writes files.
+/// refused that has such. Between fits; inside of one ctx.request_checkpoint writes files. It takes the size of the
+/// model and its optimizers once more, on their devices.
 ///   auto const before = snapshot(trainer);
 ///   trainer.fit(net, other_data);
 ///   restore(trainer, before);                  // the model of the last fit and the trainer are as they were

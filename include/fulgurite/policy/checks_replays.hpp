@@ -3,10 +3,10 @@
 
 namespace fulgurite {
 
-/// A strategy that replays steps and checks its replays: it names the RunState to which a fit goes back, and has
-/// unchecked(), half_checked(), confirm(board, step), replays(), may_replay(), goes_back(), give_up(reason) and
-/// tell(f). A strategy that captures and names none says that its replays cannot be wrong.
+/// A strategy that replays steps and checks its replays: it has unchecked(), half_checked(), confirm(board, step),
+/// replays(), may_replay(), goes_back(), give_up(reason) and tell(f). A strategy that captures and has no unchecked()
+/// says that its replays cannot be wrong.
 template <class S>
-concept ChecksReplays = S::captures && requires { typename S::RunState; };
+concept ChecksReplays = S::captures && requires(S const& strategy) { strategy.unchecked(); };
 
 }  // namespace fulgurite

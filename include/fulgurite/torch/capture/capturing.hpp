@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/state_memory.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/torch/capture/report.hpp>
@@ -19,7 +18,6 @@ template <class Base, class Steps>
 class Capturing : public Base {
  public:
   static constexpr bool captures = true;
-  using RunState = StateMemory;
 
   explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {}
 

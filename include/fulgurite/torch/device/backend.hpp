@@ -250,12 +250,19 @@ struct LibTorch : libtorch::Finetuning {
   static Value clone(Value const& value) { return libtorch::clone(value); }
   static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
   static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
+  static void copy_into(std::span<Value const> to, std::span<Value const> from) { libtorch::copy_into(to, from); }
   static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
   static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
     libtorch::lerp_into(averages, values, t);
   }
   static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
-  static void restore(Value& to, SavedTensor const& from) { libtorch::restore_average(to, from); }
+  static void restore(Value& to, SavedTensor const& from) {
+    libtorch::require_average(to, from);
+    libtorch::restore(to, from);
+  }
+  /// Whether what was saved fits, else an Error; and the way back for many, which does not fail.
+  static void require_fit(Value const& to, SavedTensor const& from) { libtorch::require_average(to, from); }
+  static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
   /// A new tensor of saved bytes, beside another one.
   static Value made_from(SavedTensor const& from, Value const& beside) {
     Value made;

@@ -19,6 +19,7 @@
 
 #include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/finite.hpp>
 #include <fulgurite/torch/optim/pass.hpp>
@@ -180,7 +181,7 @@ class ArenaOptimizer {
     if constexpr (!Archive::loading)
       for (std::size_t i = 0; i != arena_->slots().size(); ++i) parameters.push_back(saved(i));
     archive("groups", groups)("parameters", parameters);
-    if constexpr (Archive::loading) load(groups, parameters);
+    if constexpr (Archive::loading) load(archive, groups, parameters);
   }
 
  private:
@@ -241,11 +242,12 @@ class ArenaOptimizer {
   Saved saved(std::size_t position) const {
     auto const& slot = arena_->slots()[position];
     Saved all{name_of(position), slot.group, slot.steps, {}};
-    for (auto const& [name, tensor] : state_of(slot).tensors) all.states.push_back({name, libtorch::saved(tensor)});
+    for (auto const& [name, tensor] : state_of(slot).tensors)
+      all.states.push_back({name, libtorch::saved(tensor).written_last()});
     return all;
   }
 
-  void load(std::vector<Options> const& groups, std::vector<Saved> const& parameters) {
+  void load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters) {
     std::string problems;
     auto const differs = [&](std::string const& how) { problems += (problems.empty() ? "" : "; ") + how; };
     auto& slots = arena_->slots();
@@ -267,12 +269,18 @@ class ArenaOptimizer {
                   "the saved state is of another " + std::string(name()) + ": " + problems +
                       "; groups, parameters and options must be those of the optimizer it is loaded into");
     for (auto const& options : groups) Rule::check(options);
+    std::vector<at::Tensor> to;
+    std::vector<SavedTensor> from;
     for (std::size_t i = 0; i != slots.size(); ++i) {
       slots[i].steps = of[i]->steps;
-      auto tensors = state_of(slots[i]).tensors;
-      for (auto const& state : of[i]->states) libtorch::restore(tensors.at(state.name), state.value);
+      auto const tensors = state_of(slots[i]).tensors;
+      for (auto const& state : of[i]->states) {
+        to.push_back(tensors.at(state.name));
+        from.push_back(state.value);
+      }
     }
     groups_ = groups;
+    commit(archive, [to = std::move(to), from = std::move(from)] { libtorch::restore(to, from); });
   }
   /// differs(how) for all that keeps what was saved of a parameter from being what is kept of it here.
   static void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups,

@@ -2,10 +2,8 @@
 // What the callbacks that average weights need of LibTorch: handles, copies, interpolation, bytes; and running
 // statistics of batch norms that are taken anew.
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,14 +17,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_lerp.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
-#include <fulgurite/torch/optim/arena_slices.hpp>
+#include <fulgurite/torch/weights/flat_copies.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
 
 namespace fulgurite::libtorch {
@@ -55,68 +51,15 @@ std::vector<at::Tensor> buffers([[maybe_unused]] Model& model) {
 /// Whether such a tensor can be averaged: whole numbers, as counts, cannot.
 inline bool averages(at::Tensor const& value) { return value.is_floating_point() || value.is_complex(); }
 
-/// A copy with memory of its own, even where `value` is a view of a larger one.
-inline at::Tensor clone(at::Tensor const& value) {
-  at::NoGradGuard const no_graph;
-  return value.detach().clone(at::MemoryFormat::Preserve);
-}
-
-/// Copies in place: whoever else holds the tensor, or a larger one of which it is a view, sees the new values.
-inline void copy_into(at::Tensor& to, at::Tensor const& from) {
-  at::NoGradGuard const no_graph;
-  to.copy_(from);
-}
-
 /// average += t * (value - average).
 inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
   at::NoGradGuard const no_graph;
   average.lerp_(value, t);
 }
-/// Copies of all values that lie side by side in memory, as the slices of an arena do. Where the values themselves lie
-/// side by side as well, one operation averages them all.
-inline std::vector<at::Tensor> clones(std::span<at::Tensor const> values) {
-  at::NoGradGuard const no_graph;
-  struct Flat {
-    at::Tensor memory;
-    std::int64_t size = 0;
-  };
-  std::vector<Flat> flats;
-  std::vector<std::pair<std::size_t, std::int64_t>> places;
-  for (auto const& value : values) {
-    auto flat = std::find_if(flats.begin(), flats.end(), [&](Flat const& one) {
-      return one.memory.scalar_type() == value.scalar_type() && one.memory.device() == value.device();
-    });
-    if (flat == flats.end()) flat = flats.insert(flat, {at::empty({0}, value.options().requires_grad(false))});
-    places.emplace_back(flat - flats.begin(), flat->size);
-    flat->size += aligned(value.numel(), value);
-  }
-  for (auto& flat : flats) flat.memory = at::zeros({flat.size}, flat.memory.options());
-  std::vector<at::Tensor> all;
-  for (std::size_t i = 0; i != values.size(); ++i) {
-    auto const detached = values[i].detach();
-    all.push_back(slice(flats[places[i].first].memory, places[i].second, detached));
-    all.back().copy_(detached);
-  }
-  return all;
-}
-
-/// Whether `b` begins in the same memory where a slice that follows `a` would.
-inline bool follows(at::Tensor const& a, at::Tensor const& b) {
-  return b.storage().unsafeGetStorageImpl() == a.storage().unsafeGetStorageImpl() &&
-         b.scalar_type() == a.scalar_type() && b.storage_offset() == a.storage_offset() + aligned(a.numel(), a);
-}
-/// Whether the numbers of both lie at the same places relative to their beginnings, and are of a type whose results do
-/// not depend on the place in memory.
+/// Whether the numbers of both lie at the same places, and are of a type whose results do not depend on the place in
+/// memory.
 inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
-  return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && a.scalar_type() == b.scalar_type() &&
-         a.sizes() == b.sizes() && a.strides() == b.strides() && a.is_non_overlapping_and_dense();
-}
-/// A flat tensor of `length` numbers that begins where `first` does.
-inline at::Tensor stretch(at::Tensor const& first, std::int64_t length) {
-  auto all = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(first.storage()), first.key_set(), first.dtype());
-  all.unsafeGetTensorImpl()->set_storage_offset(first.storage_offset());
-  all.unsafeGetTensorImpl()->set_sizes_contiguous({length});
-  return all;
+  return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && same_places(a, b);
 }
 
 /// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
@@ -134,21 +77,19 @@ inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const
       other_averages.push_back(averages[i]);
       other_values.push_back(values[i]);
     } else {
-      auto const length = averages[end - 1].storage_offset() + averages[end - 1].numel() - averages[i].storage_offset();
-      stretch(averages[i], length).lerp_(stretch(values[i], length), t);
+      stretch(averages[i], averages[end - 1]).lerp_(stretch(values[i], values[end - 1]), t);
     }
     i = end;
   }
   if (!other_averages.empty()) at::_foreach_lerp_(other_averages, other_values, t);
 }
 
-/// The saved bytes of an average into a tensor of the same type and shape.
-inline void restore_average(at::Tensor& to, SavedTensor const& from) {
+/// Whether the saved bytes fit a tensor of an average.
+inline void require_average(at::Tensor const& to, SavedTensor const& from) {
   if (!fits(to, from))
     throw Error("fulgurite.callback.average_mismatch",
                 "the saved average has a tensor " + from.description() + " where the model has one of shape " +
                     shape_text(to.sizes().vec()) + " or of another type: resume with the model that was saved");
-  restore(to, from);
 }
 
 /// f(norm) for each batch norm below `model` that updates running statistics. One that was set to eval() does not.

@@ -1,0 +1,186 @@
+// What a snapshot costs on LibTorch: a few copies of flat memory, on the device where it is, and nothing moves.
+
+#include "fixtures.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/fulgurite.hpp>
+
+using namespace fulgurite;
+
+namespace {
+
+/// What the allocator of the CPU hands out on this thread while it lives, in bytes.
+class Allocations {
+  struct Listening : c10::MemoryReportingInfoBase {
+    std::vector<std::int64_t> sizes = {};
+    void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
+      if (size > 0) sizes.push_back(size);
+    }
+    bool memoryProfilingEnabled() const override { return true; }
+  };
+  std::shared_ptr<Listening> listening_ = std::make_shared<Listening>();
+  c10::DebugInfoGuard guard_{c10::DebugInfoKind::PROFILER_STATE, listening_};
+
+ public:
+  /// Those of at least so many bytes.
+  std::vector<std::int64_t> from(std::int64_t least) const {
+    std::vector<std::int64_t> all;
+    for (auto const size : listening_->sizes)
+      if (size >= least) all.push_back(size);
+    return all;
+  }
+};
+
+/// The copies of tensors in an action.
+template <class Action>
+std::size_t copies_in(Action&& action) {
+  fixtures::Operators const operators;
+  action();
+  return operators.count("aten::copy_");
+}
+
+/// 20 layers: 40 parameters.
+struct Deep : torch::nn::Module {
+  torch::nn::ModuleList layers = register_module("layers", torch::nn::ModuleList());
+  std::vector<torch::Tensor> moments = {};
+  Deep() {
+    for (int i = 0; i != 20; ++i) layers->push_back(torch::nn::Linear(i == 0 ? 3 : 20, 20));
+  }
+  torch::Tensor training_step(torch::Tensor x) {
+    for (auto const& layer : *layers) x = torch::tanh(layer->as<torch::nn::Linear>()->forward(x));
+    return x.square().sum();
+  }
+  auto configure_optimizers() {
+    optim::Adam adam(*this, {.lr = 0.01});
+    moments.clear();
+    for (auto const& parameter : named_parameters())
+      for (auto const& [name, tensor] : adam.state(parameter.key()).tensors) moments.push_back(tensor);
+    return adam;
+  }
+};
+/// The bytes of all parameters, each of which begins at a multiple of 64.
+constexpr std::int64_t flat = (256 + 128) + 19 * (1600 + 128);
+
+std::vector<torch::Tensor> copies_of(std::vector<torch::Tensor> const& values) {
+  std::vector<torch::Tensor> all;
+  for (auto const& value : values) all.push_back(value.detach().clone());
+  return all;
+}
+bool same(std::vector<torch::Tensor> const& a, std::vector<torch::Tensor> const& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), fixtures::same_bits);
+}
+std::vector<void const*> places(std::vector<torch::Tensor> const& values) {
+  std::vector<void const*> all;
+  for (auto const& value : values) all.push_back(value.const_data_ptr());
+  return all;
+}
+auto of_one_epoch() {
+  return make_trainer<Deep>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+}
+
+}  // namespace
+
+TEST_CASE("snapshot: of 40 parameters with our Adam it is three copies, of the weights and of their moments, and so is "
+          "the way back, into the memory in which they are") {
+  torch::manual_seed(3);
+  Deep net;
+  auto trainer = of_one_epoch();
+  std::vector<torch::Tensor> data{torch::ones({2, 3}), torch::full({2, 3}, -0.5)};
+  trainer.fit(net, data);
+  auto const values = net.parameters(), moments = net.moments;
+  REQUIRE(values.size() == 40);
+  REQUIRE(moments.size() == 80);
+  auto const values_then = copies_of(values), moments_then = copies_of(moments);
+  auto const where = places(values), where_moments = places(moments);
+  auto const spoil = [&] {
+    torch::NoGradGuard const no_graph;
+    for (auto value : values) value.fill_(7);
+    for (auto value : moments) value.fill_(8);
+  };
+  auto const as_then = [&] {
+    return same(values, values_then) && same(moments, moments_then) && places(values) == where &&
+           places(moments) == where_moments;
+  };
+
+  // Random numbers are in a snapshot, too: those of now, and those that the loader's pass began with.
+  StateMemory random;
+  auto generators = LibTorch::rng_state();
+  auto const fold = [&](auto& archive) { archive.child("now", generators).child("pass", generators); };
+  auto const of_random = copies_in([&] { random.save(fold); }), random_back = copies_in([&] { random.load(fold); });
+
+  std::optional<Snapshot<decltype(trainer)::Run>> kept;
+  std::optional<Allocations> made(std::in_place);
+  auto const copies = copies_in([&] { kept.emplace(snapshot(trainer)); });
+  CHECK(made->from(flat) == std::vector{flat, 2 * flat});  // both moments in one
+  CHECK(copies == 3 + of_random);
+  for (int times = 0; times != 2; ++times) {
+    spoil();
+    CHECK_FALSE(as_then());
+    made.emplace();
+    auto const back = copies_in([&] { restore(trainer, *kept); });
+    CHECK(made->from(flat).empty());
+    CHECK(back == 3 + random_back);
+    CHECK(as_then());
+  }
+}
+
+TEST_CASE("snapshot: a fit goes on from one with the bits of the unbroken one") {
+  std::vector<torch::Tensor> data{torch::ones({2, 3}), torch::full({2, 3}, -0.5), torch::full({2, 3}, 0.25)};
+  torch::manual_seed(3);
+  Deep whole;
+  auto unbroken = make_trainer<Deep>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{}, Automatic{});
+  unbroken.fit(whole, data);
+
+  torch::manual_seed(3);
+  Deep net;
+  auto trainer = of_one_epoch();
+  trainer.fit(net, data);
+  auto const kept = snapshot(trainer);
+  auto options = trainer.given_options();
+  options.max_epochs = 3;
+  trainer.set_options(options);
+  for (int times = 0; times != 2; ++times) {
+    trainer.fit(net, data, kept);
+    CHECK(same(net.parameters(), whole.parameters()));
+    CHECK(same(net.moments, whole.moments));
+  }
+}
+
+TEST_CASE("snapshot: a tensor of the state that is there only then comes back in its place") {
+  at::Tensor kept = torch::arange(6).reshape({2, 3}), none;
+  StateMemory memory;
+  memory.save([&](auto& archive) { archive.tensor("kept", kept).tensor("none", none); });
+  at::Tensor const before = kept.clone();
+  kept.fill_(9);
+  at::Tensor fresh, other = torch::ones({1});
+  memory.load([&](auto& archive) { archive.tensor("kept", fresh).tensor("none", other); });
+  CHECK(fixtures::same_bits(fresh, before));
+  CHECK_FALSE(other.defined());
+  fresh.fill_(4);  // it is no part of what is kept
+  memory.put_back([&](auto& archive) { archive.tensor("kept", kept).tensor("none", other); });
+  CHECK(fixtures::same_bits(kept, before));
+}
+
+TEST_CASE("snapshot: copies of neighbours are neighbours whatever their order, and gaps between them are zeros") {
+  torch::manual_seed(1);
+  auto const one = torch::randn({3, 5}), two = torch::randn({7}), three = torch::randn({33});
+  std::vector<torch::Tensor> const apart{one, two, three}, row = LibTorch::clones(apart);
+  std::vector<torch::Tensor> const mixed{row[1], three, row[2], row[0]};
+  fixtures::Operators const operators;
+  auto const copies = LibTorch::clones(mixed);
+  CHECK(operators.count("aten::copy_") == 2);
+  CHECK(same(copies, mixed));
+  CHECK(libtorch::follows(copies[3], copies[0]));
+  CHECK(libtorch::follows(copies[0], copies[2]));
+  auto const all = libtorch::stretch(row[0], row[2]);
+  CHECK(all.numel() == 16 + 16 + 33);
+  CHECK(all[15].item<float>() == 0);
+  CHECK(all.slice(0, 16 + 7, 32).count_nonzero().item<long>() == 0);
+}
