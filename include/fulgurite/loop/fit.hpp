@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
@@ -109,6 +110,7 @@ class OpenFit {
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
     run_.due = {};
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
+    run_.loading.loaders = &loader_names<Source>;
     run_.carried.pass_random.reset();
     run_.point = {};
     run_.watch.manual = {};
