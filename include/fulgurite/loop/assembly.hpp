@@ -43,13 +43,13 @@ std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
 
 /// A participant: what it is kept under, and its type where the key does not begin with it.
 template <class C>
-std::string part_name(C const& participant, std::string name) {
+std::string part_name(std::string name) {
   auto const type = std::string(type_name<C>());
   return name.starts_with(type) ? name : name + " (" + type + ")";
 }
 template <class C>
 std::vector<std::string> part_names(C const& participant) {
-  return {part_name(participant, state_key_of(participant))};
+  return {part_name<C>(state_key_of(participant))};
 }
 
 /// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
@@ -62,7 +62,7 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
       auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
       std::vector<std::string> callbacks;
       each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
-        callbacks.push_back(part_name(callback, name));
+        callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));
       });
       inner("strategy", part_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
           "optimization", part_names(run.asked.optimization))("optimizers", optimizers)("callbacks", callbacks);
