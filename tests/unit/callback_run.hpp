@@ -12,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/checkpoint/assembly.hpp>
 #include <fulgurite/checkpoint/background_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/loop/trainer.hpp>
@@ -67,6 +68,14 @@ struct SavingBackend : toy::Backend {
     template <class Fold>
     void load_whole(Fold&& fold) const {
       fulgurite::load_state(tree_, fold, fulgurite::Unread::refused);
+    }
+
+    template <class Model, class Fold>
+    std::string difference(Model& model, Fold&& fold) const {
+      auto const each_shape = [&](auto&& f) {
+        each_weight(model, [&](auto const& name, auto const& view) { f(name, view.dtype, view.shape); });
+      };
+      return fulgurite::assembly_difference(file_, tree_, each_shape, fold);
     }
 
     fulgurite::ArchiveNode const& state() const { return tree_; }

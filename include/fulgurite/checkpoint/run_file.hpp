@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/checkpoint/fingerprint.hpp>
 #include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
@@ -60,6 +61,14 @@ Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree
   return metadata;
 }
 
+/// Adds the value that stands for the program to the metadata of a file; see fingerprint.hpp.
+struct AddFingerprint {
+  ArchiveNode const& state;
+  void operator()(Metadata& metadata, std::vector<safetensors::Entry> const& tensors) const {
+    metadata[fingerprint_key] = fingerprint(state, tensors);
+  }
+};
+
 /// No weight may have a name that only tensors of the state have.
 inline void refuse_state_name(std::filesystem::path const& path, std::string_view weight) {
   if (is_state_tensor(weight))
@@ -92,7 +101,7 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
         f(std::string(state_tensor_prefix) + one->name, WeightView{one->tensor.dtype(), one->tensor.shape(), bytes});
       });
   };
-  write_safetensors(path, std::move(all), each, Checksums::written);
+  write_safetensors(path, std::move(all), each, Checksums::written, AddFingerprint{tree});
 }
 
 /// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors

@@ -42,7 +42,7 @@ class RunImage {
       for (std::size_t i = 0; auto const& part : parts_)
         f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
     };
-    write_safetensors(path, std::move(metadata), each, Checksums::written);
+    write_safetensors(path, std::move(metadata), each, Checksums::written, AddFingerprint{tree_});
   }
 
   /// The state says `to` wherever it said `from`: a file got another name after the copy was made.

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/crc32c.hpp>
@@ -23,13 +24,19 @@ namespace fulgurite {
 /// Whether a file gets a checksum of each tensor and of its header: see safetensors_sums.hpp.
 enum class Checksums : bool { none, written };
 
+/// In the place of what is to be added to the metadata.
+struct NothingToAdd {
+  void operator()(Metadata&, std::vector<safetensors::Entry> const&) const {}
+};
+
 /// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is as it was.
 /// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
 /// twice, so that only one tensor at a time need be in host memory:
 ///   write_safetensors("best.safetensors", {{"epoch", "3"}}, [&](auto&& f) { LibTorch::each_weight(model, f); });
-template <class Each>
+/// `add(metadata, entries)` adds to the metadata what follows from names, types and shapes.
+template <class Each, class Add = NothingToAdd>
 void write_safetensors(std::filesystem::path const& path, Metadata metadata, Each&& each,
-                       Checksums checksums = Checksums::none) {
+                       Checksums checksums = Checksums::none, Add&& add = {}) {
   using safetensors::Entry;
   auto const refuse = [&](std::string_view name, std::string const& why) {
     throw Error("fulgurite.checkpoint.weights",
@@ -64,6 +71,7 @@ void write_safetensors(std::filesystem::path const& path, Metadata metadata, Eac
     order.find(entries[i].name)->second = i;
   }
 
+  add(metadata, std::as_const(entries));
   bool const sums = checksums == Checksums::written;
   if (sums) safetensors::reserve_sums(metadata, entries.size());
   auto header = safetensors::header_of(entries, metadata);

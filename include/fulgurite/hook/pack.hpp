@@ -48,6 +48,10 @@ struct Pack {
     return at;
   }();
 
+  /// Some callback has a function of that name.
+  template <class Hook>
+  static constexpr bool names = (Hook::template named<Cs> || ...);
+
   template <std::size_t I>
   using At = typename Slots<Cs...>::template Type<I>;
 

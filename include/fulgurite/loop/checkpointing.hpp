@@ -13,6 +13,7 @@
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/declared_hyperparameters.hpp>
@@ -82,6 +83,7 @@ void show_and_save(State<R>& run, Pack& pack, Save&& save) {
 template <class R, class Pack, class Source>
 auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) {
   return [&run, &pack, &source, weights_only](auto& archive) {
+    fold_assembly(run, pack, archive);
     if (!weights_only) return fold_everything(run, pack, source, archive);
     fold_weights_state(run, archive);
     fold_data_module<R>(source, archive);

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
@@ -115,6 +116,7 @@ class OpenFit {
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
     run_.due = {};
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
+    run_.loading.loaders = &loader_names<Source>;
     run_.carried.pass_random.reset();
     run_.point = {};
     run_.watch.manual = {};
@@ -220,7 +222,11 @@ class OpenFit {
   /// The rest of what was under way when the file was written.
   void go_on(SafePoint const& point) {
     resumed_->load_all([&] {
-      if (point.at == At::after_epoch || point.at == At::ended || run_.progress.batch == 0) return;
+      using Loader = std::remove_reference_t<decltype(source_.train())>;
+      if constexpr (Jumps<Loader>)
+        if (point.at == At::after_epoch && point.begun) source_.train().resume_at(0);
+      if (point.at == At::after_epoch || point.at == At::ended) return;
+      if (run_.progress.batch == 0 && !point.begun) return;
       if constexpr (requires { source_.train().set_epoch(long{}); })
         source_.train().set_epoch(long{run_.progress.epoch});
       epoch_.emplace(run_, pack_, source_, plan_);
@@ -335,7 +341,9 @@ class OpenFit {
     run_.point = {.at = At::after_epoch};
     if (run_.due.statistics_pass) {
       prepare_statistics(run_, pack_);
+      run_.point.begun = true;
       statistics_pass(run_, pack_, source_, plan_);
+      run_.point.begun = false;
       run_.due.statistics_pass = false;
     }
     Context<R, phase::TrainEnd> ctx(run_);

@@ -85,16 +85,25 @@ void expect_rows(Pack& pack, long rows) {
   });
 }
 
-/// Where a fit goes on whose batch has failed. A batch is done again with all of its window: what it has added to the
+/// Where a fit goes on that fails, or is written, inside a batch. After its step, while end hooks are told, it goes on
+/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch is done again with all of its window: what it has added to the
 /// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
 /// window begins at the next batch then.
 template <class R, class Pack, class Source>
 void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
+  bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
+  if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  if (told) {
+    progress.batch = run.facts.batch_idx + 1;
+    ++progress.total_batches;
+    run.measured.train_board.fold();
+    if (!run.facts.accumulating) progress.window_start = progress.batch;
+  }
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
     bool const counts = progress.window_start == progress.batch;
-    run.point = {.at = At::after_batch,
+    run.point = {.at = told ? At::after_step : At::after_batch,
                  .last = run.facts.is_last_batch,
                  .counts = counts,
                  .accumulating = run.facts.accumulating,
@@ -104,10 +113,12 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::trains)
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
       progress.window_start = progress.batch;
+      run.point.begun = run.facts.in_batch && progress.batch == 0;
       return;
     }
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
+  run.point.begun = run.facts.in_batch && progress.batch == 0;
   expect_rows(pack, run.due.rows_of_window(progress.total_batches));
 }
 

@@ -97,7 +97,7 @@ concept ReadAnew = LoaderLike<L> && !Jumps<L> && !KeepsPlace<L>;
 template <class R, class Loader>
 auto begin_at(State<R>& run, Loader& loader, long consumed) {
   if constexpr (Jumps<Loader>) {
-    if (consumed != 0) loader.resume_at(consumed);
+    loader.resume_at(consumed);  // at 0, too: a window that is done again may be the first
     return std::begin(loader);
   } else if constexpr (KeepsPlace<Loader>) {
     return std::begin(loader);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace fulgurite::loop {
 
@@ -12,6 +14,8 @@ struct Loading {
   std::function<std::optional<long>()> count_training = {};
   /// Writes a file now, with what the open fit knows of its data; there while one is open.
   std::function<void(std::filesystem::path const&)> write = {};
+  /// The names of the loaders of the last fit, for its files.
+  std::vector<std::string> (*loaders)() = nullptr;
   bool fit_is_open = false;         ///< from its first check to its end
   bool resuming = false;            ///< a file is being loaded: it holds more than this run does until all of it is
   bool training_is_open = false;    ///< the training loader is there

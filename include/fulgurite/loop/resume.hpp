@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
@@ -88,8 +89,8 @@ class Resumption {
     outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);
     before_.save([&](auto& archive) { fold_model(archive); });
-    file_.load_weights(*run_.parts.model);
     or_put_back([&] {
+      file_.load_weights(*run_.parts.model);
       file_.load([&](auto& archive) { fold_model(archive); });
       auto const& most = run_.asked.options.max_epochs;
       if (most && *most >= 0 && run_.progress.epoch > *most)
@@ -123,7 +124,10 @@ class Resumption {
     loader.save([&](auto& archive) { fold_loader(run_, source_, archive); });
     or_put_back([&] {
       file_.load_weights(*run_.parts.model);
-      file_.load_whole([&](auto& archive) { fold_everything(run_, pack_, source_, archive); });
+      file_.load_whole([&](auto& archive) {
+        fold_assembly(run_, pack_, archive);
+        fold_everything(run_, pack_, source_, archive);
+      });
       try {
         find_place();
       } catch (...) {
@@ -158,13 +162,32 @@ class Resumption {
 
   template <class Load>
   void or_put_back(Load&& load) {
-    try {
-      load();
-    } catch (...) {
+    auto const put_back = [&] {
       weights_.put_back(*run_.parts.model);
       before_.put_back([&](auto& archive) { fold_model(archive); });
       run_.made.outcome = outcome_;
+    };
+    try {
+      load();
+    } catch (Error const& error) {
+      put_back();
+      tell_of_difference(error);
       throw;
+    } catch (...) {
+      put_back();
+      throw;
+    }
+  }
+
+  /// Throws what does not fit with the parts of the program before it that are not those of the file.
+  void tell_of_difference(Error const& error) {
+    auto const fold = [&](auto& archive) { fold_assembly(run_, pack_, archive); };
+    if constexpr (requires { file_.difference(*run_.parts.model, fold); }) {
+      if (error.identifier().starts_with("fulgurite.resume.")) return;  // of limits and data, not of parts
+      auto const parts = file_.difference(*run_.parts.model, fold);
+      if (parts.empty()) return;
+      auto const said = std::string(error.what()).substr(error.identifier().size() + 3);
+      throw Error(error.identifier(), parts + ". What does not fit: " + said);
     }
   }
 

@@ -8,6 +8,7 @@ namespace fulgurite::loop {
 /// What the run was about to do.
 enum class At : std::uint8_t {
   before_batch,      ///< the batch `progress.batch` of the epoch
+  after_step,        ///< what follows the end hooks of a batch, which are being told: its row, and what follows that
   after_batch,       ///< what follows a batch: the checkpoints it asked for, its validation
   after_validation,  ///< what follows that validation
   after_epoch,       ///< the next epoch, or the end of training
@@ -21,11 +22,12 @@ struct SafePoint {
   bool counts = false;        ///< it ended with a step, whose counting comes after its validation
   bool accumulating = false;  ///< its window is open: the gradients belong to the state
   bool left_early = false;    ///< the epoch ended before its loader did
+  bool begun = false;         ///< before an epoch's first window, or in the pass for statistics: begun, and done again
   long observed = 0;          ///< the step that schedules which follow a metric were last told of
 
   void state(auto& archive) {
-    archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early",
-                                                                                    left_early)("observed", observed);
+    archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early)(
+        "begun", begun)("observed", observed);
   }
 };
 

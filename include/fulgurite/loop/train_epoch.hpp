@@ -225,7 +225,11 @@ class TrainEpoch : private EpochReplays<R, Pack> {
 
   bool finish_batch(State<R>& run, Pack& pack, SafePoint const& point) {
     if (point.at == At::before_batch) return true;
-    if (point.at == At::after_batch) {
+    if (point.at == At::after_step) {
+      if (point.counts) report_step(run, pack);
+      if (point.last || steps_exhausted(run) || stops(run)) return leave(run, pack, point.last, point.counts);
+      settle(run, pack, false, point.counts);
+    } else if (point.at == At::after_batch) {
       settle(run, pack, point.last, point.counts, point.last || steps_exhausted(run) || stops(run));
     } else {
       write_requests(run, pack, source_, point);

@@ -41,6 +41,14 @@ template <class R, class Pack, class Ctx, class Batch>
   }
 }
 
+/// The step is over, and its end hooks are due: a file that one of them writes goes on after it.
+template <class Pack, class R>
+[[gnu::always_inline]] inline void begin_end_hooks(State<R>& run) {
+  using End = hook::on_train_batch_end;
+  if constexpr (Pack::template names<End> || End::template named<typename R::Model>)
+    run.facts.ended = run.progress.total_batches;
+}
+
 /// The step of this batch and the end hooks.
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline Flow train_on(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
@@ -49,6 +57,7 @@ template <class R, class Pack, class Ctx, class Batch>
     auto result = automatic_batch(run, pack, ctx, batch, window);
     if (run.facts.is_last_batch) tick_schedulers(run, ctx, Interval::epoch);
     run.measured.train_board.fold();
+    begin_end_hooks<Pack>(run);
     using Outputs = typename OutputsOf<typename R::Backend, decltype(result)>::type;
     if constexpr (Pack::template wants_outputs<hook::on_train_batch_end, typename R::Model, typename R::Strategy,
                                                Outputs, Batch, Ctx>()) {
@@ -60,6 +69,7 @@ template <class R, class Pack, class Ctx, class Batch>
   } else {
     manual_step(run, pack, batch);
     run.measured.train_board.fold();
+    begin_end_hooks<Pack>(run);
     return tell<hook::on_train_batch_end>(run, pack, batch, ctx);
   }
 }

@@ -2,8 +2,10 @@
 // A checkpoint of a LibTorch model, read: its weights, and the state of the run.
 
 #include <filesystem>
+#include <string>
 #include <utility>
 
+#include <fulgurite/checkpoint/assembly.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/state_memory.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
@@ -34,6 +36,17 @@ class RunFile {
   template <class Fold>
   void load_whole(Fold&& fold) const {
     load_state(tree_, fold, Unread::refused);
+  }
+
+  /// In which parts a program differs from the one that wrote the file; `fold(archive)` saves its list of parts.
+  template <class Model, class Fold>
+  std::string difference(Model& model, Fold&& fold) const {
+    auto const each_shape = [&](auto&& f) {
+      each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
+        f(name, element_name(tensor.scalar_type(), name), tensor.sizes().vec());
+      });
+    };
+    return assembly_difference(file_, tree_, each_shape, fold);
   }
 
   /// All of the state, to be looked into; empty where the file holds weights alone.

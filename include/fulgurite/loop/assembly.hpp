@@ -1,0 +1,74 @@
+#pragma once
+// What a run was put together from, by name, for its files: where one does not fit a program, the Error says in which
+// of these parts they differ.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/loop/run_state.hpp>
+
+namespace fulgurite::loop {
+
+/// The loaders of a fit, as "train TensorLoader" and "validation 0 TensorLoader".
+template <class Source>
+std::vector<std::string> loader_names() {
+  std::vector<std::string> names;
+  auto const add = [&]<class L>(std::string what, std::type_identity<L>) {
+    names.push_back((what += ' ') += type_name<std::remove_cvref_t<L>>());
+  };
+  if constexpr (Source::trains) add("train", std::type_identity<decltype(std::declval<Source&>().train())>());
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    auto each = [&, i = 0]<class... Ls>(std::type_identity<std::tuple<Ls...>>) mutable {
+      (add("validation " + std::to_string(i++), std::type_identity<Ls>()), ...);
+    };
+    each(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
+  }
+  return names;
+}
+
+/// The optimizers, which need not be there yet, by the names that they have in the state.
+template <class... Os>
+std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
+  std::vector<std::string> names;
+  (names.push_back(std::to_string(names.size()) + " " + std::string(Os::name())), ...);
+  return names;
+}
+
+/// A participant: what it is kept under, and its type where the key does not begin with it.
+template <class C>
+std::string part_name(std::string name) {
+  auto const type = std::string(type_name<C>());
+  return name.starts_with(type) ? name : name + " (" + type + ")";
+}
+template <class C>
+std::vector<std::string> part_names(C const& participant) {
+  return {part_name<C>(state_key_of(participant))};
+}
+
+/// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
+template <class R, class Pack, class Archive>
+void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
+  if constexpr (Archive::loading) {
+    if (!lacks(archive, "assembly")) archive.child("assembly", [](auto& inner) { leave_out_others(inner); });
+  } else {
+    archive.child("assembly", [&](auto& inner) {
+      auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+      std::vector<std::string> callbacks;
+      each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
+        callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));
+      });
+      inner("strategy", part_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
+          "optimization", part_names(run.asked.optimization))("optimizers", optimizers)("callbacks", callbacks);
+      inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
+    });
+  }
+}
+
+}  // namespace fulgurite::loop
