@@ -92,6 +92,16 @@ template <class R, class Pack, class Source>
 void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
+  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is made
+    bool const stepped = !run.facts.left_out || run.point.counts;
+    run.point = {.at = At::batch_end,
+                 .last = run.facts.is_last_batch,
+                 .counts = stepped,
+                 .accumulating = run.facts.accumulating,
+                 .began = true,
+                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
+    return;
+  }
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
     bool const counts = progress.window_start == progress.batch;
     run.point = {.at = At::after_batch,
@@ -141,6 +151,10 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
+  still([&] {  // what those have to say that will not hear the event again
+    if (run.due.heard.event.empty()) return;
+    deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
+  });
   Context<R, phase::Fit> ctx(run);
   pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
   still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });
