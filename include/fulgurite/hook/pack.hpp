@@ -25,6 +25,12 @@ consteval Order order_of() {
   else return Order::normal;
 }
 
+/// How far an event has come.
+struct Told {
+  int participants = 0;
+  Flow gravest = Flow::proceed;
+};
+
 namespace hook {
 /// Of this one event the model hears before the callbacks that watch and save: they must see what it did.
 template <class Hook>
@@ -69,26 +75,29 @@ struct Pack {
   }
 
   template <class Hook, Order From, bool Upwards, class... Args>
-  [[gnu::always_inline]] constexpr Flow tell(Args&... args) {
+  [[gnu::always_inline]] constexpr void tell(Told& told, Args&... args) {
     constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
-    Flow gravest = Flow::proceed;
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
-      ((gravest = graver(gravest, answer_of<Hook>(slots.template get<list[N]>(), args...))), ...);
+      (tell_one<Hook>(told, slots.template get<list[N]>(), args...), ...);
     }(std::make_index_sequence<list.size()>{});
-    return gravest;
+  }
+  template <class Hook, class T, class... Args>
+  [[gnu::always_inline]] static constexpr void tell_one(Told& told, T& participant, Args&... args) {
+    told.gravest = graver(told.gravest, answer_of<Hook>(participant, args...));
+    ++told.participants;
   }
 
   /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between
   /// compilers.
   template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] constexpr Flow fire(Model& model, Args&... args) {
+  [[gnu::always_inline]] constexpr void fire(Told& told, Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
-      Flow gravest = tell<Hook, Order::monitor, false>(args...);
-      gravest = graver(gravest, tell_model<Hook>(model, args...));
-      return graver(gravest, tell<Hook, Order::monitor, true>(args...));
+      tell<Hook, Order::monitor, false>(told, args...);
+      if constexpr (Listens<Hook, Model, Args...>) tell_one<Hook>(told, model, args...);
+      tell<Hook, Order::monitor, true>(told, args...);
     } else {
-      Flow const gravest = tell<Hook, Order::tuner, true>(args...);
-      return graver(gravest, tell_model<Hook>(model, args...));
+      tell<Hook, Order::tuner, true>(told, args...);
+      if constexpr (Listens<Hook, Model, Args...>) tell_one<Hook>(told, model, args...);
     }
   }
 

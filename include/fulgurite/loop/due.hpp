@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/heard.hpp>
 
 namespace fulgurite::loop {
 
@@ -23,6 +24,8 @@ struct Due {
   std::vector<CheckpointRequest> aside{};  ///< of a window that is not over, while a validation makes its own
   std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
   std::vector<HeldRow> held_rows{};                      ///< of replayed steps that no check has followed
+
+  Heard heard{};  ///< of an event that has failed: the others are yet to hear it
 
   long rows = 0;            ///< that loggers have received
   long rows_at_window = 0;  ///< those before the window that began when so many batches were over:

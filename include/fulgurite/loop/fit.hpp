@@ -2,6 +2,7 @@
 // A fit that is open: begun, gone on with by as little as one batch, and ended.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -224,9 +225,9 @@ class OpenFit {
     resumed_->load_all([&] {
       using Loader = std::remove_reference_t<decltype(source_.train())>;
       if constexpr (Jumps<Loader>)
-        if (point.at == At::after_epoch && point.begun) source_.train().resume_at(0);
-      if (point.at == At::after_epoch || point.at == At::ended) return;
-      if (run_.progress.batch == 0 && !point.begun) return;
+        if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
+      if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
+        return;
       if constexpr (requires { source_.train().set_epoch(long{}); })
         source_.train().set_epoch(long{run_.progress.epoch});
       epoch_.emplace(run_, pack_, source_, plan_);
@@ -237,15 +238,18 @@ class OpenFit {
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
-    run_.point = {};
+    run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
-      if (epoch_->go_on(run_, pack_, point)) return;
+      bool const more = epoch_->go_on(run_, pack_, point);
+      run_.due.heard = {};
+      if (more) return;
+      bool const left_early = point.at == At::batch_end ? epoch_->left_early() : !point.last;
       epoch_.reset();
-      end_epoch(!point.last);
-      return;
+      return end_epoch(left_early);
     }
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
       if (point.left_early) static_cast<void>(std::begin(source_.train()));  // the pass that was not over
+    if (point.at == At::epoch_end) return end_epoch(point.left_early, point.parts);
     write_requests(run_, pack_, source_, point);
   }
 
@@ -280,7 +284,7 @@ class OpenFit {
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
-    if (tell<hook::on_train_epoch_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) run_.due.stop = true;
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
@@ -319,15 +323,34 @@ class OpenFit {
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
   }
 
-  void end_epoch(bool left_early) {
+  /// Those who have not heard an event that failed in the run that goes on; all, where none did.
+  template <class Hook, class Ctx>
+  Flow tell_or_rest(Ctx& ctx) {
+    if constexpr (resumes)
+      if (run_.due.heard.template failed<Hook>()) return tell_others<Hook>(run_, pack_, ctx);
+    return tell<Hook>(run_, pack_, ctx);
+  }
+
+  /// `from`: so many parts of it are over. Where the next one fails, a fit goes on there.
+  void end_epoch(bool left_early, std::uint8_t from = 0) {
     auto& progress = run_.progress;
-    run_.point = {.at = At::after_validation, .last = true};  // where a fit goes on after a hook that fails here
+    run_.point = {.at = At::epoch_end, .last = run_.facts.is_last_batch, .left_early = left_early, .parts = from};
     Context<R, phase::Train> ctx(run_);
-    if (tell<hook::on_train_epoch_end>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
-    deliver_posted(run_, pack_, last_step(run_));
-    if constexpr (R::automatic)
-      if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-    report_epoch(run_, pack_);
+    auto part = [this, n = std::uint8_t{0}](auto&& work) mutable {
+      if (n++ < run_.point.parts) return;
+      work();
+      run_.point.parts = n;
+    };
+    part([&] {
+      if (tell_or_rest<hook::on_train_epoch_end>(ctx) == Flow::stop) run_.due.stop = true;
+    });
+    part([&] { deliver_posted(run_, pack_, last_step(run_)); });
+    part([&] {
+      if constexpr (R::automatic)
+        if (run_.facts.is_last_batch)
+          observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+    });
+    part([&] { report_epoch(run_, pack_); });
     ++progress.epoch;
     progress.batch = progress.window_start = 0;
     run_.facts.accumulating = false;
@@ -341,9 +364,9 @@ class OpenFit {
     run_.point = {.at = At::after_epoch};
     if (run_.due.statistics_pass) {
       prepare_statistics(run_, pack_);
-      run_.point.begun = true;
+      run_.point.began = true;
       statistics_pass(run_, pack_, source_, plan_);
-      run_.point.begun = false;
+      run_.point.began = false;
       run_.due.statistics_pass = false;
     }
     Context<R, phase::TrainEnd> ctx(run_);

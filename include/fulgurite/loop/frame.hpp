@@ -86,13 +86,23 @@ void expect_rows(Pack& pack, long rows) {
 }
 
 /// Where a fit goes on that fails, or is written, inside a batch. After its step, while end hooks are told, it goes on
-/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch is done again with all of its window: what it has added to the
-/// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
-/// window begins at the next batch then.
+/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch
+/// is done again with all of its window: what it has added to the gradients cannot be told from what the batches before
+/// it did. A loader that keeps its place cannot go back; the window begins at the next batch then.
 template <class R, class Pack, class Source>
 void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
+  if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is made
+    bool const stepped = !run.facts.left_out || run.point.counts;
+    run.point = {.at = At::batch_end,
+                 .last = run.facts.is_last_batch,
+                 .counts = stepped,
+                 .accumulating = run.facts.accumulating,
+                 .began = true,
+                 .observed = progress.global_step - (stepped && !run.facts.accumulating)};
+    return;
+  }
   bool told = run.facts.in_batch && run.facts.ended == progress.total_batches && !run.facts.end_unknown;
   if constexpr (Source::trains) told = told && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
   if (told) {
@@ -113,12 +123,12 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::trains)
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
       progress.window_start = progress.batch;
-      run.point.begun = run.facts.in_batch && progress.batch == 0;
+      run.point.began |= run.facts.in_batch && progress.batch == 0;
       return;
     }
   progress.total_batches -= progress.batch - progress.window_start;
   progress.batch = progress.window_start;
-  run.point.begun = run.facts.in_batch && progress.batch == 0;
+  run.point.began |= run.facts.in_batch && progress.batch == 0;
   expect_rows(pack, run.due.rows_of_window(progress.total_batches));
 }
 
@@ -152,6 +162,10 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
+  still([&] {  // what those have to say that will not hear the event again
+    if (run.due.heard.event.empty()) return;
+    deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
+  });
   Context<R, phase::Fit> ctx(run);
   pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
   still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });

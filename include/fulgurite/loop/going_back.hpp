@@ -77,6 +77,7 @@ class Retreat {
       run.watch.finite.look = look_;
       run.due.requests = requests_;
       run.due.posted = posted_;
+      run.due.heard = {};
       run.made.outcome = outcome_;
       run.due.held_rows.clear();
     }

@@ -83,7 +83,7 @@ void fold_results(State<R>& run, Archive& archive) {
 /// What was logged, asked for and timed: what the run itself knows beside its parts.
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
-  archive("point", run.point)("window_length", run.asked.window_length);
+  archive("point", run.point)("heard", run.due.heard)("window_length", run.asked.window_length);
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);

@@ -1,24 +1,35 @@
 #pragma once
 // One event of a run: the callbacks hear it in firing order, then the model, then the strategy.
 
-#include <type_traits>
-
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/untold.hpp>
 
 namespace fulgurite::loop {
 
-/// A strategy may have any event but these two: they are the names under which it takes and releases the model.
-template <class Hook>
-inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
-
 /// Statements of their own: the order of evaluation of arguments differs between compilers.
 template <class Hook, class R, class Pack, class... Args>
-[[gnu::always_inline]] inline Flow tell(State<R>& run, Pack& pack, Args&... args) {
-  Flow const said = pack.template fire<Hook>(*run.parts.model, args...);
+[[gnu::always_inline]] inline void tell_all_of(Told& told, State<R>& run, Pack& pack, Args&... args) {
+  pack.template fire<Hook>(told, *run.parts.model, args...);
   if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>)
-    return graver(said, answer_of<Hook>(run.parts.strategy, args...));
-  else return said;
+    Pack::template tell_one<Hook>(told, run.parts.strategy, args...);
+}
+
+/// Where one throws it is noted who had heard of an event that nobody shall hear of twice; nothing is counted before.
+template <class Hook, class R, class Pack, class... Args>
+[[gnu::always_inline]] inline Flow tell(State<R>& run, Pack& pack, Args&... args) {
+  Told told;
+  if constexpr (heard_once<Hook>) {
+    try {
+      tell_all_of<Hook>(told, run, pack, args...);
+    } catch (...) {
+      note_heard<Hook, Args...>(run, pack, told);
+      throw;
+    }
+  } else {
+    tell_all_of<Hook>(told, run, pack, args...);
+  }
+  return told.gravest;
 }
 
 }  // namespace fulgurite::loop

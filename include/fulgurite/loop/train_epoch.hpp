@@ -33,9 +33,14 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
   /// Error where the loader is shorter than what was trained on.
   void find_place(State<R>& run, SafePoint const& point) {
-    if (point.at != At::before_batch && (point.last || steps_exhausted(run) || stops(run))) return;
-    long const first = run.progress.batch;
-    if (auto const most = plan_.most(); most && first >= *most && first != 0) refuse_short(first, *most);
+    if (point.at > At::batch_end && (point.last || steps_exhausted(run) || stops(run))) return;
+    long first = run.progress.batch;
+    auto const most = plan_.most();
+    if (most && first >= *most && first != 0) refuse_short(first, *most);
+    if (point.at == At::batch_end && is_read_ahead(first)) {
+      if (point.last) return;
+      ++first;
+    }
     // The loader draws what it drew when the pass began, and that is no part of the run from here on.
     auto random = R::Backend::rng_state();
     if (run.carried.pass_random) run.carried.pass_random->restore();
@@ -46,6 +51,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   /// What a run that was left at `point` still has to do of its last batch; whether the epoch goes on.
   bool go_on(State<R>& run, Pack& pack, SafePoint const& point) {
     this->observed_ = point.observed;
+    if (point.at == At::batch_end) return end_batch(run, pack, point);
     return finish_batch(run, pack, point);
   }
   /// The epoch is over, and its loader was not at its end, where that matters to a run that goes on.
@@ -128,7 +134,9 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     facts.in_batch = facts.left_out = true;
     bool const stepped = this->leave_out(run, b, last);
     if (last && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    run.point.counts = stepped;
     if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) run.due.stop = true;
+    run.point.counts = false;
     facts.left_out = false;
     return finish(run, pack, b, end, facts.accumulating, stepped);
   }
@@ -220,7 +228,52 @@ class TrainEpoch : private EpochReplays<R, Pack> {
 
   [[gnu::noinline]] void begin_pass(State<R>& run, Loader& loader) {
     run.carried.pass_random.emplace(R::Backend::rng_state());
+    run.point.began = true;
     pass_.emplace(loader, plan_.most());
+  }
+
+  /// A batch whose step was made when its end failed. It is made once more for those that have not heard of its end,
+  /// and random numbers are as they were. Whether the epoch goes on.
+  [[gnu::noinline, gnu::cold]] bool end_batch(State<R>& run, Pack& pack, SafePoint const& point) {
+    auto random = R::Backend::rng_state();
+    auto const others = [&](auto&... args) {
+      random.restore();
+      if (tell_others<hook::on_train_batch_end>(run, pack, args...) == Flow::stop) run.due.stop = true;
+    };
+    auto const end_with = [&](long b, auto& end, bool left_out, auto&& tell_of_it) {
+      auto& facts = run.facts;
+      facts.batch_idx = b;
+      facts.is_last_batch = end.before_step();
+      if constexpr (std::remove_cvref_t<decltype(end)>::late) facts.end_unknown = !end.before_step();
+      facts.accumulating = point.accumulating;
+      facts.in_batch = true;
+      facts.left_out = left_out;
+      run.point.counts = left_out && point.counts;
+      tell_of_it();
+      facts.left_out = run.point.counts = false;
+      return finish(run, pack, b, end, point.accumulating, point.counts);
+    };
+    auto const take = [&](auto&& raw, long b, auto&& end) {
+      return end_with(b, end, is_none(raw), [&] {
+        if (is_none(raw)) return others(ctx_);
+        with_batch(run, source_, ctx_, present(raw), [&](auto& batch) {
+          measure(run, batch);
+          others(batch, ctx_);
+        });
+      });
+    };
+    bool const more = [&] {
+      if (!is_read_ahead(run.progress.batch)) return pass_->template walk<true>(take);
+      KnownEnd end{point.last};  // and that batch cannot be had again
+      return end_with(run.progress.batch, end, false, [&] { others(ctx_); });
+    }();
+    run.facts.in_batch = false;
+    return more;
+  }
+
+  /// The loader saves its place, and that was after batch b while b was trained on.
+  bool is_read_ahead(long b) const {
+    return KeepsPlace<Loader> && BatchesStayValid<Loader> && !SizedLoader<Loader> && b + 1 != plan_.most();
   }
 
   bool finish_batch(State<R>& run, Pack& pack, SafePoint const& point) {

@@ -2,28 +2,46 @@
 // Validation inside fit, with what surrounds it.
 
 #include <optional>
+#include <utility>
 
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 
 namespace fulgurite::loop {
 
+/// The end of one that was over when on_validation_end failed: its values are there, and are told to those that have
+/// not heard of them.
+template <class R, class Pack>
+[[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
+  Context<R, phase::Validate> ctx(run);
+  Flow flow = Flow::proceed;
+  in_evaluation_mode<Validation>(run, ctx, [&] {
+    Context<R, phase::ValidateEnd> after(run);
+    flow = tell_others<hook::on_validation_end>(run, pack, after);
+  });
+  if (flow == Flow::stop) run.due.stop = true;
+}
+
 /// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     Context<R, phase::ValidateEnd> ctx(run);
-    if (!run.facts.accumulating &&
-        Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
-      Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
-    int const every = run.asked.options.reload_dataloaders_every_n_epochs;
-    if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
-      if constexpr (requires { source.reload_validation(); }) source.reload_validation();
-      run.loading.validation_since = run.progress.epoch;
-    }
     run.due.set_aside();
-    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
-                         run.asked.options.limit_val_batches, std::nullopt);
+    if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
+      end_validation(run, pack);
+    } else {
+      if (!run.facts.accumulating &&
+          Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
+        Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
+      int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+      if (every != 0 && run.progress.epoch - run.loading.validation_since >= every) {
+        if constexpr (requires { source.reload_validation(); }) source.reload_validation();
+        run.loading.validation_since = run.progress.epoch;
+      }
+      evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
+                           run.asked.options.limit_val_batches, std::nullopt);
+    }
     if (run.asked.options.val_check_interval.kind == ValidationInterval::Kind::time)
       run.clock.last_validation = run.asked.options.now();
     deliver_posted(run, pack, run.progress.logged_steps);
@@ -41,9 +59,9 @@ template <class R, class Pack, class Source>
 [[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
   auto after = place;
   after.at = At::after_validation;
-  run.point = place;
+  auto const before = std::exchange(run.point, place);
   validate_in_fit(run, pack, source, after);
-  run.point = {};
+  run.point = before;
 }
 
 }  // namespace fulgurite::loop

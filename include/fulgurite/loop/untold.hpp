@@ -1,0 +1,84 @@
+#pragma once
+// An event that failed on its way: who has heard it is noted, so that a fit that goes on tells the others alone.
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_state.hpp>
+
+namespace fulgurite::loop {
+
+/// A strategy may have any event but these two: they are the names under which it takes and releases the model.
+template <class Hook>
+inline constexpr bool strategy_hears = !std::is_same_v<Hook, hook::setup> && !std::is_same_v<Hook, hook::teardown>;
+
+/// Events after which a fit goes on without doing again what they tell of.
+template <class Hook>
+inline constexpr bool heard_once =
+    std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
+    std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
+
+/// f(participant, name) for callbacks, model and strategy, in the order in which they hear of an event.
+template <class Hook, class R, class Pack, class F>
+void each_participant(State<R>& run, Pack& pack, F&& f) {
+  bool model_is_next = true;
+  auto const model = [&] {
+    if (model_is_next) f(*run.parts.model, std::string("the model"));
+    model_is_next = false;
+  };
+  std::set<std::string> known;
+  pack.each([&](auto& callback) {
+    using C = std::remove_cvref_t<decltype(callback)>;
+    if constexpr (hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor) model();
+    auto const key = state_key_of(callback);
+    auto name = key;
+    for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
+    f(callback, name);
+  });
+  model();
+  if constexpr (strategy_hears<Hook>) f(run.parts.strategy, std::string("the strategy"));
+}
+
+/// The first of them have heard. What they asked for holds.
+template <class Hook, class... Args, class R, class Pack>
+[[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, Told const& told) {
+  if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
+  if (told.gravest == Flow::stop) run.due.stop = true;
+  run.due.heard = {.event = std::string(Hook::name())};
+  int left = told.participants;
+  each_participant<Hook>(run, pack, [&]<class T>(T&, std::string const& name) {
+    if constexpr (Listens<Hook, T, Args...>)
+      if (left-- > 0) run.due.heard.by.push_back(name);
+  });
+}
+
+/// Tells those that have not heard of an event when it failed.
+template <class Hook, class R, class Pack, class... Args>
+[[gnu::noinline, gnu::cold]] Flow tell_others(State<R>& run, Pack& pack, Args&... args) {
+  auto& heard = run.due.heard;
+  Flow gravest = Flow::proceed;
+  try {
+    each_participant<Hook>(run, pack, [&]<class T>(T& participant, std::string const& name) {
+      if (heard.contains(name)) return;
+      if constexpr (Listens<Hook, T, Args...>) {
+        gravest = graver(gravest, answer_of<Hook>(participant, args...));
+        heard.by.push_back(name);
+      } else if constexpr (Hook::template named<T>) {
+        run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
+                                                     " what was gone when the run was stopped, and is not told: "
+                                                     "take it as (ctx), or as (batch, ctx)");
+      }
+    });
+  } catch (...) {
+    if (gravest == Flow::stop) run.due.stop = true;
+    throw;
+  }
+  heard = {};
+  return gravest;
+}
+
+}  // namespace fulgurite::loop
