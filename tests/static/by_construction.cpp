@@ -18,6 +18,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/tuner/rate_search.hpp>
 
 using namespace fulgurite;
 
@@ -93,6 +94,8 @@ TEST_CASE("W10, W14, W16: no option names a finder, its field or its mode by tex
   STATIC_REQUIRE(!TakesRateField<TrainerOptions>);
   STATIC_REQUIRE(!TakesBatchFinder<TrainerOptions>);
   STATIC_REQUIRE(!TakesBatchFinderMode<TrainerOptions>);
+  STATIC_REQUIRE(MadeOf<tune::RateMode, tune::RateMode>);
+  STATIC_REQUIRE(!MadeOf<tune::RateMode, char const*>);
 }
 
 TEST_CASE("W23: a way of clipping comes with its limit, and a limit with its way", "[by_construction]") {
