@@ -99,6 +99,9 @@
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
+#include <fulgurite/tuner/batch_size_finder.hpp>
+#include <fulgurite/tuner/batch_size_search.hpp>
+#include <fulgurite/tuner/found_batch_size.hpp>
 #include <fulgurite/tuner/found_rate.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 #include <fulgurite/tuner/lr_find.hpp>
@@ -106,6 +109,9 @@
 #include <fulgurite/tuner/rate_field.hpp>
 #include <fulgurite/tuner/rate_search.hpp>
 #include <fulgurite/tuner/rehearse.hpp>
+#include <fulgurite/tuner/scale_batch_size.hpp>
+#include <fulgurite/tuner/size_field.hpp>
+#include <fulgurite/tuner/size_steps.hpp>
 
 #include <fulgurite/schedule/cycle.hpp>
 #include <fulgurite/schedule/decay.hpp>

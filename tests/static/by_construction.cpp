@@ -18,6 +18,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/tuner/batch_size_search.hpp>
 #include <fulgurite/tuner/rate_search.hpp>
 
 using namespace fulgurite;
@@ -96,6 +97,11 @@ TEST_CASE("W10, W14, W16: no option names a finder, its field or its mode by tex
   STATIC_REQUIRE(!TakesBatchFinderMode<TrainerOptions>);
   STATIC_REQUIRE(MadeOf<tune::RateMode, tune::RateMode>);
   STATIC_REQUIRE(!MadeOf<tune::RateMode, char const*>);
+}
+
+TEST_CASE("W16: the mode of a search for a batch size is no text", "[by_construction]") {
+  STATIC_REQUIRE(std::is_enum_v<decltype(tune::BatchSizeSearch<toy::P>::mode)>);
+  STATIC_REQUIRE(!std::is_convertible_v<char const*, tune::SizeMode>);
 }
 
 TEST_CASE("W23: a way of clipping comes with its limit, and a limit with its way", "[by_construction]") {

@@ -39,7 +39,10 @@ struct World {
   std::vector<std::string> saved;
   std::vector<std::pair<std::string, double>> device_stats;  ///< what the device tells of itself
   long waits = 0;                                            ///< for the device to have done its work
-  bool disk_full = false;                                    ///< saving throws
+  long memory = 1'000'000'000;                               ///< of the device, in rows
+  double peak_memory = 0;
+  long freed = 0;          ///< times that caches were emptied
+  bool disk_full = false;  ///< saving throws
   struct File {
     std::vector<double> weights;
     std::string state;
@@ -88,6 +91,15 @@ struct Norm {
 struct Part {
   std::vector<Tensor> params, norms = {};
 };
+
+struct OutOfMemory : std::runtime_error {
+  OutOfMemory() : std::runtime_error("the imagined device has no more memory") {}
+};
+/// Takes memory for these rows, of which the imagined device has `world.memory`.
+inline void take_memory(long rows) {
+  world.peak_memory = std::max(world.peak_memory, static_cast<double>(rows));
+  if (rows > world.memory) throw OutOfMemory();
+}
 
 struct Backend {
   using Value = Tensor;
@@ -351,6 +363,20 @@ struct Backend {
   template <class Device>
   static auto device_stats(Device const&) {
     return world.device_stats;
+  }
+  /// What the imagined device throws where a batch is too large for it.
+  static bool out_of_memory(std::exception const& error) { return dynamic_cast<OutOfMemory const*>(&error) != nullptr; }
+  template <class Device>
+  static void free_caches(Device const&) {
+    ++world.freed;
+  }
+  template <class Device>
+  static void restart_peak_memory(Device const&) {
+    world.peak_memory = 0;
+  }
+  template <class Device>
+  static std::optional<double> peak_memory(Device const&) {
+    return world.peak_memory;
   }
   template <class Device>
   static void synchronize(Device const&) {

@@ -44,6 +44,8 @@ class TrainerBody {
   void restore(From const&) {}
   template <class... Args>
   void search(Args&&...) {}
+  template <class Kind, class... Args>
+  void search_evaluation(Args&&...) {}
   void set_options(TrainerOptions const&) {}
   TrainerOptions const& given_options() const;
   template <class T>

@@ -119,11 +119,16 @@ class Context : public loop::LogContext<R, Phase> {
   void request_search(Search<R> search) const
     requires(Phase::trains)
   {
-    if (!state_->searching.answers)
-      throw Error("fulgurite.context.no_search",
-                  "a search was requested, and no callback of this trainer says that it asks for any: give one "
-                  "`static constexpr bool searches = true`, and ask inside of fit");
+    answered_searches();
     if (!state_->searching.rehearsing) state_->searching.due.push_back(std::move(search));
+  }
+  /// In `on_fit_start`, by the same callbacks: `set(rehearser)` is called when all have heard it, before any loader is
+  /// asked for, and also where the fit goes on from a file. It sets what was found before, and tries nothing out.
+  void request_setting(Search<R> set) const
+    requires(Phase::trains)
+  {
+    answered_searches();
+    if (!state_->searching.rehearsing) state_->searching.settings.push_back(std::move(set));
   }
 
   /// Who counts on which checkpoint files: a callback that removes one asks here first whether another counts on it.
@@ -167,6 +172,14 @@ class Context : public loop::LogContext<R, Phase> {
  protected:
   using Base::asked;
   using Base::state_;
+
+ private:
+  void answered_searches() const {
+    if (!state_->searching.answers)
+      throw Error("fulgurite.context.no_search",
+                  "a search was requested, and no callback of this trainer says that it asks for any: give one "
+                  "`static constexpr bool searches = true`, and ask inside of fit");
+  }
 };
 
 }  // namespace fulgurite

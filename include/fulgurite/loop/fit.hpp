@@ -56,6 +56,7 @@ class OpenFit {
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     run_.searching.due.clear();
+    run_.searching.settings.clear();
     run_.searching.answers = false;
   }
   OpenFit(OpenFit const&) = delete;
@@ -139,6 +140,7 @@ class OpenFit {
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run_.clock.fit_began = run_.asked.options.now();
     if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later
     log_hyperparameters(run_, pack_, source_);
     if constexpr (resumes)
@@ -278,13 +280,37 @@ class OpenFit {
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 
+  /// What callbacks found before, from which loaders are made.
+  void answer_settings() {
+    if constexpr (searches) {
+      Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
+      for (auto const& setting : std::exchange(run_.searching.settings, {})) setting(rehearsal);
+      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
+    }
+  }
   /// Between two epochs: what callbacks wanted tried out. What is set by it is what training goes on with.
   void answer_searches() {
     if constexpr (searches) {
       auto const due = std::exchange(run_.searching.due, {});
       Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
       for (auto const& search : due) search(rehearsal);
+      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
     }
+  }
+
+  /// Loaders of another batch size, which the epoch at hand begins with.
+  void load_anew() {
+    if constexpr (requires { source_.reload_training(); }) {
+      source_.reload_training();
+      source_.reload_validation();
+    }
+    if (!run_.loading.training_is_open) return;  // they are asked for later
+    plan_ = plan_training(run_, source_);
+    int const since = run_.loading.validation_since;  // when the next reload is due stays as it was
+    check_validation(run_, source_);
+    run_.loading.validation_since = since;
+    auto& loader = source_.train();
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
   }
 
   void end_epoch(bool left_early) {

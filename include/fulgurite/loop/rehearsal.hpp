@@ -7,6 +7,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/batch_sizes.hpp>
 #include <fulgurite/loop/conductor.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/in_place.hpp>
@@ -41,7 +42,8 @@ struct TrainingAlone {
 template <class R, class UserPack, class Source>
 class Rehearsal final : public Rehearser<R> {
  public:
-  Rehearsal(State<R>& run, UserPack& pack, Source& source) : run_(run), users_(pack), source_(source), rates_(run) {}
+  Rehearsal(State<R>& run, UserPack& pack, Source& source)
+      : run_(run), users_(pack), source_(source), rates_(run), sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
     if (plan.steps < 1)
@@ -57,6 +59,7 @@ class Rehearsal final : public Rehearser<R> {
   }
   Rates& rates() override { return rates_; }
   Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
+  BatchSizes& batch_sizes() override { return sizes_; }
 
  private:
   using Backend = typename R::Backend;
@@ -79,6 +82,7 @@ class Rehearsal final : public Rehearser<R> {
         auto const shape = plan_training(run_, data);
         has_loader = true;
         kept.keep_loader(data.train());
+        if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
         run(plan, data, shape, begun);
       }
     } catch (...) {
@@ -97,6 +101,7 @@ class Rehearsal final : public Rehearser<R> {
     options.min_epochs.reset();
     options.min_steps.reset();
     if (plan.non_finite) options.non_finite = *plan.non_finite;
+    if (plan.options) plan.options(options);
     run_.due.stop = false;
     run_.due.requests.clear();
     run_.facts.has_validation = false;
@@ -148,6 +153,7 @@ class Rehearsal final : public Rehearser<R> {
   UserPack& users_;
   Source& source_;
   RatesOf<R> rates_;
+  BatchSizesOf<R, Source> sizes_;
 };
 
 }  // namespace fulgurite::loop

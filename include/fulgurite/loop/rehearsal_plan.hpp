@@ -13,6 +13,12 @@
 
 namespace fulgurite {
 
+/// What a rehearsal finds out about the loader that it reads.
+struct LoaderFacts {
+  std::optional<long> batches = std::nullopt;  ///< of an epoch
+  std::optional<long> samples = std::nullopt;  ///< where the loader has `layout()` or `samples()` that says it
+};
+
 /// The learning rates of a run: those of all groups of its first optimizer, then of the second one.
 class Rates {
  public:
@@ -64,6 +70,10 @@ struct RehearsalPlan {
   bool schedules = false;
   /// The data are asked for their loader anew, which may be another one by now: one of other batches.
   bool fresh_loader = false;
+  /// Changes the trainer's options while it lasts.
+  std::function<void(TrainerOptions&)> options = nullptr;
+  /// When the loader is at hand, before any step.
+  std::function<void(LoaderFacts const&)> on_loader = nullptr;
   /// In place of the trainer's own option.
   std::optional<NonFinite> non_finite = std::nullopt;
   /// When the first batch of a step is at hand.

@@ -9,6 +9,8 @@
 
 namespace fulgurite {
 
+class BatchSizes;
+
 /// What a search is given: the run at a place between two epochs, where steps can be tried out.
 template <class R>
 class Rehearser {
@@ -19,6 +21,7 @@ class Rehearser {
   /// Those of the run, to be set for what follows the search.
   virtual Rates& rates() = 0;
   virtual Context<R, phase::Fit> context() = 0;
+  virtual BatchSizes& batch_sizes() = 0;
 };
 
 template <class R>
@@ -29,10 +32,12 @@ namespace loop {
 /// Part of a run's state: searches that were asked for and have yet to be done.
 template <class R>
 struct Searching {
-  bool answers = false;     ///< the fit at hand has a callback that says `searches`
-  bool alone = false;       ///< the run is there for its search, and ends then
-  bool rehearsing = false;  ///< steps are tried out: nothing of them is written
+  bool answers = false;        ///< the fit at hand has a callback that says `searches`
+  bool alone = false;          ///< the run is there for its search, and ends then
+  bool rehearsing = false;     ///< steps are tried out: nothing of them is written
+  bool sizes_changed = false;  ///< a search has set another batch size: the fit asks for its loaders anew
   std::vector<Search<R>> due{};
+  std::vector<Search<R>> settings{};  ///< to be done before loaders are asked for
 };
 
 }  // namespace loop

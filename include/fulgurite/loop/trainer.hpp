@@ -52,10 +52,10 @@
 
 #include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/hollow_trainer.hpp>
-#include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/evaluation_search.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/run_prediction.hpp>
 #include <fulgurite/loop/search_alone.hpp>
 #include <fulgurite/loop/snapshot.hpp>
 
@@ -239,6 +239,19 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else loop::search_alone(state_, pack_, model, Source(data), what);
   }
 
+  /// The same for batches of an evaluation. `Kind`: loop::Validation, loop::Testing or loop::Prediction.
+  template <class Kind, class Model, class Data,
+            class Verdict = typename judge::VerdictOnCall<Evaluating<Model, Kind, Data>>::type>
+  void search_evaluation(Model&& model, Data&& data, Search<Run> const& what) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) {
+      using Source = decltype(alone<true>(data));
+      if constexpr (std::is_same_v<Kind, loop::Prediction>)
+        loop::search_evaluation<Kind, PredictedBy<Source>>(state_, pack_, model, alone<true>(data), what);
+      else loop::search_evaluation<Kind, NoModule>(state_, pack_, model, alone<true>(data), what);
+    }
+  }
+
   /// Other options for the runs to come; counters, weights and callbacks stay as they are:
   ///   auto options = trainer.given_options();
   ///   options.max_epochs = 20;
@@ -324,31 +337,16 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     else return {};
   }
 
+  template <class Source>
+  using PredictedBy = loop::Predicted<
+      Run, judge::Batch<Run, Source, phase::Predict,
+                        std::remove_reference_t<std::tuple_element_t<
+                            0, decltype(std::declval<Source&>().template evaluation<hook::predict_dataloader>())>>>>;
+
   template <class Source, class From>
   auto predict_from(M& model, Source source, bool keep, From const& from) {
-    using Loaders = decltype(source.template evaluation<hook::predict_dataloader>());
-    using Loader = std::remove_reference_t<std::tuple_element_t<0, Loaders>>;
-    using T = loop::Predicted<Run, judge::Batch<Run, Source, phase::Predict, Loader>>;
     state_.parts.model = &model;
-    auto const limit = state_.asked.options.limit_predict_batches;
-    loop::check_special(state_, pack_);
-    state_.facts = {};
-    state_.facts.stage = Stage::predict;
-    Context<Run, phase::Predict> ctx(state_);
-    auto all = loop::framed(state_, pack_, source, [&] {
-      loop::set_up(state_, pack_, source, ctx,
-                   loop::EvaluatedFile<Run, Pack<Cs...>, Source, From>(state_, pack_, source, from));
-      std::vector<std::vector<T>> predictions;
-      if (!limit.none())
-        predictions = loop::predict<T>(state_, pack_, source,
-                                       loop::evaluation_loaders<hook::predict_dataloader>(state_, source), keep);
-      state_.parts.strategy.teardown(model);
-      loop::tell_all<hook::teardown>(state_, pack_, source, ctx);
-      loop::finalize_loggers(pack_, Status::success);
-      return predictions;
-    });
-    loop::end_if_asked(pack_);
-    return all;
+    return loop::run_prediction<PredictedBy<Source>>(state_, pack_, source, keep, from);
   }
 
   loop::State<Run> state_;

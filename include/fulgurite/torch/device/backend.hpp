@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/factory_watch.hpp>
+#include <fulgurite/torch/device/memory.hpp>
 #include <fulgurite/torch/device/modes.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/scaler.hpp>
@@ -89,6 +91,12 @@ struct LibTorch : libtorch::Finetuning {
   // The device: see device_stats.hpp.
   static auto device_stats(at::Device device) { return libtorch::device_stats(device); }
   static void synchronize(at::Device device) { libtorch::synchronize(device); }
+
+  // Memory: see memory.hpp.
+  static bool out_of_memory(std::exception const& error) { return libtorch::out_of_memory(error); }
+  static void free_caches(at::Device device) { libtorch::free_caches(device); }
+  static void restart_peak_memory(at::Device device) { libtorch::restart_peak_memory(device); }
+  static std::optional<double> peak_memory(at::Device device) { return libtorch::peak_memory(device); }
 
   // Truncated back-propagation: see time_slices.hpp.
   template <class B>

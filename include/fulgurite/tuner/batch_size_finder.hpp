@@ -1,0 +1,84 @@
+#pragma once
+// Finds a batch size when a fit starts, and again at milestones.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/tuner/size_trials.hpp>
+
+namespace fulgurite {
+
+template <class Model, class Data = NoModule>
+struct BatchSizeFinderOptions {
+  tune::BatchSizeSearch<Model, Data> search = {};
+  std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze a part
+};
+
+/// `BatchSizeFinder<Net>{{.search = {.mode = tune::binsearch}, .milestones = {5, 10}}}`: when the fit starts, tries
+/// batch sizes out (tune::scale_batch_size says how), puts everything back, and goes on with the largest that fits: of
+/// the loader or the data module where these can be told, else in a field of the model, `.field = &Net::batch_size`, or
+/// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
+/// anew. At a milestone the same, for the epochs from there on.
+///
+/// A fit that goes on from a file takes the size that was found before. A schedule that was made of
+/// `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other times derive from it, hide
+/// its hooks, and call `scale_batch_size(ctx)` from yours.
+template <class Model, class Data = NoModule>
+class BatchSizeFinder {
+ public:
+  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
+  static constexpr Order order = Order::tuner;
+  static constexpr bool searches = true, needs_single_process = true, inert_in_dev_run = true;
+  static constexpr bool needs_data_module = !std::is_same_v<Data, NoModule>;
+  static constexpr std::string_view writes = "the batch size of loaders, or the field of it";
+
+  explicit BatchSizeFinder(BatchSizeFinderOptions<Model, Data> options = {}) : options_(std::move(options)) {
+    tune::check(options_.search);
+    for (int const epoch : options_.milestones)
+      if (epoch < 0)
+        throw Error("fulgurite.tuner.milestone",
+                    "BatchSizeFinder has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
+  }
+
+  void setup(auto&) { size_ = 0; }
+  void on_fit_start(auto& ctx) {
+    if (size_ == 0) return scale_batch_size(ctx);
+    ctx.request_setting([this]<class R>(Rehearser<R>& rehearser) {
+      tune::SizeTrials<R, Model, Data>(rehearser, options_.search).put(size_);
+    });
+  }
+  void on_train_epoch_start(auto& ctx) {
+    auto const& at = options_.milestones;
+    if (std::find(at.begin(), at.end(), ctx.current_epoch()) != at.end()) scale_batch_size(ctx);
+  }
+
+  /// What the last search found; without trials before.
+  tune::FoundBatchSize const& results() const { return found_; }
+
+  void state(auto& archive) { archive("size", size_); }
+
+ protected:
+  /// Asks for a search at the next place between two epochs.
+  void scale_batch_size(auto& ctx) {
+    if (ctx.dev_run()) return;
+    ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
+      found_ = tune::SizeTrials<R, Model, Data>(rehearser, options_.search).run();
+      size_ = found_.size;
+    });
+  }
+
+ private:
+  BatchSizeFinderOptions<Model, Data> options_;
+  tune::FoundBatchSize found_{};
+  long size_ = 0;  ///< that was found in this fit, or in the one whose file it goes on from
+};
+
+}  // namespace fulgurite

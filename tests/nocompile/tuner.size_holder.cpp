@@ -1,0 +1,33 @@
+// refused: [fulgurite.tuner.size_holder] this member belongs neither to the model nor to the data module: name one of theirs, &Data::batch_size
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/tuner/scale_batch_size.hpp>
+
+using namespace fulgurite;
+
+struct Net {
+  toy::Tensor p = toy::Tensor::parameter(0.0);
+  toy::Tensor training_step(std::vector<double> const&) { return -p; }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+};
+struct Data {
+  int batch_size = 2;
+  auto train_dataloader() { return data::Loader{toy::batches(8), {.batch_size = 2}}; }
+};
+struct Options {
+  int batch_size = 2;
+};
+
+int main() {
+  Net net;
+  Data all;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+#ifdef LEGAL
+  tune::scale_batch_size(trainer, net, all, {.field = &Data::batch_size});
+#else
+  tune::scale_batch_size(trainer, net, all, {.field = &Options::batch_size});
+#endif
+}
