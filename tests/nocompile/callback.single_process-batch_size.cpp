@@ -13,7 +13,7 @@ struct Many : toy::Device {
 };
 int main() {
   toy::P net;
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{},
-                                      BatchSizeFinder<toy::P>{});
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{}, BatchSizeFinder<toy::P>{});
   trainer.fit(net, toy::batches(4));
 }
