@@ -19,6 +19,7 @@
 #include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/schedule/plateau.hpp>
 #include <fulgurite/tuner/batch_size_search.hpp>
+#include <fulgurite/tuner/rate_search.hpp>
 
 using namespace fulgurite;
 
@@ -94,6 +95,8 @@ TEST_CASE("W10, W14, W16: no option names a finder, its field or its mode by tex
   STATIC_REQUIRE(!TakesRateField<TrainerOptions>);
   STATIC_REQUIRE(!TakesBatchFinder<TrainerOptions>);
   STATIC_REQUIRE(!TakesBatchFinderMode<TrainerOptions>);
+  STATIC_REQUIRE(MadeOf<tune::RateMode, tune::RateMode>);
+  STATIC_REQUIRE(!MadeOf<tune::RateMode, char const*>);
 }
 
 TEST_CASE("W16: the mode of a search for a batch size is no text", "[by_construction]") {

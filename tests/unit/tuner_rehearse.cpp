@@ -363,6 +363,41 @@ TEST_CASE("a search that nobody would answer is refused, and so are steps and fi
   CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(1), plan); }) == "fulgurite.trainer.open_fit");
 }
 
+namespace {
+
+/// Keeps nothing of itself.
+struct Forgetful {
+  static constexpr bool needs_closure = false, stable_gradients = true;
+  static constexpr std::string_view name() { return "Forgetful"; }
+  toy::Sgd inner;
+  void zero_grad() { inner.zero_grad(); }
+  void step() { inner.step(); }
+  std::size_t groups() const { return 1; }
+  double lr(std::size_t) const { return inner.rate; }
+  void set_lr(std::size_t, double to) { inner.rate = to; }
+  auto const& parameters() const { return inner.params; }
+};
+struct Forgets : Draws {
+  auto configure_optimizers() { return Forgetful{{.params = {p, q}}}; }
+};
+
+}  // namespace
+
+TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, and need not be between fits") {
+  Forgets model;
+  auto trainer = toy::train<Forgets>(options(2), Automatic{}, Tries{{-1}, {.steps = 2}});
+  CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.optimizer");
+  CHECK_NOTHROW(tune::rehearse(trainer, model, toy::batches(2), {.steps = 2}));
+  CHECK(model.p.value() == 1.0);
+}
+
+TEST_CASE("a file that a hook saves in a rehearsal, past its context, is refused") {
+  Draws model;
+  auto trainer = toy::train<Draws>(options(1), Automatic{}, Tries{{0}, {.steps = 2}});
+  model.act = [&](long) { trainer.save_checkpoint("mine"); };
+  CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.saves");
+}
+
 TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
   toy::world = {};
   Draws model;

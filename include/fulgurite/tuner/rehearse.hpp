@@ -19,9 +19,9 @@ namespace fulgurite::tune {
 ///
 /// The model hears what a fit tells it (setup, on_fit_start, on_train_start, hooks of epochs, batches and steps,
 /// on_fit_end, teardown; not on_train_end), and may ask `ctx.rehearsing()`. Callbacks and loggers hear nothing. One
-/// that freezes parts of the model, or changes the window, has not done so between fits. Members of the model outside
-/// of `state(archive)` stay as the steps leave them; a loader that neither draws from the generators of its library,
-/// nor has set_epoch or state(archive), is not put back.
+/// that freezes parts of the model has not done so between fits, and one that sets the window has not before the first
+/// epoch. Members of the model outside of `state(archive)` stay as the steps leave them; a loader that neither draws
+/// from the generators of its library, nor has set_epoch or state(archive), is not put back.
 ///
 /// With `Signals{}` among the callbacks, SIGINT and SIGTERM end it after the batch at hand, all is put back, and
 /// Interrupted is thrown.

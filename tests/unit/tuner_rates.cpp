@@ -1,0 +1,297 @@
+// The learning rate that a search finds: its arithmetic, where it goes, and what fit and schedules make of it.
+#include <fulgurite/tuner/lr_find.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+/// Falls to 0 the faster the higher the rate, and diverges above 1; two groups, the second at a tenth of the rate.
+struct Bowl {
+  double lr = 0.5;
+  toy::Tensor p = toy::Tensor::parameter(10.0), q = toy::Tensor::parameter(10.0);
+  std::vector<std::vector<double>> rates = {};
+  std::vector<toy::Tensor> parameters() const { return {p, q}; }
+  toy::Tensor training_step(double) { return p * p + q * q; }
+  void on_before_optimizer_step(auto& ctx) {
+    auto& optimizer = ctx.optimizer();
+    rates.push_back({optimizer.lr(0), optimizer.lr(1)});
+  }
+  toy::Sgd two_groups() const {
+    toy::Sgd optimizer{.params = {p}, .rate = lr};
+    optimizer.add_group({q}, lr / 10);
+    return optimizer;
+  }
+  auto configure_optimizers() { return two_groups(); }
+};
+struct Halving : Bowl {
+  auto configure_optimizers() {
+    return scheduled(
+        two_groups(), [](long n) { return std::pow(0.5, static_cast<double>(n)); },
+        ScheduleOptions{.interval = Interval::step});
+  }
+};
+struct None : Bowl {
+  auto configure_optimizers() { return NoOptimizer{}; }
+  void on_before_optimizer_step() {}
+};
+struct Steady : Bowl {
+  double lr_of_others = 0, unused = 0;
+};
+
+TrainerOptions options(int epochs) { return {.max_epochs = epochs, .silence = {"fulgurite.tuner.no_suggestion"}}; }
+tune::RateSearch<Bowl> short_search() {
+  return {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0, .update = &Bowl::lr};
+}
+
+std::string text_of(std::filesystem::path const& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("the suggestion is where the loss falls the fastest: by the parabola inside, by the line at both ends") {
+  tune::RateCurve curve;
+  curve.lr = {1, 2, 4, 8, 16, 32, 33, 60};
+  curve.loss = {10, 7, 6.5, 1.5, 2, -1, 0.5, 9};
+  auto const point = [&](std::size_t begin, std::size_t end) { return curve.suggestion(begin, end).point; };
+  CHECK(point(0, 0) == 0);
+  CHECK(point(1, 0) == 3);  // slopes of -7/12, -13/16 and -1/48
+  CHECK(point(2, 0) == 2);
+  CHECK(point(3, 1) == 4);
+  CHECK(point(3, 2) == 5);
+  CHECK(point(5, 0) == 7);
+  CHECK(point(5, 1) == 5);
+  CHECK(*curve.suggestion(1, 0) == 8);
+  CHECK(!curve.suggestion());  // 10 points are skipped
+  CHECK(!curve.suggestion(100, 100));
+  CHECK(curve.suggestion(6, 1).why ==
+        "8 points, of which the first 6 and the last 1 are left out, leave 1 finite ones, and a slope takes 2");
+}
+
+TEST_CASE("points that are not finite are left out, and a step without a loss is no part of the average") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  tune::RateCurve with, without;
+  with.add(0.1, 3.0);
+  with.add(0.2, std::nullopt);
+  with.add(0.3, 2.0);
+  with.add(0.4, nan);
+  without.add(0.1, 3.0);
+  without.add(0.3, 2.0);
+  CHECK(std::isnan(with.loss[1]));
+  CHECK(with.loss[2] == without.loss[1]);
+  CHECK(with.suggestion(0, 0).point == 0);
+  CHECK(with.suggestion(0, 0).lr == 0.1);
+  auto const all = with.loss;
+  with.shorten(9);
+  CHECK(with.loss.size() == 4);
+  with.shorten(3);
+  CHECK(with.loss.size() == 3);
+  CHECK(with.loss[2] == all[2]);
+  CHECK(with.best().value() == without.loss[0]);
+  CHECK(!tune::RateCurve().best());
+}
+
+TEST_CASE("several groups keep their ratio while rates rise, and in the fit that follows") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(9), Automatic{});
+  auto const found = tune::lr_find(trainer, model, toy::batches(4), short_search());
+  REQUIRE(found.lr.size() == 8);
+  for (std::size_t i = 0; i != 8; ++i)
+    CHECK(model.rates[i] == std::vector{found.lr[i], found.lr[i] * ((0.5 / 10) / 0.5)});
+  REQUIRE(found.suggested);
+  CHECK(model.lr == *found.suggested);
+  model.rates.clear();
+  trainer.fit(model, toy::batches(4));
+  CHECK(model.rates.front() == std::vector{model.lr, model.lr / 10});
+}
+
+TEST_CASE("a callback sets the rates of the fit at hand, from which its schedule starts") {
+  Halving model;
+  auto trainer = toy::train<Halving>(
+      options(3), Automatic{},
+      LearningRateFinder<Halving>{{.search = {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0}}});
+  trainer.fit(model, toy::batches(4));
+  auto const& found = trainer.callback<LearningRateFinder>().results();
+  REQUIRE(found.suggested);
+  CHECK(found.lr.size() == 8);
+  CHECK(model.lr == *found.suggested);
+  REQUIRE(model.rates.size() == 8 + 12);
+  for (std::size_t i = 0; i != 8; ++i) CHECK(model.rates[i][0] == found.lr[i]);  // the schedule stood still
+  for (std::size_t i = 0; i != 12; ++i) {
+    CHECK(model.rates[8 + i][0] == *found.suggested * std::pow(0.5, static_cast<double>(i)));
+    CHECK(model.rates[8 + i][1] == *found.suggested * ((0.5 / 10) / 0.5) * std::pow(0.5, static_cast<double>(i)));
+  }
+}
+
+TEST_CASE("training with a rate that was found has the bits of training with that rate from the start") {
+  Bowl searched, given;
+  auto trainer = toy::train<Bowl>(options(3), Automatic{}, LearningRateFinder<Bowl>{{.search = short_search()}});
+  trainer.fit(searched, toy::batches(4));
+  given.lr = *trainer.callback<LearningRateFinder>().results().suggested;
+  auto plain = toy::train<Bowl>(options(3), Automatic{});
+  plain.fit(given, toy::batches(4));
+  CHECK(searched.p.value() == given.p.value());
+}
+
+namespace {
+
+/// Which steps are made when: "." a step of training, "?" one that is tried out.
+struct Times : Bowl {
+  std::string times = {};
+  void on_train_batch_end(auto& ctx) { times += ctx.rehearsing() ? '?' : '.'; }
+};
+struct Later : LearningRateFinder<Times> {
+  using LearningRateFinder::LearningRateFinder;
+  void on_fit_start(auto&) {}
+};
+tune::RateSearch<Times> two_steps() { return {.num_training = 2, .skip_begin = 0, .skip_end = 0}; }
+
+}  // namespace
+
+TEST_CASE("milestones search again, and a class derived from the finder searches when it likes") {
+  Times model, derived;
+  auto trainer = toy::train<Times>(options(4), Automatic{},
+                                   LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 3}}});
+  trainer.fit(model, toy::batches(2));
+  CHECK(model.times == "??..??....??..");
+  trainer.set_options(options(5));
+  trainer.fit(model, toy::batches(2));  // a fit that starts anew searches anew
+  CHECK(model.times == "??..??....??..??..");
+
+  auto later = toy::train<Times>(options(3), Automatic{}, Later{{.search = two_steps(), .milestones = {0, 2}}});
+  later.fit(derived, toy::batches(2));
+  CHECK(derived.times == "??....??..");
+}
+
+TEST_CASE("a fit that goes on from a file has what was found, and searches at the milestones that are left") {
+  toy::world = {};
+  auto const finder = [] { return LearningRateFinder<Times>{{.search = two_steps(), .milestones = {1, 2}}}; };
+  Times whole, stopped;
+  auto trainer = toy::train<Times>(options(3), Automatic{}, finder());
+  trainer.fit(whole, toy::batches(2));
+  auto first = toy::train<Times>(options(1), Automatic{}, finder());
+  first.fit(stopped, toy::batches(2));
+  first.save_checkpoint("first");
+  Times rest;
+  auto second = toy::train<Times>(options(3), Automatic{}, finder());
+  second.fit(rest, toy::batches(2), CkptPath{"first"});
+  CHECK(stopped.times + rest.times == whole.times);
+  CHECK(rest.p.value() == whole.p.value());
+  CHECK(rest.times == "??..??..");
+}
+
+namespace {
+
+struct Base {
+  float rate = 0.1F;
+};
+struct Inherits : Bowl, Base {
+  struct {
+    double of_all = 0;
+  } nested = {};
+};
+struct Learning : toy::P {
+  double learning_rate = 0.5;
+};
+
+}  // namespace
+
+TEST_CASE("the rate goes into lr, learning_rate, a member that is named, one that a function finds, or nowhere") {
+  Inherits model;
+  tune::RateField<Inherits>().set(model, 0.25);
+  CHECK(model.lr == 0.25);
+  tune::RateField<Inherits>(&Inherits::rate).set(model, 0.25);
+  CHECK(model.rate == 0.25F);
+  tune::RateField<Inherits>([](Inherits& of) -> double& { return of.nested.of_all; }).set(model, 0.25);
+  CHECK(model.nested.of_all == 0.25);
+  tune::RateField<Inherits>(nullptr).set(model, 0.75);
+  CHECK(model.lr == 0.25);
+  Learning other;
+  tune::RateField<Learning>().set(other, 0.25);
+  CHECK(other.learning_rate == 0.25);
+}
+
+TEST_CASE("accumulation makes one point of each window, with the loss undivided") {
+  Bowl one, window;
+  auto const plan = short_search();
+  auto single = toy::train<Bowl>(options(99), Automatic{});
+  auto several = toy::train<Bowl>(options(99), Automatic{.accumulate_grad_batches = 2});
+  auto const a = tune::lr_find(single, one, toy::batches(4), plan);
+  auto const b = tune::lr_find(several, window, toy::batches(4), plan);
+  CHECK(a.raw == b.raw);
+  CHECK(a.suggested.lr == b.suggested.lr);
+}
+
+TEST_CASE("a search whose range, steps, rates or file make no sense is an Error before a step is made") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(9), Automatic{});
+  auto const refused = [&](auto change) {
+    auto search = short_search();
+    change(search);
+    return toy::refusal([&] { tune::lr_find(trainer, model, toy::batches(4), search); });
+  };
+  CHECK(refused([](auto& s) { s.max_lr = s.min_lr; }) == "fulgurite.tuner.range");
+  CHECK(refused([](auto& s) { s.min_lr = 0; }) == "fulgurite.tuner.range");
+  CHECK(refused([](auto& s) { s.num_training = 1; }) == "fulgurite.tuner.range");
+  CHECK(refused([](auto& s) { s.early_stop_threshold = 0; }) == "fulgurite.tuner.range");
+  CHECK(refused([](auto& s) { s.min_lr = 0, s.mode = tune::linear; }).empty());
+  CHECK(toy::refusal([&] { LearningRateFinder<Bowl>{{.milestones = {-1}}}; }) == "fulgurite.tuner.milestone");
+  model.rates.clear();
+  model.lr = 0;
+  CHECK(refused([](auto&) {}) == "fulgurite.tuner.zero_rate");
+  CHECK(model.rates.empty());
+  None none;
+  auto nothing = toy::train<None>(options(9), Automatic{});
+  CHECK(toy::refusal([&] { tune::lr_find(nothing, none, toy::batches(4), {}); }) == "fulgurite.tuner.no_rate");
+  CHECK(toy::refusal([] { tune::RateCurve().save("/no such folder/lr.csv"); }) == "fulgurite.tuner.file");
+}
+
+TEST_CASE("a search that diverges to what is not finite ends there, and the fit's own rule stays") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(999), Automatic{});
+  auto const found = tune::lr_find(trainer, model, toy::batches(4),
+                                   {.min_lr = 1, .max_lr = 1e90, .num_training = 40, .early_stop_threshold = {}});
+  CHECK(found.ended == "the loss was not finite");
+  CHECK(!std::isfinite(found.raw.back()));
+  CHECK(found.lr.size() < 40);
+  CHECK(trainer.options().non_finite == NonFinite::stop);
+  CHECK(model.p.value() == 10.0);
+}
+
+TEST_CASE("what was found is saved as numbers, drawn as a picture, and shown on a terminal") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(9), Automatic{});
+  auto const found = tune::lr_find(trainer, model, toy::batches(4), short_search());
+  auto const folder = std::filesystem::temp_directory_path() / ("fulgurite_rates_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  found.save(folder / "lr.csv");
+  found.plot(folder / "lr.svg");
+  auto const numbers = text_of(folder / "lr.csv"), picture = text_of(folder / "lr.svg");
+  std::filesystem::remove_all(folder);
+  CHECK(numbers.starts_with("lr,loss,raw\n0.0001"));
+  CHECK(std::count(numbers.begin(), numbers.end(), '\n') == 9);
+  CHECK(picture.find("<svg") != std::string::npos);
+  CHECK(picture.find("suggestion: ") != std::string::npos);
+  CHECK(found.text().find("suggested learning rate: ") != std::string::npos);
+  tune::FoundRate none;
+  none.suggested = none.suggestion();
+  CHECK(none.text().starts_with("no learning rate is suggested: 0 points"));
+}
