@@ -358,7 +358,7 @@ TEST_CASE("a line is said of each trial") {
 TEST_CASE("a trial in which no step is made is an Error") {
   toy::world = {};
   struct Stops : Net {
-    Flow on_train_epoch_start() { return Flow::stop; }
+    Flow on_train_batch_start() { return Flow::skip_epoch; }
   } net;
   auto trainer = toy::train<Stops>(options(), {});
   auto all = loader(64, 4);

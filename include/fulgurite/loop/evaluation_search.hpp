@@ -144,6 +144,7 @@ void search_evaluation(State<R>& run, UserPack const&, typename R::Model& model,
                        Search<R> const& search) {
   refuse_open(run, "a search");
   State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
+  own.asked.window_length = 1;  // each batch is a step
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;
