@@ -60,11 +60,11 @@ std::vector<torch::Tensor> trained(bool searches, Strategy strategy) {
   return weights;
 }
 
-/// Four megabytes for each row.
+/// Two megabytes for each row, some times over.
 struct Large : torch::nn::Module {
   torch::Tensor w = register_parameter("w", torch::ones({1}));
   torch::Tensor training_step(auto const& batch) {
-    return (w * torch::ones({batch.data.size(0), 1 << 20})).square().mean() + batch.data.mean() * 0;
+    return (w * torch::ones({batch.data.size(0), 1 << 19})).square().mean() + batch.data.mean() * 0;
   }
   auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
 };
@@ -107,12 +107,12 @@ TEST_CASE("within a limit of memory", "[.limited]") {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   auto const now = static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
-  rlimit const limit{now + (512U << 20), now + (512U << 20)};
+  rlimit const limit{now + (256U << 20), now + (256U << 20)};
   REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
   data::TensorLoader all{torch::zeros({2000, 1}), torch::zeros({2000}), {.batch_size = 4}};
   Large net;
   auto trainer = make_trainer<Large>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
-  auto const found = tune::scale_batch_size(trainer, net, all, {.mode = tune::binsearch});
+  auto const found = tune::scale_batch_size(trainer, net, all, {.mode = tune::binsearch, .show = false});
   CHECK(found.trials.front().fits);
   bool ended = false;
   for (auto const& trial : found.trials) ended = ended || !trial.fits;

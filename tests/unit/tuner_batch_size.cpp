@@ -335,20 +335,36 @@ TEST_CASE("trials go by all of the loader, and past the last epoch of the traine
 }
 
 TEST_CASE("a line is said of each trial") {
+  auto const said_of = [](tune::BatchSizeSearch<Net, decltype(loader(1))> search) {
+    toy::world = {};
+    toy::world.memory = 6;
+    Net net;
+    auto trainer = toy::train<Net>({.max_epochs = 1, .now = [] { return TrainerOptions::Clock::time_point(); }}, {});
+    auto all = loader(64);
+    search.stream = std::tmpfile();
+    REQUIRE(search.stream != nullptr);
+    tune::scale_batch_size(trainer, net, all, search);
+    std::rewind(search.stream);
+    std::string text(200, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), search.stream));
+    std::fclose(search.stream);
+    return text;
+  };
+  CHECK(said_of({}) == "batch size 2: fits, peak memory 2 B\nbatch size 4: fits, peak memory 4 B\n"
+                       "batch size 8: out of memory, peak memory 8 B\nbatch size: 4\n");
+  CHECK(said_of({.max_val = 4}) == "batch size 2: fits, peak memory 2 B\nbatch size: 4, which was not tried\n");
+}
+
+TEST_CASE("a trial in which no step is made is an Error") {
   toy::world = {};
-  toy::world.memory = 6;
-  Net net;
-  auto trainer = toy::train<Net>({.max_epochs = 1, .now = [] { return TrainerOptions::Clock::time_point(); }}, {});
-  auto all = loader(64);
-  std::FILE* const file = std::tmpfile();
-  REQUIRE(file != nullptr);
-  tune::scale_batch_size(trainer, net, all, {.stream = file});
-  std::rewind(file);
-  std::string text(200, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  CHECK(text == "batch size 2: fits, peak memory 2 B\nbatch size 4: fits, peak memory 4 B\n"
-                "batch size 8: out of memory, peak memory 8 B\nbatch size: 4\n");
+  struct Stops : Net {
+    Flow on_train_batch_start() { return Flow::skip_epoch; }
+  } net;
+  auto trainer = toy::train<Stops>(options(), {});
+  auto all = loader(64, 4);
+  CHECK(toy::refusal([&] { tune::scale_batch_size(trainer, net, all, {.show = false}); }) ==
+        "fulgurite.tuner.no_steps");
+  CHECK(all.batch_size() == 4);
 }
 
 TEST_CASE("in a fast_dev_run no batch size is tried") {
@@ -379,6 +395,11 @@ TEST_CASE("batch sizes of validation, test and prediction are tried on their own
     CHECK(net.validated == std::vector<std::size_t>{2, 2, 4, 4, 8, 8, 16, 16, 32});
     CHECK(toy::world.rng == before);
     CHECK(trainer.progress().global_step == 0);
+    auto never = loader(64, 16);
+    for (auto const& rows : all) {  // in the order of its first epoch
+      CHECK(rows == *never.begin());
+      break;
+    }
   };
   sizes([](auto& trainer, auto& net, auto& all) {
     return tune::scale_batch_size<tune::validate>(trainer, net, all, {.steps_per_trial = 2, .show = false});

@@ -2,6 +2,7 @@
 // A search over the batches of an evaluation, between fits: they are tried out, and everything is put back.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -82,15 +83,18 @@ class EvaluationRehearsal final : public Rehearser<R> {
     options.limit_predict_batches = Batches{plan.steps};
     Conducted pack{Slots<EvaluationConductor<R>>(EvaluationConductor<R>(run_, plan, rates_, end_if_asked_))};
     run_.searching.rehearsing = true;
+    std::function<void()> put_loader_back = [] {};
     auto const put_back = [&] {
       run_.searching.rehearsing = false;
       run_.asked = asked;
       run_.due = {};
       kept.put_back();
+      put_loader_back();
     };
     try {
       auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
       auto& loader = std::get<0>(loaders);
+      put_loader_back = place_of(loader);
       if (plan.on_loader) plan.on_loader(facts_of(loader, size_of(loader)));
       evaluate_on(plan, own, pack);
     } catch (...) {
@@ -105,6 +109,19 @@ class EvaluationRehearsal final : public Rehearser<R> {
 
  private:
   using Conducted = Pack<EvaluationConductor<R>>;
+  using RunFile = typename R::Backend::RunFile;
+
+  /// What puts a loader back to where it is, if it keeps its place.
+  template <class Loader>
+  static std::function<void()> place_of(Loader& loader) {
+    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
+      auto place = std::make_shared<typename RunFile::Memory>();
+      place->save([&](auto& archive) { archive.child("loader", loader); });
+      return [place, &loader] { place->load([&](auto& archive) { archive.child("loader", loader); }); };
+    } else {
+      return [] {};
+    }
+  }
 
   void evaluate_on(RehearsalPlan const& plan, Source& own, Conducted& pack) {
     if constexpr (std::is_same_v<Kind, Prediction>) run_prediction<Predicted>(run_, pack, own, false, Anew{});
@@ -127,6 +144,7 @@ void search_evaluation(State<R>& run, UserPack const&, typename R::Model& model,
                        Search<R> const& search) {
   refuse_open(run, "a search");
   State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
+  own.asked.window_length = 1;  // each batch is a step
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -63,6 +64,9 @@ class SizeTrials {
     }
     put(found_.size);
     std::string line = "batch size: " + std::to_string(found_.size);
+    long largest = 0;
+    for (auto const& trial : found_.trials) largest = trial.fits ? std::max(largest, trial.size) : largest;
+    if (found_.size > largest) line += ", which was not tried";
     if (auto const fastest = found_.fastest()) line += ", the fastest: " + std::to_string(*fastest);
     say(line);
     return std::move(found_);
@@ -89,8 +93,9 @@ class SizeTrials {
     if (!peak) peak = report::host_peak();
     Backend::free_caches(device);
     if (!fits) {
+      long const failed = steps_.size();
       steps_.fails();
-      return {.size = size, .fits = false, .peak_bytes = peak};
+      return {.size = failed, .fits = false, .peak_bytes = peak};
     }
     BatchSizeTrial trial{.size = steps_.size(), .peak_bytes = peak};
     rate(trial, seen);
@@ -101,37 +106,33 @@ class SizeTrials {
   bool steps_made(long size, Seen& seen) {
     auto const now = rehearser_.context().options().now;
     Clock::time_point const begin = now();
-    RehearsalPlan const plan{.steps = search_.steps_per_trial,
-                             .fresh_loader = true,
-                             .options =
-                                 [](TrainerOptions& options) {
-                                   options.max_epochs = -1;
-                                   options.limit_train_batches = options.limit_val_batches =
-                                       options.limit_test_batches = options.limit_predict_batches = {};
-                                 },
-                             .on_loader =
-                                 [&](LoaderFacts const& facts) {
-                                   seen.batches = facts.batches;
-                                   if (facts.samples) steps_.bound(*facts.samples);
-                                 },
-                             .non_finite = NonFinite::ignore,
-                             .before_step =
-                                 [&](RehearsedStep& step) {
-                                   if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
-                                 },
-                             .after_step =
-                                 [&](RehearsedStep& step) {
-                                   Backend::synchronize(rehearser_.context().device());
-                                   seen.last = now();
-                                   long const rows = (step.batch_size() == 0 ? size : step.batch_size()) *
-                                                     rehearser_.batch_sizes().batches_of_step();
-                                   if (seen.steps++ == 0) {
-                                     seen.first = seen.last;
-                                     seen.first_samples = rows;
-                                   } else {
-                                     seen.samples += rows;
-                                   }
-                                 }};
+    RehearsalPlan plan{.steps = search_.steps_per_trial, .fresh_loader = true, .non_finite = NonFinite::ignore};
+    plan.options = [this](TrainerOptions& options) {
+      // Each epoch has a step at least, unless hooks leave it.
+      long const last = rehearser_.context().current_epoch() + search_.steps_per_trial;
+      options.max_epochs = static_cast<int>(std::min<long>(last, std::numeric_limits<int>::max()));
+      options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
+          options.limit_predict_batches = {};
+    };
+    plan.on_loader = [&](LoaderFacts const& facts) {
+      seen.batches = facts.batches;
+      if (facts.samples) steps_.bound(*facts.samples);
+    };
+    plan.before_step = [&](RehearsedStep& step) {
+      if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
+    };
+    plan.after_step = [&](RehearsedStep& step) {
+      Backend::synchronize(rehearser_.context().device());
+      seen.last = now();
+      long const rows =
+          (step.batch_size() == 0 ? size : step.batch_size()) * rehearser_.batch_sizes().batches_of_step();
+      if (seen.steps++ == 0) {
+        seen.first = seen.last;
+        seen.first_samples = rows;
+      } else {
+        seen.samples += rows;
+      }
+    };
     try {
       rehearser_.rehearse(plan);
     } catch (std::exception const& error) {
@@ -140,7 +141,7 @@ class SizeTrials {
     }
     if (seen.steps == 0)
       throw Error("fulgurite.tuner.no_steps", "no step could be made with a batch size of " + std::to_string(size) +
-                                                  ": a hook asks for a stop, or the loader has no batch");
+                                                  ": a hook leaves each epoch, or the loader has no batch");
     if (seen.steps == 1) {  // there is no step but the first, which has all preparations in it
       seen.first = begin;
       seen.samples = seen.first_samples;
