@@ -64,6 +64,9 @@ class Race {
     changed_.notify_all();
   }
   bool ended() const { return ended_; }
+  /// All members have ended: who is trained or validated from here on is not among others.
+  void close() { over_ = true; }
+  bool is_over() const { return over_; }
   int signal() const {
     std::lock_guard const lock(mutex_);
     return signal_;
@@ -198,7 +201,7 @@ class Race {
   std::size_t free_;
   std::size_t next_rung_ = 0;
   std::vector<Member> members_;
-  std::atomic<bool> ended_ = false;
+  std::atomic<bool> ended_ = false, over_ = false;
   int signal_ = 0;
 };
 
