@@ -44,7 +44,7 @@ class Probe {
     auto const value = ctx.value(metric_);
     auto const last = ctx.options().max_epochs;
     bool const is_last = last && *last >= 0 && ctx.current_epoch() + 1 >= *last;
-    return Stop{!race_->epoch_ended(member_, value, is_last || ctx.stop_requested())};
+    return Stop{!race_->epoch_ended(member_, ctx.current_epoch(), value, is_last || ctx.stop_requested())};
   }
 
  private:
