@@ -128,6 +128,10 @@ TEST_CASE("4 members on 2 threads, with shuffle and dropout: each has the bits t
 
 TEST_CASE("the same with captured steps, which replay what they drew from", "[sweep][capture]") {
   compare_with_alone(Captured{SingleDevice{cpu}});
+  auto results =
+      tune::sweep(maker(Captured{SingleDevice{cpu}}), settings(), Net::val_loss, {.mode = Mode::min, .threads = 2});
+  CHECK(results.trainer().strategy().report()->replayed > 5);
+  CHECK(results.trainer().warnings().empty());
 }
 
 TEST_CASE("members that wait for one another at rungs have the bits of members that do not", "[sweep]") {
@@ -236,6 +240,10 @@ TEST_CASE("a member that goes around its own random numbers ends the sweep, with
           });
         }) == "fulgurite.tune.process_random");
   CHECK(refused([&] { sweep(make); }).empty());
+}
+
+TEST_CASE("where somebody else stands before LibTorch's operators, that is an Error", "[sweep]") {
+  CHECK(refused([] { libtorch::Apart const apart(false); }) == "fulgurite.random.apart");
 }
 
 TEST_CASE("a mixed precision is refused on several threads, and trains on one", "[sweep][precision]") {

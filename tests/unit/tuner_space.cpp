@@ -35,7 +35,7 @@ static_assert(tune::field_name<&Setting::name>() == "name");
 
 std::vector<std::string> shown(tune::Space<Setting> const& space, std::size_t i) {
   std::vector<std::string> all;
-  for (auto const& column : space.columns) all.push_back(column.name + "=" + column.text(space.settings[i]));
+  for (auto const& column : space.columns) all.push_back(column.name + "=" + column.text(space.settings[i], true));
   return all;
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("values that only the run knows, and those of enums and floats") {
   auto const space = tune::grid(values<&Setting::width>(std::vector<long>{1, 2, 3}),
                                 values<&Setting::kind>(Kind::small, Kind::large), values<&Setting::drop>(0.1F));
   REQUIRE(space.settings.size() == 6);
-  CHECK(shown(space, 5) == Texts{"width=3", "kind=1", "drop=0.1"});
+  CHECK(shown(space, 5) == Texts{"width=3", "kind=1", "drop=0.100000001"});
 }
 
 TEST_CASE("draws lie within their bounds, and setting i is the same however many are drawn") {
@@ -116,6 +116,7 @@ TEST_CASE("a list shows what its settings declare") {
   REQUIRE(space.settings.size() == 2);
   CHECK(shown(space, 0) == Texts{"rate=1", "width=7", "name=net"});
   CHECK(shown(space, 1) == Texts{"rate=2", "width=7", "name=b"});
+  CHECK(tune::grid(values<&Setting::rate>(1.0 / 3)).columns[0].text({.rate = 1.0 / 3}, false) == "0.333333");
 }
 
 TEST_CASE("what makes no space is an Error") {

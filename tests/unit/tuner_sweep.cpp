@@ -185,6 +185,18 @@ TEST_CASE("the greatest value is the best where that was said; of equals the fir
   CHECK(results.setting().rate == 0.1);
 }
 
+TEST_CASE("the best member's trainer goes on after the sweep, as any other") {
+  auto results =
+      tune::sweep(maker(2), rates({0.1, 0.2, 0.3}), Net::val_loss, {.mode = Mode::min, .rungs = {1}, .threads = 2});
+  auto options = results.trainer().given_options();
+  options.max_epochs = 3;
+  results.trainer().set_options(options);
+  auto train = shuffled();
+  results.trainer().fit(results.model(), train, checks);
+  CHECK(results.trainer().progress().epoch == 3);
+  CHECK(results.best().epochs() == 2);
+}
+
 TEST_CASE("a rung at the last epoch decides nothing, and ends nobody") {
   auto const results = tune::sweep(maker(2), rates({0.1, 0.2, 0.3, 0.4}), Net::val_loss,
                                    {.mode = Mode::min, .rungs = {2}, .threads = 2});

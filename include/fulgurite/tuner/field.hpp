@@ -28,11 +28,15 @@ struct Of<T S::*> {
 template <class T>
 concept Shown = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::convertible_to<T const&, std::string_view>;
 
+inline std::string number(double value, bool exactly, bool single) {
+  return !exactly ? report::formatted("%.6g", value) : single ? report::formatted("%.9g", value) : report::exact(value);
+}
+
 template <class T>
-std::string text(T const& value) {
+std::string text(T const& value, bool exactly = true) {
   if constexpr (std::is_same_v<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_same_v<T, float>) return report::formatted("%.7g", static_cast<double>(value));
-  else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
+  else if constexpr (std::is_floating_point_v<T>)
+    return number(static_cast<double>(value), exactly, std::is_same_v<T, float>);
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<long long>(value));
   else if constexpr (std::is_arithmetic_v<T>) return std::to_string(value);
   else return std::string(std::string_view(value));

@@ -46,7 +46,7 @@ class Heat {
         metric_(metric),
         options_(options),
         threads_(threads_of(options, space.settings.size())),
-        race_(space.settings.size(), threads_, options),
+        race_(std::make_shared<Race>(space.settings.size(), threads_, options)),
         members_(space.settings.size()) {}
 
   SweepResults<Setting, Member> run() {
@@ -54,17 +54,17 @@ class Heat {
       CaughtSignals const caught({SIGINT, SIGTERM});
       Threads threads{std::vector<std::thread>(members_.size())};
       auto const poll = [&] {
-        if (int const signal = CaughtSignals::caught(); signal != 0 && !race_.ended()) race_.end(signal);
+        if (int const signal = CaughtSignals::caught(); signal != 0 && !race_->ended()) race_->end(signal);
       };
       try {
-        for (std::size_t i = 0; i != members_.size() && race_.take_turn(i, poll); ++i) {
+        for (std::size_t i = 0; i != members_.size() && race_->take_turn(i, poll); ++i) {
           threads.all[i] = std::thread([this, i] { train(i); });
           for (std::size_t j = 0; j != i; ++j)
-            if (threads.all[j].joinable() && race_.has_ended(j)) threads.all[j].join();
+            if (threads.all[j].joinable() && race_->has_ended(j)) threads.all[j].join();
         }
-        race_.wait_for_all(poll);
+        race_->wait_for_all(poll);
       } catch (...) {
-        race_.end(0);  // a thread could not be started
+        race_->end(0);  // a thread could not be started
         throw;
       }
     }
@@ -90,15 +90,15 @@ class Heat {
       check(*members_[i]);
       members_[i]->fit();
       check_random();
-      if (race_.standing(i).value) fate = Fate::completed;
+      if (race_->standing(i).value) fate = Fate::completed;
       else why = "nobody has logged " + std::string(M::name()) + " by the end of the fit";
     } catch (Interrupted const& interrupted) {
       fate = Fate::interrupted;
-      race_.end(interrupted.signal());
+      race_->end(interrupted.signal());
     } catch (SweepEnded const&) { fate = Fate::interrupted; } catch (Refusal const&) {
       std::lock_guard const lock(one_at_a_time_);
       if (!refused_) refused_ = std::current_exception();
-      race_.end(0);
+      race_->end(0);
     } catch (std::exception const& error) { why = error.what(); } catch (...) {
       why = "an exception that is no std::exception";
     }
@@ -108,7 +108,7 @@ class Heat {
   /// Made by one thread at a time: the function is the user's, and may use what all of them have in common.
   void make(std::size_t i) {
     std::lock_guard const lock(one_at_a_time_);
-    race_.go_on();
+    race_->go_on();
     members_[i].reset(new Member(make_(space_.settings[i], Probe(metric_, race_, i))));  // in its place, not moved
     check_random();
   }
@@ -148,7 +148,7 @@ class Heat {
   }
 
   void settle(std::size_t i, Fate fate, std::string why) {
-    auto const now = race_.ended(i, fate, std::move(why));
+    auto const now = race_->ended(i, fate, std::move(why));
     std::lock_guard const lock(one_at_a_time_);
     ++done_;
     keep(i, now);
@@ -161,7 +161,7 @@ class Heat {
     bool const counts = has_value(now);
     if (!counts) members_[i].reset();
     if (!counts || !options_.rungs.empty()) return;
-    bool const better = !best_ || is_before(i, now, *best_, race_.standing(*best_));
+    bool const better = !best_ || is_before(i, now, *best_, race_->standing(*best_));
     if (better && best_) members_[*best_].reset();
     if (!better) members_[i].reset();
     if (better) best_ = i;
@@ -184,11 +184,12 @@ class Heat {
   }
 
   SweepResults<Setting, Member> results() {
+    race_->close();
     std::vector<SweepRow<Setting>> rows;
-    for (std::size_t i = 0; i != members_.size(); ++i) rows.push_back({race_.standing(i), i, space_.settings[i]});
+    for (std::size_t i = 0; i != members_.size(); ++i) rows.push_back({race_->standing(i), i, space_.settings[i]});
     std::ranges::sort(rows, [&](auto const& a, auto const& b) { return is_before(a.member, a, b.member, b); });
     auto best = has_value(rows.front()) ? std::move(members_[rows.front().member]) : nullptr;
-    return {M::name(), space_.columns, std::move(rows), std::move(best), race_.signal()};
+    return {M::name(), space_.columns, std::move(rows), std::move(best), race_->signal()};
   }
 
   Make& make_;
@@ -197,7 +198,7 @@ class Heat {
   SweepOptions const& options_;
   std::size_t threads_;
   typename Backend::Apart apart_{};
-  Race race_;
+  std::shared_ptr<Race> race_;
   std::mutex one_at_a_time_;
   std::vector<std::unique_ptr<Member>> members_;
   std::optional<std::size_t> best_ = std::nullopt;

@@ -64,6 +64,9 @@ class Race {
     changed_.notify_all();
   }
   bool ended() const { return ended_; }
+  /// All members have ended: who is trained or validated from here on is not among others.
+  void close() { over_ = true; }
+  bool is_over() const { return over_; }
   int signal() const {
     std::lock_guard const lock(mutex_);
     return signal_;
@@ -82,14 +85,17 @@ class Race {
   /// Throws where the sweep has ended.
   void go_on() const { throw_if_ended(); }
 
-  /// A member has ended an epoch; `is_last`: its trainer goes no further. Where that is a rung it waits for the others.
-  /// False: others were better. Error [fulgurite.tune.no_value] where there is nothing to judge by.
-  bool epoch_ended(std::size_t member, std::optional<double> value, bool is_last) {
+  /// A member has ended that epoch, counted from 0, perhaps once more, where captured steps went back; `is_last`: its
+  /// trainer goes no further. Where that is a rung it waits for the others. False: others were better. Error
+  /// [fulgurite.tune.no_value] where there is nothing to judge by.
+  bool epoch_ended(std::size_t member, int epoch, std::optional<double> value, bool is_last) {
     std::unique_lock lock(mutex_);
     throw_if_ended();
     auto& own = members_[member];
     own.standing.value = value;
-    own.standing.curve.push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    own.standing.curve.resize(static_cast<std::size_t>(epoch) + 1, none);
+    own.standing.curve.back() = value.value_or(none);
     if (is_last || next_rung_ == options_.rungs.size() || own.standing.epochs() != options_.rungs[next_rung_])
       return true;
     if (!value)
@@ -198,7 +204,7 @@ class Race {
   std::size_t free_;
   std::size_t next_rung_ = 0;
   std::vector<Member> members_;
-  std::atomic<bool> ended_ = false;
+  std::atomic<bool> ended_ = false, over_ = false;
   int signal_ = 0;
 };
 

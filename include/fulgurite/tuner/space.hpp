@@ -23,10 +23,10 @@ namespace fulgurite::tune {
 /// The settings of a sweep's members, in their order, and what tables show of each. `Setting` is your own aggregate.
 template <class Setting>
 struct Space {
-  /// A column of the tables: its name, and what it shows of a setting.
+  /// A column of the tables: its name, and what it shows of a setting, exactly or in six digits.
   struct Column {
     std::string name;
-    std::function<std::string(Setting const&)> text;
+    std::function<std::string(Setting const&, bool exactly)> text;
   };
   std::vector<Setting> settings;
   std::vector<Column> columns;
@@ -74,8 +74,10 @@ consteval bool fit_together() {
 template <class Axis>
 auto column_of() {
   using Setting = typename Axis::Setting;
-  return typename Space<Setting>::Column{std::string(field_name<Axis::field>()),
-                                         [](Setting const& setting) { return fields::text(setting.*Axis::field); }};
+  return
+      typename Space<Setting>::Column{std::string(field_name<Axis::field>()), [](Setting const& setting, bool exactly) {
+                                        return fields::text(setting.*Axis::field, exactly);
+                                      }};
 }
 
 struct None {};
@@ -163,10 +165,11 @@ Space<Setting> list(std::vector<Setting> settings) {
   if constexpr (named) {
     if (settings.empty()) throw Error("fulgurite.tune.empty", "a list of no settings: a sweep has one member or more");
     for (auto const& [name, first] : hyperparameters(settings.front()))
-      space.columns.push_back({name, [column = name](Setting const& setting) {
+      space.columns.push_back({name, [column = name](Setting const& setting, bool exactly) {
                                  for (auto const& [other, now] : hyperparameters(setting))
                                    if (other == column)
-                                     return std::visit([](auto const& shown) { return fields::text(shown); }, now);
+                                     return std::visit([&](auto const& shown) { return fields::text(shown, exactly); },
+                                                       now);
                                  return std::string();
                                }});
     space.settings = std::move(settings);

@@ -76,7 +76,7 @@ class SweepResults {
     std::size_t const shown = most == 0 ? rows_.size() : std::min(most, rows_.size());
     for (std::size_t i = 0; i != shown; ++i) {
       auto const& row = rows_[i];
-      auto cells = settings_of(i);
+      auto cells = settings_of(i, false);
       cells.push_back(row.value ? report::formatted("%.6g", *row.value) : "");
       cells.push_back(std::to_string(row.epochs()));
       cells.push_back(report::formatted("%.2f", row.seconds));
@@ -119,7 +119,7 @@ class SweepResults {
     auto text = logger::csv_row(names);
     for (std::size_t i = 0; i != rows_.size(); ++i) {
       auto const& row = rows_[i];
-      auto cells = settings_of(i);
+      auto cells = settings_of(i, true);
       cells.push_back(row.value ? report::exact(*row.value) : "");
       cells.push_back(std::to_string(row.epochs()));
       cells.push_back(report::exact(row.seconds));
@@ -142,13 +142,13 @@ class SweepResults {
     for (auto const& column : columns_) {
       label += label.empty() ? "" : ", ";
       (label += column.name) += ' ';
-      label += column.text(rows_[i].setting);
+      label += column.text(rows_[i].setting, false);
     }
     return label;
   }
-  std::vector<std::string> settings_of(std::size_t i) const {
+  std::vector<std::string> settings_of(std::size_t i, bool exactly) const {
     std::vector<std::string> cells{std::to_string(i + 1), std::to_string(rows_[i].member)};
-    for (auto const& column : columns_) cells.push_back(column.text(rows_[i].setting));
+    for (auto const& column : columns_) cells.push_back(column.text(rows_[i].setting, exactly));
     return cells;
   }
   static std::string first_line(std::string const& text) { return text.substr(0, text.find('\n')); }

@@ -17,8 +17,8 @@ namespace fulgurite::libtorch {
 /// Made by the thread that begins others. Error [fulgurite.random.apart] where LibTorch cannot tell threads apart.
 class Apart {
  public:
-  Apart() : threads_(at::get_num_threads()) {
-    if (!draws_apart())
+  explicit Apart(bool is_possible = draws_apart()) : threads_(at::get_num_threads()) {
+    if (!is_possible)
       throw Error("fulgurite.random.apart",
                   "threads cannot have random numbers of their own here, since somebody else stands before LibTorch's "
                   "operators that draw (another copy of this library with hidden symbols?): link one copy");

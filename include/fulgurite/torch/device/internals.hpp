@@ -5,8 +5,8 @@
 //   - A dispatch key that nobody else has taken, at which operators are written down (recording_key).
 //   - The key below it, which every thread includes, for products of matrices (product_key, native/eager.hpp) and for
 //     operators that draw random numbers (device/own_random.hpp, which knows them by their schemas, and relies on what
-//     makes a tensor of random numbers calling one of them), and two keys of LibTorch's own tests, which a thread leaves
-//     out of its dispatch (product_marks, native/open.hpp).
+//     makes a tensor of random numbers calling one of them), and two keys of LibTorch's own tests, which a thread
+//     leaves out of its dispatch (product_marks, native/open.hpp).
 //   - Autocast, declared here again, since its own header would bring in the operator library.
 //   - Memory that changes hands between two storages (swap_memory).
 //   - Storages and tensors by their implementations: unsafeGetStorageImpl, unsafeGetTensorImpl, make_tensor,
