@@ -17,6 +17,11 @@ class StateMemory {
     StateSaver saver(tree_);
     fold(saver);
   }
+  /// Saves what is held once more, among what that archive saves.
+  void add_to(StateSaver& archive) const {
+    if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
+      for (auto const& entry : *entries) archive(entry.name, entry.node);
+  }
   /// All of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {
