@@ -309,6 +309,13 @@ struct Backend {
     if constexpr (requires { model.buffers(); }) return model.buffers();
     else return {};
   }
+  template <class Model>
+  static std::vector<std::string> weight_names(Model& model) {
+    std::vector<std::string> names;
+    if constexpr (requires { model.named_parameters(); })
+      for (auto const& [name, p] : model.named_parameters()) names.push_back(name);
+    return names;
+  }
   static bool averages(Value const&) { return true; }
   static Value gradient(Value const& p) { return p.has_grad() ? Tensor(p.grad()) : Tensor(); }
   static void set_gradient(Value const& p, Value const& gradient) {

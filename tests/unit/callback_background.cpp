@@ -337,3 +337,33 @@ TEST_CASE("background: an image is written as the file of the same state, and ke
           image.take([&](auto&& f) { f(std::string_view("fulgurite:w"), WeightView{"U8", {0}, {}}); }, fold, {});
         }).starts_with("[fulgurite.checkpoint.weights] "));
 }
+
+namespace {
+/// Asks for a file of that name after a step.
+struct AsksFor {
+  using Stateless = ByChoice;
+  std::filesystem::path file;
+  long step;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.global_step() == step) ctx.request_checkpoint(file);
+  }
+};
+}  // namespace
+
+TEST_CASE("background: a file that is under way takes no name for which a request of the same moment waits") {
+  Late::reset();
+  Folder const folder;
+  Scripted model;
+  auto trainer =
+      trainer_of<LateDevice>(in_background(1), AtBatch{[&](long step) {
+                               if (step == 1)
+                                 Late::meanwhile = [&] { put(folder / "step=2.safetensors", "another's"); };
+                             }},
+                             ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .every_n_train_steps = 2}},
+                             AsksFor{folder / "step=2-v1.safetensors", 3});
+  trainer.fit(model, toy::batches(3), toy::batches(1));
+  CHECK(content(folder / "step=2.safetensors") == "another's");
+  CHECK(trainer.template callback<ModelCheckpoint<>>().best_model_path() == folder / "step=2-v2.safetensors");
+  CHECK(state_of(folder / "step=2-v1.safetensors").find(R"("global_step":3)") != std::string::npos);
+  CHECK(state_of(folder / "step=2-v2.safetensors").find(R"("global_step":2)") != std::string::npos);
+}

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <map>
 
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/core/slurm.hpp>
 
@@ -230,4 +231,46 @@ TEST_CASE("a SLURM job is read from its variables, and what is no number or an i
   CHECK(job(array) == "4711_3|3");
   array["SLURM_ARRAY_TASK_ID"] = "../3";
   CHECK(job(array) == "4713|");
+}
+
+namespace {
+/// Raises a signal while the file of another exception is written.
+struct RaisesWhileSaving {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  int signal = SIGUSR1;
+  bool fails = true;
+  void on_train_batch_end(auto& ctx) {
+    if (fails && ctx.global_step() == 2) throw Error("fulgurite.test.failed", "a hook failed");
+  }
+  void before_save(auto&) {
+    if (std::exchange(fails, false)) std::raise(signal);
+  }
+};
+}  // namespace
+
+TEST_CASE("a signal that comes while the file of another exception is written ends nothing: the file is whole, and the "
+          "program ends by that exception") {
+  auto const signal = GENERATE(SIGUSR1, SIGTERM);
+  CAPTURE(signal);
+  Folder const folder;
+  int const status = status_of([&] {
+    ::setenv("SLURM_JOB_ID", "4711", 1);
+    ::setenv("SLURM_JOB_NAME", "train", 1);
+    ::signal(signal, SIG_DFL);
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, RaisesWhileSaving{signal},
+                                          Signals{{.dirpath = folder.path}}, OnExceptionCheckpoint{folder.path});
+    bool failed = false;
+    auto const warnings = said([&] {
+      try {
+        trainer.fit(model, toy::batches(4), toy::batches(1));
+      } catch (Error const&) { failed = true; }
+    });
+    bool const told = warnings.find("[fulgurite.run.failing] signal " + std::to_string(signal)) != std::string::npos;
+    ::_exit(failed && told ? 7 : 8);
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(folder.files() == Kept{"on_exception.safetensors"});
 }

@@ -63,6 +63,8 @@ class AveragedWeights {
       count_ = 0, in_model_ = false;
     }
   }
+  /// A state that was loaded is not gone on with.
+  void do_not_continue() { loaded_.reset(); }
   /// Ends the fit: a state that is loaded from now on is for the next one.
   void leave() { in_fit_ = false; }
 

@@ -33,6 +33,7 @@ class Place {
   /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
   /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.
   bool choose(auto& ctx) {
+    before_ = folder_;
     if (!given_.empty()) folder_ = given_;
     else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
     else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
@@ -66,6 +67,12 @@ class Place {
     else if (!chosen_) folder_ = saved;
     return moved();
   }
+  /// Nothing was resumed after all: the folder is that of before, and the next run moves from nowhere.
+  void do_not_continue() {
+    folder_ = before_;
+    loaded_.clear();
+    moved_from_.clear();
+  }
   /// The move was told of before.
   void forget_move() { moved_from_.clear(); }
 
@@ -79,6 +86,7 @@ class Place {
 
   std::filesystem::path given_;
   std::filesystem::path folder_{};
+  std::filesystem::path before_{};  ///< the folder before this call's setup
   std::filesystem::path loaded_{}, moved_from_{};
   bool chosen_ = false;
 };

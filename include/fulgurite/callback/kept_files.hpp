@@ -2,10 +2,12 @@
 // The files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last. It only names files
 // that exist.
 
+#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,32 @@ class KeptFiles {
   /// Whether last is a file of its own: where no other file is kept, there is none to link to.
   static bool copies_last(ModelCheckpointOptions const& how) {
     return how.save_last.kind == SaveLast::copy || (how.save_last.kind == SaveLast::link && how.save_top_k == 0);
+  }
+
+  /// Those that are named here and are no longer on the disk.
+  std::vector<std::filesystem::path> gone() const {
+    std::vector<std::filesystem::path> files;
+    auto const look = [&](std::filesystem::path const& file) {
+      std::error_code unknown;
+      if (!file.empty() && std::filesystem::status(file, unknown).type() == std::filesystem::file_type::not_found &&
+          std::find(files.begin(), files.end(), file) == files.end())
+        files.push_back(file);
+    };
+    for (auto const& file : ranking_.top.paths()) look(file);
+    look(ranking_.best);
+    look(last_.file);
+    return files;
+  }
+  /// They leave the ranking; the best file is the best one of those that are left.
+  void forget(std::vector<std::filesystem::path> const& files) {
+    auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
+    for (auto const& file : files) ranking_.top.drop(file);
+    if (is_one(last_.file)) last_.file.clear();
+    if (!is_one(ranking_.best)) return;
+    bool const any = ranking_.top.size() != 0;
+    ranking_.best = any ? ranking_.top.best_path() : std::filesystem::path();
+    ranking_.best_score = any ? std::optional(ranking_.top.best_score()) : std::nullopt;
+    ranking_.best_epoch = any ? ranking_.top.best_epoch() : 0;
   }
 
   /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.

@@ -129,7 +129,9 @@ class ModelCheckpoint {
     if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
       deferred_ = false;
       waiting_.reset();
+      gone_.clear();
     }
+    tell_of_gone(ctx);
     kept_.hold(ctx.held_files(), this);
     publish(ctx.outcome());
     if (waiting_) ask(ctx, *waiting_);  // the run was stopped between this request and its file
@@ -173,6 +175,13 @@ class ModelCheckpoint {
       request(ctx, {.name = name_.text(ctx), .step = ctx.global_step(), .ranked = false});
   }
 
+  /// The fit has failed before it went on from its file.
+  void do_not_continue() {
+    resumed_ = false;
+    place_.do_not_continue();
+    gone_.clear();
+  }
+
   std::string state_key() const {
     auto const number = [](auto const& n) { return n ? std::to_string(*n) : std::string("-"); };
     return "ModelCheckpoint{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min, " : ", max, ") +
@@ -198,6 +207,8 @@ class ModelCheckpoint {
     timing_.state(archive);
     kept_.state(archive);
     if (!archive.loading) return;
+    if (!in_fit_) gone_ = kept_.gone();
+    kept_.forget(gone_);
     if (moved) kept_.leave();
     if (in_fit_) place_.forget_move();
     else resumed_ = true;
@@ -259,6 +270,7 @@ class ModelCheckpoint {
   void ask(auto& ctx, Waiting const& now) {
     waiting_ = now;
     ctx.request_checkpoint({this, [this, now, ctx, &outcome = ctx.outcome()](CheckpointFiles& files) {
+                              gone_.clear();     // a name may be used again
                               waiting_.reset();  // the state in the file is that of after it
                               if (now.in_batch && validation_follows(ctx)) {
                                 deferred_ = true;
@@ -280,6 +292,15 @@ class ModelCheckpoint {
     if (!saved.file.empty()) outcome.last_file = saved.file;
     publish(outcome);
     if (saved.failure) std::rethrow_exception(saved.failure);
+  }
+
+  void tell_of_gone(auto& ctx) {
+    if (gone_.empty()) return;
+    std::string all;
+    for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
+    ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
+                                                            ": kept by the run that goes on, and no longer there; what "
+                                                            "is gone leaves the ranking");
   }
 
   void missing(auto& ctx) {
@@ -315,7 +336,8 @@ class ModelCheckpoint {
   KeptFiles kept_;
   std::optional<double> current_ = std::nullopt;
   std::optional<Waiting> waiting_ = std::nullopt;
-  long last_saved_ = 0;  ///< the step of the latest file that was asked for
+  std::vector<std::filesystem::path> gone_{};  ///< files of the state that was loaded that are not there
+  long last_saved_ = 0;                        ///< the step of the latest file that was asked for
   bool deferred_ = false;
   bool resumed_ = false;
   bool in_fit_ = false;

@@ -91,8 +91,13 @@ class Signals {
   }
 
   void on_exception(std::exception const& error, auto& ctx) {
-    if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error)) leave(interrupted->signal(), ctx);
-    else forget();
+    if (auto const* const interrupted = dynamic_cast<Interrupted const*>(&error))
+      return leave(interrupted->signal(), ctx);
+    // The handlers stay until the files of that exception are written: no signal ends the program meanwhile.
+    auto const until =
+        std::make_shared<Failing<std::remove_cvref_t<decltype(ctx)>>>(std::exchange(caught_, nullptr), ctx);
+    forget();
+    ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
   }
   void teardown(auto& ctx) {
     late_ = signal();
@@ -121,6 +126,26 @@ class Signals {
   bool resumes_hpc() const { return slurm::job().has_value(); }
 
  private:
+  /// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
+  template <class Ctx>
+  struct Failing {
+    std::shared_ptr<CaughtSignals> caught;
+    Ctx ctx;
+
+    Failing(std::shared_ptr<CaughtSignals> signals, Ctx const& context) : caught(std::move(signals)), ctx(context) {}
+    Failing(Failing const&) = delete;
+    ~Failing() {
+      int const came = caught ? signal() : 0;
+      if (came == 0) return;
+      try {
+        ctx.warn_each("fulgurite.run.failing",
+                      "signal " + std::to_string(came) +
+                          " came while the run was ending by an exception: its files are written, and it ends by that "
+                          "exception; no job is put back into SLURM's queue, since it would fail again");
+      } catch (...) {}  // a warning that cannot be given
+    }
+  };
+
   /// Where the files of a run are.
   void find_files(std::filesystem::path const& root, std::string_view model) {
     job_ = slurm::job();

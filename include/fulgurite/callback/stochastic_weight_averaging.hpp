@@ -154,6 +154,12 @@ class StochasticWeightAveraging {
   }
   void teardown(auto&) { weights_.leave(); }
 
+  /// The fit has failed before it went on from its file.
+  void do_not_continue() {
+    resumed_ = of_ended_ = false;
+    weights_.do_not_continue();
+  }
+
   long n_averaged() const { return weights_.count(); }
 
   void state(auto& archive) {

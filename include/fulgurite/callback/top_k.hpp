@@ -42,6 +42,11 @@ class TopK {
   bool contains(std::filesystem::path const& file) const {
     return std::find(paths_.begin(), paths_.end(), file) != paths_.end();
   }
+  /// Forgets a file, if it is there.
+  void drop(std::filesystem::path const& file) {
+    if (auto const found = std::find(paths_.begin(), paths_.end(), file); found != paths_.end())
+      drop(static_cast<std::size_t>(found - paths_.begin()));
+  }
   void clear() {
     paths_.clear();
     scores_.clear();

@@ -94,6 +94,12 @@ class WeightAveraging {
     if (std::exchange(saving_, false)) weights_.exchange(ctx);
   }
 
+  /// The fit has failed before it went on from its file.
+  void do_not_continue() {
+    saving_ = false;
+    weights_.do_not_continue();
+  }
+
   long n_averaged() const { return weights_.count(); }
 
   /// A fit that goes back looks at the same steps again. A function with a state of its own is saved with it.

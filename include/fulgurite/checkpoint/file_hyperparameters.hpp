@@ -108,14 +108,30 @@ class HyperparameterReader {
   std::string differences_{};
 };
 
+/// Whose members are set: those of H, or of its `hparams` where these declare settings and H does not.
+template <class H>
+constexpr auto settings_of() {
+  if constexpr (
+      !requires(H const& h, HyperparameterReader<H>& list) { h.hyperparameters(list); } &&
+      requires(H& h) { h.hparams; })
+    return std::type_identity<std::remove_cvref_t<decltype(std::declval<H&>().hparams)>>();
+  else return std::type_identity<H>();
+}
+
 /// The settings of the run that has written this file, as `H` declares them for loggers, too:
 ///   struct Settings { double lr = 1e-3; int layers = 4; void hyperparameters(auto& list) const { list("lr",
 ///   lr)("layers", layers); } };
 ///   Net net(hyperparameters<Settings>("runs/a/last.safetensors"));
-/// `H{}` has to be possible. The file may have more names than H. An Error lists all names that are missing or of
-/// another type.
+/// `H{}` has to be possible, and so has assigning one: a const member cannot be set. The file may have more names than
+/// H. An Error lists all names that are missing or of another type.
 template <std::default_initializable H>
 H hyperparameters(std::filesystem::path const& file) {
+  constexpr bool settable = std::is_move_assignable_v<typename decltype(settings_of<H>())::type>;
+  static_assert(settable,
+                "[fulgurite.checkpoint.hyperparameter_const] hyperparameters<H>(file) sets members of H, and H "
+                "cannot be assigned: leave out its const members and references, or read a struct of settings "
+                "without them");
+  if constexpr (!settable) return H{};
   SafetensorsFile const opened(file);
   auto const found = opened.metadata().find("hyperparameters");
   if (found == opened.metadata().end())

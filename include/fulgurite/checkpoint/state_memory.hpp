@@ -23,6 +23,11 @@ class StateMemory {
     keep_tensors(now);
     tree_ = std::move(now);
   }
+  /// Saves what is held once more, among what that archive saves.
+  void add_to(StateSaver& archive) const {
+    if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
+      for (auto const& entry : *entries) archive(entry.name, entry.node);
+  }
   /// All of it, or nothing.
   template <class Fold>
   void load(Fold&& fold) const {

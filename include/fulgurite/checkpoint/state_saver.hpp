@@ -83,7 +83,8 @@ class StateSaver {
   template <class T>
   void put(ArchiveNode& node, T& value, std::string const& path) {
     using V = std::remove_const_t<T>;
-    if constexpr (ArchivedTensor<V>) {
+    if constexpr (std::is_same_v<V, ArchiveNode>) node = value;
+    else if constexpr (ArchivedTensor<V>) {
       SavedTensor const handle = TensorState<V>::save(value);
       if (handle) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? handle.owned() : handle};
     } else if constexpr (std::is_same_v<V, bool>) node.value = value;

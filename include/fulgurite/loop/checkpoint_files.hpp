@@ -63,6 +63,7 @@ struct CheckpointRequest {
 /// removed.
 class CheckpointFiles {
  public:
+  using Awaited = std::function<bool(std::filesystem::path const& file)>;
   using Write = std::function<void(std::filesystem::path const& file, bool weights_only)>;
   /// A file that is to be written; `is_new`: only where no such file exists by then.
   struct Planned {
@@ -74,14 +75,13 @@ class CheckpointFiles {
   using Rename = std::function<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
   using Remove = std::function<bool(std::filesystem::path const& file)>;
 
-  /// `waiting`: the requests that are still to come.
-  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, std::span<CheckpointRequest const> waiting, bool writes,
-                  Write write)
-      : held_(held), holder_(holder), waiting_(waiting), writes_(writes), write_(std::move(write)) {}
+  /// `awaited`: whether a request that is still to come names a file.
+  CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write)
+      : held_(held), holder_(holder), awaited_(std::move(awaited)), writes_(writes), write_(std::move(write)) {}
 
   bool writes() const { return writes_; }
   /// Another participant counts on the file, or a request that is still to come names it.
-  bool of_others(std::filesystem::path const& file) const { return held_.by_others(file, holder_) || awaited(file); }
+  bool of_others(std::filesystem::path const& file) const { return held_.by_others(file, holder_) || awaited_(file); }
   /// The name is not free: it is that of others, or such a file exists.
   bool taken(std::filesystem::path const& file) const {
     std::error_code ignored;
@@ -124,15 +124,9 @@ class CheckpointFiles {
   void can_remove(Remove how) { remove_ = std::move(how); }
 
  private:
-  bool awaited(std::filesystem::path const& file) const {
-    for (auto const& request : waiting_)
-      if (!request.path.empty() && HeldFiles::key(request.path) == HeldFiles::key(file)) return true;
-    return false;
-  }
-
   HeldFiles& held_;
   HeldFiles::Holder holder_;
-  std::span<CheckpointRequest const> waiting_;
+  Awaited awaited_;
   bool writes_;
   Write write_;
   WriteLater write_later_ = nullptr;

@@ -124,7 +124,11 @@ CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& sou
 /// fails, the others are done all the same, and the first error is thrown.
 template <class R, class Pack, class Source>
 void write_now(State<R>& run, Pack& pack, Source& source) {
-  auto const requests = std::exchange(run.due.requests, {});
+  auto& due = run.due;
+  auto const requests = std::exchange(due.requests, {});
+  due.now = requests;
+  due.done = 0;
+  auto const awaited = [&due](auto const& file) { return due.awaits(file); };
   bool const writes = run.parts.strategy.rank() == 0;
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     write_checkpoint(run, pack, source, file, weights_only);
@@ -156,14 +160,17 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   };
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
-    CheckpointFiles files(run.made.held_files, request.holder, std::span(requests).subspan(i + 1), writes, write);
+    CheckpointFiles files(run.made.held_files, request.holder, awaited, writes, write);
     files.can_write_later(writing_later(run, pack, source, request.holder));
     attempt([&] { finish_files(run); });  // of an earlier request: one copy at a time
+    due.done = i + 1;
     attempt([&] {
       if (request.act) request.act(files);
       else files.write(request.path);
     });
   }
+  due.now.clear();
+  due.done = 0;
   if (first) std::rethrow_exception(first);
 }
 

@@ -2,6 +2,8 @@
 // Part of a run's state: what hooks and steps have asked for and the loops have yet to do.
 
 #include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,27 +19,43 @@ struct HeldRow {
   long step;
 };
 
+/// The accumulation window that is open.
+struct WindowRows {
+  long batches = -1;  ///< that were over when it began
+  long before = 0;    ///< rows before it
+};
+
 struct Due {
   bool stop = false;             ///< training is to end at a step's boundary, once the minima are met
   bool statistics_pass = false;  ///< before on_train_end the training data are passed once more
   std::vector<CheckpointRequest> requests{};
+  std::vector<CheckpointRequest> now{};    ///< those that are being done, one after the other
+  std::size_t done = 0;                    ///< of these
   std::vector<CheckpointRequest> aside{};  ///< of a window that is not over, while a validation makes its own
   std::vector<std::pair<std::string, double>> posted{};  ///< rows of callbacks, on their way to the loggers
   std::vector<HeldRow> held_rows{};                      ///< of replayed steps that no check has followed
 
   Heard heard{};  ///< of an event that has failed: the others are yet to hear it
 
-  long rows = 0;            ///< that loggers have received
-  long rows_at_window = 0;  ///< those before the window that began when so many batches were over:
-  long window = -1;
+  long rows = 0;  ///< that loggers have received
+  WindowRows window{};
 
   /// An accumulation window begins after so many batches. Rows that wait are of windows before it.
   void begin_window(long batches) {
-    rows_at_window = rows + static_cast<long>(held_rows.size());
-    window = batches;
+    window = {.batches = batches, .before = rows + static_cast<long>(held_rows.size())};
   }
   /// The rows since then, which come again where that window is done again.
-  long rows_of_window(long batches) const { return window == batches ? std::max(0L, rows - rows_at_window) : 0; }
+  long rows_of_window(long batches) const { return window.batches == batches ? std::max(0L, rows - window.before) : 0; }
+
+  /// A request that is still to come names the file.
+  bool awaits(std::filesystem::path const& file) const {
+    auto const named = [&](CheckpointRequest const& one) {
+      return !one.path.empty() && HeldFiles::key(one.path) == HeldFiles::key(file);
+    };
+    auto const some = [&](auto const& all) { return std::any_of(all.begin(), all.end(), named); };
+    return std::any_of(now.begin() + static_cast<std::ptrdiff_t>(done), now.end(), named) || some(requests) ||
+           some(aside);
+  }
 
   void set_aside() { aside = std::exchange(requests, {}); }
   void take_back() {

@@ -51,7 +51,8 @@ void finish_files(R& run) {
     now.writer.wait();
     auto const then = std::exchange(now.then, nullptr);
     auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
-    CheckpointFiles files(run.made.held_files, now.holder, run.due.requests, true, write);
+    auto const awaited = [&run](auto const& file) { return run.due.awaits(file); };
+    CheckpointFiles files(run.made.held_files, now.holder, awaited, true, write);
     files.can_rename([&now](auto const& from, auto const& to) { now.writer.image().rename(from, to); });
     files.can_remove([&now](auto const& file) { return now.writer.remove(file); });
     then(files);

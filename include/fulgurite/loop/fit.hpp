@@ -90,12 +90,24 @@ class OpenFit {
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       finalize_loggers(pack_, Status::success);
+      keep_data();
     });
     algorithms_.reset();
     end_if_asked(pack_);
   }
 
  private:
+  /// A file that is asked for when the data are out of reach has what they keep of themselves.
+  void keep_data() {
+    if (!trains_) return;  // it is where it was
+    if constexpr (requires { typename R::Backend::RunFile::Memory; })
+      if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+        run_.left.emplace().save([this](auto& archive) {
+          fold_data_module<R>(source_, archive);
+          fold_loaders(run_, source_, archive);
+        });
+  }
+
   /// What was begun inside a fit has ended before its on_exception is told.
   template <class Body>
   decltype(auto) safely(Body&& body) {
@@ -189,6 +201,7 @@ class OpenFit {
       return;
     }
     trains_ = true;
+    run_.left.reset();
     run_.loading.training_since = run_.progress.epoch;
     plan_ = plan_training(run_, source_);
     check_validation(run_, source_);

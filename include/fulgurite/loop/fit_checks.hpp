@@ -6,6 +6,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/files_under_way.hpp>
 #include <fulgurite/loop/special_run.hpp>
 
 namespace fulgurite::loop {
@@ -46,6 +47,11 @@ void check_fit(State<R>& run, Pack& pack, Source& source) {
   auto const& options = run.asked.options;
   check_optimization(run);
   check_timers(run, pack);
+  if constexpr (!WritesLater<typename R::Backend> && any_names_files<Pack>)
+    if (options.save_in_background)
+      run.warn("fulgurite.options.save_in_background",
+               "save_in_background is set, and the strategy's tensor library has no form of files that another thread "
+               "could write: they are written at once, and training waits for each");
   check_special(run, pack);
   if (options.barebones && observes_any<R>)
     throw Error("fulgurite.options.barebones",

@@ -20,8 +20,16 @@ class KeptWeights {
     weights_ = Backend::clones(Backend::weights(model));
     buffers_ = Backend::clones(Backend::buffers(model));
   }
+  /// With the names, so that `difference` tells a model whose tensors have other ones.
+  void keep_named(typename R::Model& model) {
+    keep(model);
+    names_ = Backend::weight_names(model);
+  }
   /// What a model has that these were not taken of; empty where they fit it.
   std::string difference(typename R::Model& model) const {
+    auto const names = Backend::weight_names(model);
+    for (std::size_t i = 0; i != names.size() && i != names_.size(); ++i)
+      if (names[i] != names_[i]) return "it has '" + names[i] + "' where '" + names_[i] + "' was";
     auto const weights = difference("weights", Backend::weights(model), weights_);
     return weights.empty() ? difference("buffers", Backend::buffers(model), buffers_) : weights;
   }
@@ -49,6 +57,7 @@ class KeptWeights {
   }
 
   Values weights_{}, buffers_{};
+  std::vector<std::string> names_{};  ///< of both
 };
 
 }  // namespace fulgurite::loop

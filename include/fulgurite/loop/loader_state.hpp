@@ -10,6 +10,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/call.hpp>
+#include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
@@ -58,12 +59,25 @@ void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
 
 /// The training loader, where it keeps a state and was asked for; validation's loaders.
 template <class R, class Source, class Archive>
-void fold_loader(State<R>& run, Source& source, Archive& archive) {
+void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::trains)
     if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
       if (run.loading.training_is_open && !lacks(archive, "train_loader"))
         archive.child("train_loader", source.train());
   fold_validation_loaders(run, source, archive);
+}
+
+/// In place of the data of a fit that has ended: what they kept of themselves.
+template <class R>
+struct LeftData : GivenLoaders<NoModule, NoModule> {
+  typename R::Backend::RunFile::Memory const& left;
+};
+
+/// Where in the data the run is.
+template <class R, class Source, class Archive>
+void fold_loader(State<R>& run, Source& source, Archive& archive) {
+  if constexpr (std::is_same_v<Source, LeftData<R>>) source.left.add_to(archive);
+  else fold_loaders(run, source, archive);
   if (lacks(archive, "pass_random")) return;
   if constexpr (Archive::loading) run.carried.pass_random.emplace(R::Backend::rng_state());
   if (run.carried.pass_random) archive.child("pass_random", *run.carried.pass_random);

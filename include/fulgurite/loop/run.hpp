@@ -25,6 +25,17 @@
 
 namespace fulgurite::loop {
 
+/// What is kept of data when their fit is over, where the Backend has files.
+template <class Backend>
+struct LeftBy {
+  struct type {};
+};
+template <class Backend>
+  requires requires { typename Backend::RunFile::Memory; }
+struct LeftBy<Backend> {
+  using type = typename Backend::RunFile::Memory;
+};
+
 /// The trainer owns it; loops, contexts and steps borrow it.
 template <class R>
 struct State {
@@ -47,6 +58,7 @@ struct State {
   Made made{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   Warnings said{};
+  std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
 
   /// A warning, said once for each identifier.
   void warn(std::string_view identifier, std::string_view sentence) {

@@ -94,6 +94,9 @@ void fold_run(State<R>& run, Archive& archive) {
   std::optional<double> validated;
   if (run.clock.last_validation) validated = Seconds(now - *run.clock.last_validation).count();
   archive("elapsed", elapsed)("since_validation", validated);
+  // Rows are counted anew in each process.
+  long in_window = run.due.rows_of_window(run.due.window.batches);
+  archive("window_began", run.due.window.batches)("window_rows", in_window);
   archive.child("epoch_so_far", run.measured.train_board);
   archive.child("results", [&](auto& inner) { fold_results(run, inner); });
   // In manual optimization nobody but the user knows whether gradients are kept for a later step.
@@ -113,6 +116,7 @@ void fold_run(State<R>& run, Archive& archive) {
       return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
     };
     run.due.stop = run.due.stop || stop;
+    run.due.window.before = run.due.rows - in_window;
     run.clock.fit_began = ago(elapsed);
     if (validated) run.clock.last_validation = ago(*validated);
     run.facts.accumulating = run.facts.has_gradients = run.point.accumulating;

@@ -29,7 +29,7 @@ class Snapshot {
   template <class Fold>
   Snapshot(typename R::Model& model, Fold&& fold) {
     auto kept = std::make_shared<Kept>();
-    kept->weights.keep(model);
+    kept->weights.keep_named(model);
     kept->state.save(fold);
     kept_ = std::move(kept);
   }

@@ -215,8 +215,14 @@ class TrainerBody<true, M, S, P, O, Cs...> {
         state_.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
                                                        path.string() + " may hold what is wrong: request_checkpoint");
     loop::GivenLoaders<NoModule, NoModule> no_loaders{none_, none_};
-    if (state_.loading.write) state_.loading.write(path);
-    else loop::write_checkpoint(state_, pack_, no_loaders, path);
+    if (state_.loading.write) {
+      state_.loading.write(path);
+    } else if (state_.left) {
+      loop::LeftData<Run> data{{none_, none_}, *state_.left};
+      loop::write_checkpoint(state_, pack_, data, path);
+    } else {
+      loop::write_checkpoint(state_, pack_, no_loaders, path);
+    }
     state_.made.held_files.hold(path, nullptr);
   }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -245,6 +246,13 @@ struct LibTorch : libtorch::Finetuning {
   template <class Model>
   static std::vector<Value> buffers(Model& model) {
     return libtorch::buffers(model);
+  }
+  /// The names of both, in their order.
+  template <class Model>
+  static std::vector<std::string> weight_names(Model& model) {
+    std::vector<std::string> names;
+    libtorch::each_named_tensor(model, [&](std::string const& name, Value const&) { names.push_back(name); });
+    return names;
   }
   static bool averages(Value const& value) { return libtorch::averages(value); }
   static Value clone(Value const& value) { return libtorch::clone(value); }
