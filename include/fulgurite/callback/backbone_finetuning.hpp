@@ -8,6 +8,7 @@
 #include <string>
 
 #include <fulgurite/callback/base_finetuning.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -36,7 +37,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
  public:
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
-  explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
+  FULGURITE_COLD explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
     auto const refuse = [](std::string const& what) {
       throw Error("fulgurite.callback.backbone_finetuning_options", "BackboneFinetuning: " + what);
     };

@@ -15,6 +15,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/run_image.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -32,7 +33,7 @@ class BackgroundWriter {
 
   /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
   void plan(std::filesystem::path file, bool is_new) { files_.push_back({std::move(file), is_new, false, nullptr}); }
-  void start() {
+  FULGURITE_COLD void start() {
     done_.store(false, std::memory_order_relaxed);
     // Signals are for the threads that the program knows.
     sigset_t all, before;
@@ -50,7 +51,7 @@ class BackgroundWriter {
 
   /// The result of a planned file, once: returns where it was written, else throws what was thrown then. A file that
   /// was not planned, or not reached, is written now.
-  void write(std::filesystem::path const& path) {
+  FULGURITE_COLD void write(std::filesystem::path const& path) {
     for (auto& file : files_)
       if (file.path == path && std::exchange(file.tried, false)) {
         if (file.failure) std::rethrow_exception(std::exchange(file.failure, nullptr));
@@ -71,7 +72,7 @@ class BackgroundWriter {
 
   /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
   /// first.
-  void work() noexcept {
+  FULGURITE_COLD void work() noexcept {
     for (std::exception_ptr failure; auto& file : files_) {
       file.tried = true;
       file.failure = failure;

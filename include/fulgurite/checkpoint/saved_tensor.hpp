@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -34,7 +35,7 @@ class SavedTensor {
     if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
     size_ = *size;
   }
-  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
+  FULGURITE_COLD SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
       : SavedTensor(dtype, std::move(shape), Fetch{}) {
     if (bytes.size() != size_)
       refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
@@ -54,7 +55,7 @@ class SavedTensor {
     else f(Bytes{});
   }
   /// A copy that owns its bytes, so that no later change of the tensor reaches it.
-  SavedTensor owned() const {
+  FULGURITE_COLD SavedTensor owned() const {
     if (!fetch_) return *this;
     std::vector<std::byte> bytes;
     read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });

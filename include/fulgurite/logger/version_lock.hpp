@@ -12,6 +12,7 @@
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
 #include <fulgurite/checkpoint/host_name.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::logger {
 
@@ -20,7 +21,7 @@ namespace fulgurite::logger {
 /// process, so a run that is killed does not block its folder. On a file system without locks it has no effect.
 class VersionLock {
  public:
-  explicit VersionLock(std::filesystem::path const& folder) : path_(folder / ".lock") {
+  FULGURITE_COLD explicit VersionLock(std::filesystem::path const& folder) : path_(folder / ".lock") {
     while (!descriptor_) {
       FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
       if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);
@@ -46,7 +47,7 @@ class VersionLock {
   bool holds() const { return descriptor_ && file::leads_to(path_, descriptor_.number()); }
 
  private:
-  static std::string owner(int descriptor) {
+  FULGURITE_COLD static std::string owner(int descriptor) {
     std::string text(256, '\0');
     auto const count = file::read_at(descriptor, std::as_writable_bytes(std::span(text)), 0);
     text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);

@@ -12,6 +12,7 @@
 #include <ATen/Parallel.h>
 #include <torch/types.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 
 namespace fulgurite::data {
@@ -31,7 +32,7 @@ class Stack {
  public:
   torch::Tensor operator()(std::vector<torch::Tensor> samples) const { return torch::stack(samples); }
 
-  Batch operator()(std::vector<Batch> samples) const {
+  FULGURITE_COLD Batch operator()(std::vector<Batch> samples) const {
     return {column(samples, [](Batch& s) -> auto& { return s.data; }),
             column(samples, [](Batch& s) -> auto& { return s.target; })};
   }

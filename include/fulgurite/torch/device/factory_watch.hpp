@@ -12,6 +12,8 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::libtorch {
 
 /// The inputs are read from where they lie, and not by RecordFunction::inputs(): that function first asserts a member
@@ -33,7 +35,7 @@ class FactoryWatch {
   using Tell = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
   /// Without somebody to tell, nothing is watched.
-  FactoryWatch(at::ScalarType wanted, Tell tell) : wanted_(wanted), tell_(std::move(tell)) {
+  FULGURITE_COLD FactoryWatch(at::ScalarType wanted, Tell tell) : wanted_(wanted), tell_(std::move(tell)) {
     if (!tell_) return;
     outer_ = std::exchange(watching(), this);
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begins, &ends)
@@ -64,7 +66,7 @@ class FactoryWatch {
     return watch;
   }
 
-  static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
+  FULGURITE_COLD static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
     auto* const watch = watching();
     if (!watch || watch->inside_ || !watch->function_.empty()) return nullptr;
     auto const schema = call.operator_schema();
@@ -78,7 +80,7 @@ class FactoryWatch {
     return std::make_unique<Call>(*watch);
   }
 
-  static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
+  FULGURITE_COLD static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
     if (!context) return;
     auto& watch = *static_cast<Call*>(context)->watch;
     for (auto const& output : call.outputs()) {

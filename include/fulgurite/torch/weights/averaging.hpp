@@ -24,6 +24,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/optim/arena_slices.hpp>
@@ -32,7 +33,7 @@
 namespace fulgurite::libtorch {
 
 /// Each defined tensor once. A module that is registered under two names shows its parameters twice.
-inline std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
+FULGURITE_COLD std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
   std::unordered_set<c10::TensorImpl const*> seen;
   std::erase_if(all, [&](at::Tensor const& tensor) {
     return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second;
@@ -74,7 +75,7 @@ inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
 }
 /// Copies of all values that lie side by side in memory, as the slices of an arena do. Where the values themselves lie
 /// side by side as well, one operation averages them all.
-inline std::vector<at::Tensor> clones(std::span<at::Tensor const> values) {
+FULGURITE_COLD std::vector<at::Tensor> clones(std::span<at::Tensor const> values) {
   at::NoGradGuard const no_graph;
   struct Flat {
     at::Tensor memory;
@@ -101,18 +102,18 @@ inline std::vector<at::Tensor> clones(std::span<at::Tensor const> values) {
 }
 
 /// Whether `b` begins in the same memory where a slice that follows `a` would.
-inline bool follows(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_COLD bool follows(at::Tensor const& a, at::Tensor const& b) {
   return b.storage().unsafeGetStorageImpl() == a.storage().unsafeGetStorageImpl() &&
          b.scalar_type() == a.scalar_type() && b.storage_offset() == a.storage_offset() + aligned(a.numel(), a);
 }
 /// Whether the numbers of both lie at the same places relative to their beginnings, and are of a type whose results do
 /// not depend on the place in memory.
-inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_COLD bool same_layout(at::Tensor const& a, at::Tensor const& b) {
   return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && a.scalar_type() == b.scalar_type() &&
          a.sizes() == b.sizes() && a.strides() == b.strides() && a.is_non_overlapping_and_dense();
 }
 /// A flat tensor of `length` numbers that begins where `first` does.
-inline at::Tensor stretch(at::Tensor const& first, std::int64_t length) {
+FULGURITE_COLD at::Tensor stretch(at::Tensor const& first, std::int64_t length) {
   auto all = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(first.storage()), first.key_set(), first.dtype());
   all.unsafeGetTensorImpl()->set_storage_offset(first.storage_offset());
   all.unsafeGetTensorImpl()->set_sizes_contiguous({length});
@@ -121,7 +122,7 @@ inline at::Tensor stretch(at::Tensor const& first, std::int64_t length) {
 
 /// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
 /// a GPU instead of one for each tensor.
-inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
+FULGURITE_COLD void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
   at::NoGradGuard const no_graph;
   std::vector<at::Tensor> other_averages, other_values;
   for (std::size_t i = 0; i != averages.size();) {
@@ -143,7 +144,7 @@ inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const
 }
 
 /// The saved bytes of an average into a tensor of the same type and shape.
-inline void restore_average(at::Tensor& to, SavedTensor const& from) {
+FULGURITE_COLD void restore_average(at::Tensor& to, SavedTensor const& from) {
   if (!fits(to, from))
     throw Error("fulgurite.callback.average_mismatch",
                 "the saved average has a tensor " + from.description() + " where the model has one of shape " +
@@ -177,7 +178,7 @@ bool has_batch_norm(Model& model) {
 /// they are updated with the momentum that they had.
 class BatchNormScope {
  public:
-  explicit BatchNormScope(torch::nn::Module& model) {
+  FULGURITE_COLD explicit BatchNormScope(torch::nn::Module& model) {
     at::NoGradGuard const no_graph;
     each_batch_norm(model, [&](auto const& norm) {
       norm->reset_running_stats();

@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -18,7 +19,7 @@ namespace fulgurite {
 namespace libtorch {
 
 /// Keeps a handle of the tensor: its bytes are fetched from its device when they are read.
-inline SavedTensor saved(at::Tensor const& value) {
+FULGURITE_COLD SavedTensor saved(at::Tensor const& value) {
   return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
             at::NoGradGuard const no_graph;
@@ -34,7 +35,7 @@ inline bool fits(at::Tensor const& to, SavedTensor const& from) {
 }
 
 /// Copies the saved bytes into a tensor that they fit.
-inline void restore(at::Tensor& to, SavedTensor const& from) {
+FULGURITE_COLD void restore(at::Tensor& to, SavedTensor const& from) {
   at::NoGradGuard const no_graph;
   auto const host = at::empty(to.sizes(), at::TensorOptions(to.scalar_type()));
   from.read([&](SavedTensor::Bytes bytes) {
@@ -53,7 +54,7 @@ struct TensorState<at::Tensor> {
     return tensor.defined() ? libtorch::saved(tensor) : SavedTensor{};
   }
 
-  static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
+  FULGURITE_COLD static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
     if (!from) {
       to = at::Tensor();
       return;
