@@ -2,6 +2,6 @@
 // FULGURITE_COMPILED. What the umbrella leaves out is named beside it; tests/layout/cold.py compares.
 #define FULGURITE_COMPILED 1
 #define FULGURITE_COMPILES_BODIES 1
-#include <fulgurite/fulgurite.hpp>
 #include <fulgurite/data/glyphs.hpp>
 #include <fulgurite/data/strokes.hpp>
+#include <fulgurite/fulgurite.hpp>

@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / 'include'
 TORCH_FOLDERS = ('torch', 'distributed')  # the only parts of include/fulgurite that include LibTorch
-PROGRAMS = ('fulgurite.hpp', 'trainer.hpp')  # for programs, which want it all or little; no header of ours includes them
+PROGRAMS = ('fulgurite.hpp', 'trainer.hpp')  # for programs, which want all or little; no header includes them
 
 
 def headers() -> list[pathlib.Path]:

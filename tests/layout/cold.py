@@ -66,9 +66,11 @@ def main() -> None:
     for flavours in ((False, False), (True, True), (False, True), (True, False)):
         good, said = links(how, *flavours)
         if flavours[0] == flavours[1]:
-            results.append((f'two units link, both {"compiled" if flavours[0] else "header-only"}', [] if good else [said]))
+            which = 'compiled' if flavours[0] else 'header-only'
+            results.append((f'two units link, both {which}', [] if good else [said]))
         else:
-            order = 'a header-only unit before a compiled one' if flavours[1] else 'a compiled unit before a header-only one'
+            kinds = ['a compiled unit' if compiled else 'a header-only one' for compiled in flavours]
+            order = ' before '.join(kinds)
             results.append((f'{order} is refused by name', [] if not good and NAME in said else [said or 'it links']))
     flags.tap(results)
 

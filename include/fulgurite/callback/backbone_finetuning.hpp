@@ -8,7 +8,6 @@
 #include <string>
 
 #include <fulgurite/callback/base_finetuning.hpp>
-#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -37,7 +36,7 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
  public:
   static constexpr bool needs_backbone = true;  ///< a model without a member of that name is refused
 
-  FULGURITE_COLD explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
+  explicit BackboneFinetuning(BackboneFinetuningOptions options = {}) : options_(std::move(options)) {
     auto const refuse = [](std::string const& what) {
       throw Error("fulgurite.callback.backbone_finetuning_options", "BackboneFinetuning: " + what);
     };

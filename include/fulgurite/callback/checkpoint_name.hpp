@@ -7,7 +7,6 @@
 #include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/callback/file_name.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::checkpointing {
@@ -17,8 +16,7 @@ namespace fulgurite::checkpointing {
 /// no value.
 class Name {
  public:
-  FULGURITE_COLD explicit Name(ModelCheckpointOptions const& options)
-      : template_(options.filename, options.auto_insert_metric_name) {
+  explicit Name(ModelCheckpointOptions const& options) : template_(options.filename, options.auto_insert_metric_name) {
     auto const example =
         options.filename.empty() ? options.filename : template_.text([](auto&) { return FileName::Value{}; });
     if (auto const why = why_no_name(example, options.extension, options.dirpath); !why.empty())

@@ -25,7 +25,7 @@ class FileName {
     bool whole = true;
   };
 
-  FULGURITE_COLD FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
+  FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
     while (!pattern.empty()) {
       auto const open = pattern.find_first_of("{}");
       parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});

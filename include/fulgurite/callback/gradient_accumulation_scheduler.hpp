@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -26,8 +25,7 @@ class GradientAccumulationScheduler {
   static constexpr bool varies_window = true;
   static constexpr std::string_view writes = "accumulate_grad_batches";
 
-  FULGURITE_COLD explicit GradientAccumulationScheduler(std::map<int, int> scheduling)
-      : scheduling_(std::move(scheduling)) {
+  explicit GradientAccumulationScheduler(std::map<int, int> scheduling) : scheduling_(std::move(scheduling)) {
     if (scheduling_.empty()) refuse("has an empty schedule: give it at least one epoch, such as {{4, 2}}");
     for (auto const& [epoch, window] : scheduling_) {
       if (epoch < 0) refuse("names epoch " + std::to_string(epoch) + ": epochs count from 0");

@@ -49,7 +49,7 @@ class NewNamesOnly {
 /// Folders that are missing are made. Errors are [fulgurite.file.write], with the path and the system's words.
 class DurableFile {
  public:
-  FULGURITE_COLD explicit DurableFile(std::filesystem::path target) : target_(std::move(target)) {
+  explicit DurableFile(std::filesystem::path target) : target_(std::move(target)) {
     auto const folder = file::folder_of(target_);
     file::make_folders(folder);
     file::sweep_temporaries_once(folder);

@@ -43,7 +43,7 @@ class PtFile {
     std::vector<std::int64_t> strides;  ///< in elements
   };
 
-  FULGURITE_COLD explicit PtFile(std::filesystem::path path) : zip_(std::move(path)) {
+  explicit PtFile(std::filesystem::path path) : zip_(std::move(path)) {
     auto const* const pickle = find_pickle();
     check_kind();
     if (pickle->size > pickle::Limits{}.bytes) refuse("its pickle is too long: save model.state_dict() alone");

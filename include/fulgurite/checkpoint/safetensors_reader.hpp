@@ -33,7 +33,7 @@ class SafetensorsFile {
  public:
   using Entry = safetensors::Entry;
 
-  FULGURITE_COLD explicit SafetensorsFile(std::filesystem::path path)
+  explicit SafetensorsFile(std::filesystem::path path)
       : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     struct stat status{};
     if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier, "open", path_, errno);

@@ -35,7 +35,7 @@ class SavedTensor {
     if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
     size_ = *size;
   }
-  FULGURITE_COLD SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
       : SavedTensor(dtype, std::move(shape), Fetch{}) {
     if (bytes.size() != size_)
       refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));

@@ -40,7 +40,7 @@ class ZipArchive {
   static constexpr std::uint64_t longest_directory = 100'000'000;
   static constexpr std::size_t longest_name = 1000;
 
-  FULGURITE_COLD explicit ZipArchive(std::filesystem::path path)
+  explicit ZipArchive(std::filesystem::path path)
       : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
     struct stat status{};
     if (!descriptor_ || ::fstat(descriptor_.number(), &status) != 0) file::fail(identifier, "open", path_, errno);

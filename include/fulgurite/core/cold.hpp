@@ -3,7 +3,8 @@
 // recording. Where nothing is defined, which is the default, it says `inline` and no more: header-only. A program that
 // defines FULGURITE_COMPILED sees the same body and does not generate its code: it links the library
 // fulgurite_compiled, which is src/compiled.cpp, built once. So there are two flavours and one source. A body of the
-// hot loop has no such mark; nor has one with a static local, or whose function is constexpr.
+// hot loop has no such mark; nor has a constructor, of which clang makes two and keeps one, nor what has a static local
+// or is constexpr.
 
 #if defined(FULGURITE_COMPILES_BODIES)
 #define FULGURITE_COLD [[gnu::used]] inline
@@ -11,8 +12,8 @@
 #define FULGURITE_COLD inline
 #elif defined(__clang__)
 // Version 10 of clang changed what gnu_inline means without `extern`, which cannot stand in a class; it warns of that.
-#define FULGURITE_COLD                                                                                     \
-  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wgnu-inline-cpp-without-extern\"") \
+#define FULGURITE_COLD                                                                                                 \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wgnu-inline-cpp-without-extern\"")             \
       [[gnu::gnu_inline, gnu::noinline]] _Pragma("clang diagnostic pop") inline
 #else  // g++ knows no gnu_inline with noinline, and never inlines a body of another optimization level.
 #define FULGURITE_COLD [[gnu::gnu_inline, gnu::optimize(0)]] inline

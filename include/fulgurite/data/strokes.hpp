@@ -26,7 +26,7 @@ using DigitImage = std::array<std::uint8_t, digit_side * digit_side>;
 /// lets lines waver, and presses more or less.
 class Handwriting {
  public:
-  FULGURITE_COLD explicit Handwriting(Random& random) {
+  explicit Handwriting(Random& random) {
     auto const turn = random.uniform(-0.22, 0.22), slant = random.uniform(-0.35, 0.25);
     auto const width = random.uniform(11, 21), height = random.uniform(16, 22);
     xx_ = std::cos(turn) * width;

@@ -36,7 +36,7 @@ class Vocabulary {
  public:
   Vocabulary() = default;
 
-  FULGURITE_COLD explicit Vocabulary(std::string_view text, std::string_view source = "the text") {
+  explicit Vocabulary(std::string_view text, std::string_view source = "the text") {
     each_character(text, source, [&](std::string_view character, std::size_t) {
       auto const at = std::ranges::lower_bound(characters_, character);
       if (at == characters_.end() || *at != character) characters_.emplace(at, character);

@@ -43,7 +43,7 @@ class CSVLogger {
   using Hooks = Implements<hook::setup, hook::on_train_start, hook::before_save>;
   static constexpr bool inert_in_dev_run = true;
 
-  FULGURITE_COLD explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {})
+  explicit CSVLogger(std::filesystem::path save_dir = {}, CSVLoggerOptions options = {})
       : save_dir_(std::move(save_dir)), options_(std::move(options)) {
     auto const name = std::filesystem::path(options_.name).lexically_normal();
     if (name.has_root_path() || (!name.empty() && *name.begin() == "..") ||

@@ -38,7 +38,7 @@ struct Cell {
 class CsvTable {
  public:
   /// Opens a table. One that exists is continued.
-  FULGURITE_COLD explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
+  explicit CsvTable(std::filesystem::path path) : path_(std::move(path)) {
     if (!open()) return;
     CsvReader in(descriptor_.number(), path_);
     std::vector<std::string> row;

@@ -21,7 +21,7 @@ namespace fulgurite::logger {
 /// process, so a run that is killed does not block its folder. On a file system without locks it has no effect.
 class VersionLock {
  public:
-  FULGURITE_COLD explicit VersionLock(std::filesystem::path const& folder) : path_(folder / ".lock") {
+  explicit VersionLock(std::filesystem::path const& folder) : path_(folder / ".lock") {
     while (!descriptor_) {
       FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
       if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);

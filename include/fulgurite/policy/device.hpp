@@ -35,7 +35,7 @@ struct NamedDevice {
   Kind kind = Kind::automatic;
   int index = 0;
 
-  FULGURITE_COLD explicit NamedDevice(std::string_view name) {
+  explicit NamedDevice(std::string_view name) {
     if (name == "cpu") kind = Kind::cpu;
     else if (name.starts_with("cuda") && reads_index(name.substr(4))) kind = Kind::cuda;
     else if (name != "auto")

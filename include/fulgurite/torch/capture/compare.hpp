@@ -19,7 +19,7 @@ namespace fulgurite::libtorch::capture {
 /// so that other threads may draw meanwhile.
 class Generators {
  public:
-  FULGURITE_COLD Generators(Tape const& tape, bool draws) {
+  Generators(Tape const& tape, bool draws) {
     if (!draws) return;
     add(at::detail::getDefaultCPUGenerator());
     tape.each_generator([&](at::Generator const& generator) { add(generator); });

@@ -23,9 +23,9 @@ namespace fulgurite::libtorch::capture {
 /// convolution, which makes all of its gradients in one call.
 class DirectGradients {
  public:
-  FULGURITE_COLD DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
-                                 std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
-                                 std::vector<at::Tensor> const& leaving)
+  DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
+                  std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
+                  std::vector<at::Tensor> const& leaving)
       : calls_(calls), alive_(alive), forms_(forms) {
     for (std::size_t i = 0; i != calls.size(); ++i) {
       if (!alive[i]) continue;

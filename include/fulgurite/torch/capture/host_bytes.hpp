@@ -49,7 +49,7 @@ class HostBytes {
   };
 
  public:
-  FULGURITE_COLD HostBytes(Object model, torch::nn::Module const& module) {
+  HostBytes(Object model, torch::nn::Module const& module) {
     add({static_cast<char const*>(model.at), model.size, {}, nullptr});
     for (auto const& layer : module.named_modules(std::string(), false)) {
       auto const size = size_of_known(*layer.value());
@@ -110,7 +110,7 @@ class HostBytes {
   /// alone, since what it pointed to may be gone.
   class Earlier {
    public:
-    FULGURITE_COLD Earlier(HostBytes const& host, std::vector<char> const& before) {
+    Earlier(HostBytes const& host, std::vector<char> const& before) {
       std::size_t offset = 0;
       for (auto const& part : host.parts_) {
         for (std::size_t i = 0; i < part.size; i += word) add(host, part, before.data() + offset, offset, i);

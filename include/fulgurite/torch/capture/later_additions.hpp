@@ -23,9 +23,8 @@ namespace fulgurite::libtorch::capture {
 class LaterAdditions {
  public:
   /// `first`: the additions that are dealt with already.
-  FULGURITE_COLD LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive,
-                                DirectGradients const& first, Listing const& listing,
-                                std::vector<at::Tensor> const& leaving)
+  LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive, DirectGradients const& first,
+                 Listing const& listing, std::vector<at::Tensor> const& leaving)
       : calls_(calls), alive_(alive) {
     for (std::size_t i = 0; i != calls.size(); ++i) {
       if (!alive[i]) continue;

@@ -75,8 +75,7 @@ class Listing {
 
   /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined; its values belong
   /// to the step.
-  FULGURITE_COLD Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world,
-                         at::Tensor const& seed)
+  Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
       : world_(world), batch_(std::move(batch)), seed_(seed) {
     for (auto const& tensor : batch_)
       if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");

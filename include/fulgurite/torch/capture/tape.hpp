@@ -36,8 +36,8 @@ class Tape {
  public:
   /// Takes over the calls of a step that `listing` has found fit. `leaving`: the tensors that the step returned and
   /// logged, in order.
-  FULGURITE_COLD Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
-                      std::vector<at::Tensor> leaving, at::Tensor seed)
+  Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
+       std::vector<at::Tensor> leaving, at::Tensor seed)
       : calls_(std::move(calls)), leaving_(std::move(leaving)), seed_(std::move(seed)) {
     facts_.recorded = calls_.size();
     auto const alive = live(listing);

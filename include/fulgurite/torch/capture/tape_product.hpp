@@ -51,7 +51,7 @@ struct Product {
   at::Tensor a, b, c, start;
 
   /// `place`: of the result, where that is not its own memory.
-  FULGURITE_COLD Product(native::Plan const& by, Call const& call, at::Tensor const* place)
+  Product(native::Plan const& by, Call const& call, at::Tensor const* place)
       : plan(&by), c(place ? *place : call.out[0].toTensor()) {
     auto const where = *product_arguments(call);
     a = call.in[where.a].toTensor();

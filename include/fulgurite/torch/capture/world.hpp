@@ -85,7 +85,7 @@ class World {
   explicit World(torch::nn::Module& model, at::Device device = at::kCPU)
       : World(model, {&model, sizeof(torch::nn::Module)}, device) {}
   /// `object`: the model as an object of its own type, with all its members.
-  FULGURITE_COLD World(torch::nn::Module& model, Object object, at::Device device)
+  World(torch::nn::Module& model, Object object, at::Device device)
       : device_(device), modes_(device.type()), host_(object, model) {
     for (auto const& parameter : distinct(model.parameters())) {
       add(parameter);

@@ -13,7 +13,6 @@
 
 #include <torch/types.h>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/random.hpp>
@@ -63,7 +62,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   friend Base;
   using Numbers = std::shared_ptr<std::vector<std::int64_t> const>;
 
-  FULGURITE_COLD BlockLoader(Numbers numbers, BlockOptions options) : numbers_(std::move(numbers)), options_(options) {
+  BlockLoader(Numbers numbers, BlockOptions options) : numbers_(std::move(numbers)), options_(options) {
     at_least(1, "fulgurite.data.block", ".block", options.block);
     at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
     at_least(0, "fulgurite.data.batches", ".batches", options.batches);

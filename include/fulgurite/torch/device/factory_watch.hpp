@@ -35,7 +35,7 @@ class FactoryWatch {
   using Tell = std::function<void(std::string const& function, std::string const& made, std::string const& wanted)>;
 
   /// Without somebody to tell, nothing is watched.
-  FULGURITE_COLD FactoryWatch(at::ScalarType wanted, Tell tell) : wanted_(wanted), tell_(std::move(tell)) {
+  FactoryWatch(at::ScalarType wanted, Tell tell) : wanted_(wanted), tell_(std::move(tell)) {
     if (!tell_) return;
     outer_ = std::exchange(watching(), this);
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begins, &ends)

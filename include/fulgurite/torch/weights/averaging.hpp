@@ -178,7 +178,7 @@ bool has_batch_norm(Model& model) {
 /// they are updated with the momentum that they had.
 class BatchNormScope {
  public:
-  FULGURITE_COLD explicit BatchNormScope(torch::nn::Module& model) {
+  explicit BatchNormScope(torch::nn::Module& model) {
     at::NoGradGuard const no_graph;
     each_batch_norm(model, [&](auto const& norm) {
       norm->reset_running_stats();

@@ -25,7 +25,7 @@ namespace fulgurite::libtorch::graph {
 /// belongs to no tensor, as when an arena is cleared. No version counter is moved.
 class Snapshot {
  public:
-  FULGURITE_COLD explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {}) {
+  explicit Snapshot(capture::World const& world, std::vector<at::Tensor> const& left = {}) {
     at::NoGradGuard const no_graph;
     std::unordered_set<capture::Storage> known;
     world.each_tensor([&](at::Tensor const& tensor) {
