@@ -1,6 +1,10 @@
 # The CMake package: for add_subdirectory(fulgurite), and for find_package(fulgurite) in this repository or installed.
 #   fulgurite::fulgurite   the headers outside torch/ and distributed/: Boost's headers, range-v3, zlib
 #   fulgurite::torch       that and LibTorch, with its CUDA libraries where they load; absent where there is no LibTorch
+#   fulgurite::compiled    fulgurite::torch in the compiled flavour: defines FULGURITE_COMPILED and links the library
+#                          fulgurite_compiled, which has the bodies that depend on no template parameter (core/cold.hpp)
+#   fulgurite_pch(target ...)   precompiles fulgurite.hpp for the first of these targets; the others, which must have
+#                               the same flags, use that, too
 # -DFULGURITE_LIBTORCH=FOLDER names the folder with include/ and lib/ of LibTorch. meson.build decides in the same way.
 if(TARGET fulgurite::fulgurite)
   return()
@@ -106,3 +110,21 @@ if(FULGURITE_CUDA_LOADS)
     endif()
   endif()
 endif()
+
+# ---- fulgurite::compiled and fulgurite_pch ---------------------------------------------------------------------------
+set(compiled ${CMAKE_CURRENT_LIST_DIR}/../src/compiled.cpp) # in the repository
+if(NOT EXISTS ${compiled})
+  set(compiled ${CMAKE_CURRENT_LIST_DIR}/compiled.cpp) # installed
+endif()
+add_library(fulgurite_compiled STATIC EXCLUDE_FROM_ALL ${compiled})
+set_target_properties(fulgurite_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_compile_definitions(fulgurite_compiled INTERFACE FULGURITE_COMPILED=1)
+target_link_libraries(fulgurite_compiled PUBLIC fulgurite::torch)
+add_library(fulgurite::compiled ALIAS fulgurite_compiled)
+
+function(fulgurite_pch first)
+  target_precompile_headers(${first} PRIVATE <fulgurite/fulgurite.hpp>)
+  foreach(target ${ARGN})
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
+endfunction()

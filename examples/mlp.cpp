@@ -1,4 +1,10 @@
-#include <fulgurite/fulgurite.hpp>
+#include <torch/nn.h>
+#include <torch/optim/adam.h>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
+#include <fulgurite/trainer.hpp>
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;

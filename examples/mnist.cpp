@@ -3,7 +3,26 @@
 
 #include <cmath>
 
-#include <fulgurite/fulgurite.hpp>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/pooling.h>
+#include <torch/optim/adam.h>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/model_summary.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/torch/weights/load_weights.hpp>
+#include <fulgurite/trainer.hpp>
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"

@@ -12,6 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / 'include'
 TORCH_FOLDERS = ('torch', 'distributed')  # the only parts of include/fulgurite that include LibTorch
+PROGRAMS = ('fulgurite.hpp', 'trainer.hpp')  # for programs, which want all or little; no header includes them
 
 
 def headers() -> list[pathlib.Path]:
@@ -24,7 +25,7 @@ def part(header: pathlib.Path) -> str:
 
 
 def on_torch(header: pathlib.Path) -> bool:
-    return part(header) in TORCH_FOLDERS or part(header) == 'fulgurite.hpp'
+    return part(header) in TORCH_FOLDERS or part(header) in PROGRAMS
 
 
 def joined(source: str) -> str:

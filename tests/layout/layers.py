@@ -53,7 +53,7 @@ def ours(header: pathlib.Path) -> list[pathlib.Path]:
 def arrows():
     for header in text:
         here = flags.part(header)
-        if here == 'fulgurite.hpp':
+        if here in flags.PROGRAMS:
             continue
         if here not in ALLOWED:
             yield f'{name(header)}: no part is called {here}; the table in tests/layout/layers.py has them'

@@ -21,7 +21,7 @@ import flags  # noqa: E402
 
 COLUMNS = 120
 CXX = ('*.cpp', '*.hpp')
-SOURCES = ('include', 'tests', 'examples', 'benchmarks')
+SOURCES = ('include', 'src', 'tests', 'examples', 'benchmarks')
 # Lines that may be longer: (file pattern, line pattern). Rows of a table, and what a compiler must say, stay whole.
 LONG = [('tests/nocompile/*.cpp', r'// refused: '), ('*.md', r'\|'), ('*.md', r'.*\]\([^)]*\)'),
         ('docs/refusals.md', r' {4}'),

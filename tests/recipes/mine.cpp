@@ -2,7 +2,10 @@
 #include <cstdio>
 #include <vector>
 
-#include <fulgurite/fulgurite.hpp>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+
+#include <fulgurite/trainer.hpp>
 
 struct Line : torch::nn::Module {
   torch::nn::Linear line = register_module("line", torch::nn::Linear(1, 1));

@@ -25,10 +25,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = 'docs/building.md'
 SECTION = '## In your own project'
 FILES = {'meson': 'meson.build', 'cmake': 'CMakeLists.txt'}  # what a block in that language is saved as
-PLACES = {'Meson': 'subprojects/fulgurite', 'CMake': 'fulgurite', 'Installed': 'fulgurite', 'By hand': 'fulgurite'}
-TOOLS = {'CMake': ['cmake'], 'Installed': ['pkg-config'], 'By hand': ['pkg-config'], 'CMake, installed': ['cmake']}
+PLACES = {'Meson': 'subprojects/fulgurite', 'CMake': 'fulgurite', 'Meson, compiled': 'subprojects/fulgurite',
+          'CMake, compiled': 'fulgurite', 'Installed': 'fulgurite', 'By hand': 'fulgurite'}
+TOOLS = {'CMake': ['cmake'], 'CMake, compiled': ['cmake'],
+         'Installed': ['pkg-config'], 'By hand': ['pkg-config'], 'CMake, installed': ['cmake']}
 NEEDED = ('CMakeLists.txt', 'LICENSE', 'README.md', 'benchmarks', 'cmake', 'examples', 'include', 'meson.build',
-          'meson_options.txt', 'subprojects', 'tests', 'tools')
+          'meson_options.txt', 'src', 'subprojects', 'tests', 'tools')
 EMPTY = '#include <fulgurite/core/error.hpp>\nint main() {}\n'
 
 
@@ -180,7 +182,8 @@ def main() -> None:
         every = {name: found.get(name, []) for name in PLACES}
         jobs = [(f'recipe {name}: trains, started from another folder', trains, name, every[name]) for name in every]
         every['CMake, installed'] = found_by_cmake(found)
-        jobs += [(f'recipe {name}: loadable CUDA libraries are kept', keeps_cuda, name, every[name]) for name in every]
+        jobs += [(f'recipe {name}: loadable CUDA libraries are kept', keeps_cuda, name, every[name])
+                 for name in every if 'compiled' not in name]  # these link as the others do
 
         def work(job):
             title, check, name, blocks = job

@@ -8,13 +8,14 @@
 #include <system_error>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 
 namespace fulgurite::checkpointing {
 
 /// Explains why a file of that name would not lie in the folder; empty where it would.
-inline std::string why_no_name(std::string const& name, std::string const& extension,
-                               std::filesystem::path const& folder = {}) {
+FULGURITE_COLD std::string why_no_name(std::string const& name, std::string const& extension,
+                                       std::filesystem::path const& folder = {}) {
   auto const holds_nul = [](std::string_view text) { return text.find('\0') != text.npos; };
   if (holds_nul(name) || holds_nul(extension) || holds_nul(folder.native()))
     return "it holds a NUL, at which the system would cut it off";
@@ -39,7 +40,8 @@ std::filesystem::path unused_name(std::filesystem::path const& folder, std::stri
 }
 
 /// All files with that ending in the folder and below it.
-inline std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder, std::string const& extension) {
+FULGURITE_COLD std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder,
+                                                           std::string const& extension) {
   std::vector<std::filesystem::path> files;
   std::error_code none;
   for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
@@ -48,7 +50,7 @@ inline std::vector<std::filesystem::path> files_of(std::filesystem::path const& 
 }
 
 /// Whether a file lies in the folder or below it. Only such files may be deleted to make room.
-inline bool inside(std::filesystem::path const& folder, std::filesystem::path const& file) {
+FULGURITE_COLD bool inside(std::filesystem::path const& folder, std::filesystem::path const& file) {
   auto const whole = [](std::filesystem::path const& path) {
     return std::filesystem::absolute(path).lexically_normal();
   };
@@ -58,7 +60,8 @@ inline bool inside(std::filesystem::path const& folder, std::filesystem::path co
 
 /// Removes a file that is no longer needed, and the folders that its name has made, as "{val/loss}" does, where they
 /// are empty.
-inline void make_room(CheckpointFiles& files, std::filesystem::path const& folder, std::filesystem::path const& file) {
+FULGURITE_COLD void make_room(CheckpointFiles& files, std::filesystem::path const& folder,
+                              std::filesystem::path const& file) {
   if (!inside(folder, file) || !files.give_up(file)) return;
   std::error_code full;
   for (auto around = file.parent_path();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_search.hpp>
 
 namespace fulgurite::checkpointing {
@@ -21,7 +22,7 @@ class Place {
 
   /// Where files of this run and of earlier ones may lie: in the folder; before a run is set up in the folders that
   /// earlier runs may have had, which are those of the loggers' runs where there is a logger.
-  std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const {
+  FULGURITE_COLD std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const {
     if (!folder_.empty()) return {folder_};
     if (!given_.empty()) return {given_};
     if (!search.runs) return {(search.root / "checkpoints").lexically_normal()};

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -86,7 +87,7 @@ class FileName {
     throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
   }
 
-  static Format parsed(std::string_view text) {
+  FULGURITE_COLD static Format parsed(std::string_view text) {
     Format format;
     auto const* at = text.data();
     auto const* const end = at + text.size();
@@ -104,7 +105,7 @@ class FileName {
     return format;
   }
 
-  static std::string formatted(Value value, Format const& format) {
+  FULGURITE_COLD static std::string formatted(Value value, Format const& format) {
     std::string out;
     if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
       out = std::to_string(static_cast<long long>(value.number));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -65,7 +66,7 @@ class GradientNorm {
                   "GradientNorm: a norm_type is above 0, or infinity: leave the callback out where no norm is wanted");
   }
   /// Turns names of parameters, with the total last, into Lightning's keys.
-  static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
+  FULGURITE_COLD static void name_all(std::vector<std::pair<std::string, double>>& norms, double norm_type) {
     std::string const prefix = "grad_" + type_text(norm_type) + "_norm";
     for (auto& [name, value] : norms) name = prefix + (&name == &norms.back().first ? "_total" : "/" + name);
   }

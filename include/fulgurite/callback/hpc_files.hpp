@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::checkpointing {
 
 /// `hpc_ckpt_1.safetensors`, `hpc_ckpt_2.safetensors`, ... of a folder; the tasks of an array have each their own, as
@@ -28,7 +30,7 @@ class HpcFiles {
     return files;
   }
   /// The one after the highest.
-  std::filesystem::path next() const {
+  FULGURITE_COLD std::filesystem::path next() const {
     auto const there = numbered();
     auto const number = there.empty() ? 1 : there.front().first + 1;
     return folder_ / (prefix_ + std::to_string(number) + std::string(suffix));
@@ -37,7 +39,7 @@ class HpcFiles {
  private:
   static constexpr std::string_view suffix = ".safetensors";
 
-  std::vector<std::pair<long, std::filesystem::path>> numbered() const {
+  FULGURITE_COLD std::vector<std::pair<long, std::filesystem::path>> numbered() const {
     std::vector<std::pair<long, std::filesystem::path>> found;
     std::error_code none;  // a folder that is not there has no files
     for (auto const& entry : std::filesystem::directory_iterator(folder_, none)) {

@@ -16,6 +16,7 @@
 #include <fulgurite/callback/top_k.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/link_file.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 
 namespace fulgurite {
@@ -92,7 +93,7 @@ class KeptFiles {
 
   /// Registers the files that are kept, so that no other callback removes them. It is called when a fit starts, since a
   /// state may have been loaded.
-  void hold(HeldFiles& held, HeldFiles::Holder holder) const {
+  FULGURITE_COLD void hold(HeldFiles& held, HeldFiles::Holder holder) const {
     for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
     for (auto const& file : {ranking_.best, last_.file})
       if (!file.empty()) held.hold(file, holder);
@@ -169,14 +170,14 @@ class KeptFiles {
     name_both(files, saving);
     return saving;
   }
-  void name_last(CheckpointFiles& files, Saving& saving) {
+  FULGURITE_COLD void name_last(CheckpointFiles& files, Saving& saving) {
     auto const before = saving.last.path;
     auto const& [folder, how, now, ranking_before, last_before, file, last, displaced] = saving;
     saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
     if (saving.has_last()) last_ = {last.path, now.step};
     files.renamed(before, last.path);
   }
-  void name_both(CheckpointFiles& files, Saving& saving) {
+  FULGURITE_COLD void name_both(CheckpointFiles& files, Saving& saving) {
     auto const before = saving.file.path;
     ranking_ = saving.ranking_before;
     saving.displaced.reset();
@@ -185,7 +186,7 @@ class KeptFiles {
     name_last(files, saving);
   }
 
-  SavedFile finish(CheckpointFiles& files, Saving& saving) {
+  FULGURITE_COLD SavedFile finish(CheckpointFiles& files, Saving& saving) {
     auto const& how = saving.how;
     SavedFile saved;
     auto const could = [&saved](auto&& write) {
@@ -237,8 +238,9 @@ class KeptFiles {
     }
   }
 
-  Name place(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-             SavingFile const& now, std::optional<std::filesystem::path>& displaced) {
+  FULGURITE_COLD Name place(CheckpointFiles& files, std::filesystem::path const& folder,
+                            ModelCheckpointOptions const& how, SavingFile const& now,
+                            std::optional<std::filesystem::path>& displaced) {
     if (now.ranked && now.score) displaced = ranking_.top.displaced();
     else if (now.ranked && how.save_top_k == 1 && !ranking_.best.empty()) displaced = ranking_.best;
     auto name = fresh(files, folder, how, now.name, displaced.value_or(std::filesystem::path{}));
@@ -258,9 +260,9 @@ class KeptFiles {
 
   /// Finds a name that may be written to. `ours` may be overwritten, unless others count on it as well. A version is
   /// appended where another such file exists, or where it would be `beside`, which is to be written, too.
-  Name fresh(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
-             std::string const& name, std::filesystem::path const& ours,
-             std::filesystem::path const& beside = {}) const {
+  FULGURITE_COLD Name fresh(CheckpointFiles& files, std::filesystem::path const& folder,
+                            ModelCheckpointOptions const& how, std::string const& name,
+                            std::filesystem::path const& ours, std::filesystem::path const& beside = {}) const {
     if (!how.enable_version_counter) return {folder / (name + how.extension), false};
     auto const overwritten = files.of_others(ours) || ours == beside ? std::filesystem::path{} : ours;
     auto path = checkpointing::unused_name(folder, name, how.extension, overwritten, [&](auto const& other) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -143,7 +144,7 @@ class ModelPruning {
   }
 
   /// `names`: of the parameters that are pruned.
-  void check(std::vector<std::string> const& names) const {
+  FULGURITE_COLD void check(std::vector<std::string> const& names) const {
     for (auto const& wanted : options_.parameters)
       if (std::find(names.begin(), names.end(), wanted) == names.end())
         throw Error("fulgurite.callback.pruning_parameters",

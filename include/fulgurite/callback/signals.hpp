@@ -15,6 +15,7 @@
 
 #include <fulgurite/callback/hpc_files.hpp>
 #include <fulgurite/core/caught_signals.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/slurm.hpp>
@@ -147,7 +148,7 @@ class Signals {
   };
 
   /// Where the files of a run are.
-  void find_files(std::filesystem::path const& root, std::string_view model) {
+  FULGURITE_COLD void find_files(std::filesystem::path const& root, std::string_view model) {
     job_ = slurm::job();
     auto const name =
         options_.dirpath.empty() ? "interrupted_" + of_program() + std::string(model) : std::string("interrupted");

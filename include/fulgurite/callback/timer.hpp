@@ -13,6 +13,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -135,7 +136,7 @@ class Timer {
     ctx.request_stop();
   }
 
-  static Seconds parsed(std::string_view text) {
+  FULGURITE_COLD static Seconds parsed(std::string_view text) {
     constexpr std::array<double, 4> unit{86400, 3600, 60, 1};
     constexpr std::array<int, 4> below{std::numeric_limits<int>::max(), 24, 60, 60};
     double seconds = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -31,7 +32,7 @@ class TopK {
   }
   /// Adds a file, which has one place only: where it is written once more it loses the earlier one. Where there is no
   /// room, the worst file is dropped.
-  void add(std::filesystem::path file, double score, int epoch) {
+  FULGURITE_COLD void add(std::filesystem::path file, double score, int epoch) {
     if (auto const same = std::find(paths_.begin(), paths_.end(), file); same != paths_.end())
       drop(static_cast<std::size_t>(same - paths_.begin()));
     if (full() && size() != 0) drop(worst_at());
@@ -66,13 +67,13 @@ class TopK {
   void state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
 
  private:
-  void drop(std::size_t place) {
+  FULGURITE_COLD void drop(std::size_t place) {
     auto const at = static_cast<std::ptrdiff_t>(place);
     paths_.erase(paths_.begin() + at);
     scores_.erase(scores_.begin() + at);
     epochs_.erase(epochs_.begin() + at);
   }
-  std::size_t first(Mode mode) const {
+  FULGURITE_COLD std::size_t first(Mode mode) const {
     std::size_t at = 0;
     for (std::size_t i = 1; i < scores_.size(); ++i)
       if (watch::better(mode, scores_[i], scores_[at])) at = i;

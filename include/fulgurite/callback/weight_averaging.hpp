@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/callback/averaged_weights.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -171,7 +172,7 @@ class EMAWeightAveraging : public WeightAveraging<averaging::Decay, averaging::M
                         {.use_buffers = options.use_buffers}) {}
 
  private:
-  static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o) {
+  FULGURITE_COLD static EMAWeightAveragingOptions const& checked(EMAWeightAveragingOptions const& o) {
     if (!(o.decay >= 0 && o.decay <= 1) || o.update_every_n_steps < 0 || o.update_starting_at_step.value_or(0) < 0 ||
         o.update_starting_at_epoch.value_or(0) < 0)
       throw Error("fulgurite.callback.ema_options",

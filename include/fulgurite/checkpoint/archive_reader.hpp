@@ -16,6 +16,7 @@
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -25,7 +26,7 @@ namespace archive {
 using TensorLookup = std::function<SavedTensor(std::string const& name)>;
 
 /// The bytes that hexadecimal digits stand for.
-inline std::string unhex(json::Reader& in, std::string_view text) {
+FULGURITE_COLD std::string unhex(json::Reader& in, std::string_view text) {
   if (text.size() % 2 != 0) in.fail("hexadecimal digits come in pairs");
   std::string bytes;
   bytes.reserve(text.size() / 2);
@@ -39,7 +40,7 @@ inline std::string unhex(json::Reader& in, std::string_view text) {
 }
 
 /// A tensor: the name of one in the file beside the text, or an object with its type, shape and bytes.
-inline ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) {
+FULGURITE_COLD ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) {
   if (in.peek() != '{') {
     auto name = in.string();
     if (!lookup) in.fail("the tensor '" + name + "' is in no file beside this text");
@@ -65,7 +66,7 @@ inline ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) {
 }
 
 /// The value of an object whose one member has a name that begins with '$'.
-inline ArchiveNode special(json::Reader& in, std::string const& key, TensorLookup const& lookup) {
+FULGURITE_COLD ArchiveNode special(json::Reader& in, std::string const& key, TensorLookup const& lookup) {
   if (key == "$tensor") return tensor(in, lookup);
   auto const text = in.string();
   if (key == "$bits") {
@@ -80,7 +81,7 @@ inline ArchiveNode special(json::Reader& in, std::string const& key, TensorLooku
 }
 
 /// A number with a point or an exponent is a double, any other an integer.
-inline ArchiveNode number(json::Reader& in) {
+FULGURITE_COLD ArchiveNode number(json::Reader& in) {
   auto const text = in.number();
   auto const* end = text.data() + text.size();
   if (text.find_first_of(".eE") != std::string_view::npos) {
@@ -96,7 +97,7 @@ inline ArchiveNode number(json::Reader& in) {
 }
 
 /// Any value.
-inline ArchiveNode read(json::Reader& in, TensorLookup const& lookup) {
+FULGURITE_COLD ArchiveNode read(json::Reader& in, TensorLookup const& lookup) {
   char const next = in.peek();
   if (next == '[') {
     ArchiveNode::List list;

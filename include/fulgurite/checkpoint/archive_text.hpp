@@ -12,6 +12,7 @@
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
@@ -19,7 +20,7 @@ namespace fulgurite {
 namespace archive {
 
 /// Bytes as hexadecimal digits, two for each.
-inline std::string hex(std::string_view bytes) {
+FULGURITE_COLD std::string hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;
   for (char c : bytes)
@@ -36,7 +37,7 @@ std::string decimal(I value, int base = 10) {
 // JSON has no NaN, no infinity and no text that is not UTF-8. Such a value is written as an object with one member
 // whose name begins with '$'; no entry of a state may have such a name. A double always has a point, an exponent or
 // this form, so it never reads back as an integer.
-inline std::string text_of(double value) {
+FULGURITE_COLD std::string text_of(double value) {
   if (!std::isfinite(value)) return R"({"$bits":")" + decimal(std::bit_cast<std::uint64_t>(value), 16) + "\"}";
   char text[40];
   std::string out(text, std::to_chars(text, text + sizeof text, value).ptr);
@@ -47,7 +48,7 @@ inline std::string text_of(std::string const& value) {
 }
 
 /// A tensor with its bytes as hexadecimal digits, for texts that have no file beside them.
-inline std::string text_with_bytes(ArchiveTensor const& tensor) {
+FULGURITE_COLD std::string text_with_bytes(ArchiveTensor const& tensor) {
   auto const& saved = tensor.tensor;
   std::string shape;
   for (auto const extent : saved.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(extent);

@@ -16,6 +16,7 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/run_image.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -34,7 +35,7 @@ class BackgroundWriter {
 
   /// A file to be written, after those before it. `is_new`: where such a file exists by then, it stays as it is.
   void plan(std::filesystem::path file, bool is_new) { files_.push_back({std::move(file), is_new, false, nullptr}); }
-  void start() {
+  FULGURITE_COLD void start() {
     wait();
     done_.store(false, std::memory_order_relaxed);
     elsewhere([this] { work(); });
@@ -46,7 +47,7 @@ class BackgroundWriter {
 
   /// The result of a planned file, once: returns where it was written, else throws what was thrown then. A file that
   /// was not planned, or not reached, is written now.
-  void write(std::filesystem::path const& path) {
+  FULGURITE_COLD void write(std::filesystem::path const& path) {
     for (auto& file : files_)
       if (file.path == path && std::exchange(file.tried, false)) {
         if (file.failure) std::rethrow_exception(std::exchange(file.failure, nullptr));
@@ -93,7 +94,7 @@ class BackgroundWriter {
 
   /// Where one cannot be written, the others are not: they would name it. One whose name is taken gets another name
   /// first.
-  void work() noexcept {
+  FULGURITE_COLD void work() noexcept {
     for (std::exception_ptr failure; auto& file : files_) {
       file.tried = true;
       file.failure = failure;

@@ -11,6 +11,7 @@
 #include <fulgurite/checkpoint/folders.hpp>
 #include <fulgurite/checkpoint/new_name.hpp>
 #include <fulgurite/checkpoint/temporary_file.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -69,7 +70,7 @@ class DurableFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
   /// Writes bytes at an offset. A gap that no write fills reads as zeros.
-  void write_at(std::uint64_t offset, std::span<std::byte const> bytes) {
+  FULGURITE_COLD void write_at(std::uint64_t offset, std::span<std::byte const> bytes) {
     check(file::write_all(bytes, [&](void const* from, std::size_t n) {
       auto const count = ::pwrite(descriptor_.number(), from, n, static_cast<off_t>(offset));
       if (count > 0) offset += static_cast<std::uint64_t>(count);
@@ -78,7 +79,7 @@ class DurableFile {
   }
 
   /// Makes the new content durable and visible under the target's name.
-  void commit() {
+  FULGURITE_COLD void commit() {
     check(::fsync(descriptor_.number()) == 0 ? 0 : errno);
     // Some systems report a full disk only when the file is closed, but closing would release the lock on a temporary
     // that is not renamed yet. A second descriptor keeps the lock.

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -45,8 +46,8 @@ class FileDescriptor {
 namespace file {
 
 /// Throws an Error that reads "cannot <deed> <path>: <errno in words> (errno N)<cure>".
-[[noreturn]] inline void fail(std::string_view identifier, std::string_view deed, std::filesystem::path const& path,
-                              int error, std::string_view cure = {}) {
+[[noreturn]] FULGURITE_COLD void fail(std::string_view identifier, std::string_view deed,
+                                      std::filesystem::path const& path, int error, std::string_view cure = {}) {
   throw Error(identifier, "cannot " + std::string(deed) + " " + path.string() + ": " + std::strerror(error) +
                               " (errno " + std::to_string(error) + ")" + std::string(cure));
 }
@@ -72,7 +73,7 @@ inline int write_all(int descriptor, std::string_view text) {
 }
 
 /// Reads from an offset until `into` is full or the file ends. Returns how many bytes there were, or -1 with errno set.
-inline ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t offset) {
+FULGURITE_COLD ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t offset) {
   std::size_t done = 0;
   while (done != into.size()) {
     auto const count =
@@ -87,7 +88,7 @@ inline ssize_t read_at(int descriptor, std::span<std::byte> into, std::uint64_t 
 
 /// Makes the entries of a folder durable. Returns 0 or errno. EINVAL is no failure: the file system of the folder does
 /// not know how to synchronise folders.
-inline int sync_folder(std::filesystem::path const& folder) {
+FULGURITE_COLD int sync_folder(std::filesystem::path const& folder) {
   FileDescriptor const opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened) return errno;
   return ::fsync(opened.number()) == 0 || errno == EINVAL ? 0 : errno;

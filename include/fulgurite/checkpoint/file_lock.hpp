@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::file {
 
@@ -19,7 +20,7 @@ enum class Lock {
 };
 
 /// Asks for the one lock of an open file, and does not wait for it.
-inline Lock try_lock(int descriptor) {
+FULGURITE_COLD Lock try_lock(int descriptor) {
   int result = 0;
   do result = ::flock(descriptor, LOCK_EX | LOCK_NB);
   while (result != 0 && errno == EINTR);
@@ -27,7 +28,7 @@ inline Lock try_lock(int descriptor) {
 }
 
 /// Whether `path` still leads to the open file.
-inline bool leads_to(std::filesystem::path const& path, int descriptor) {
+FULGURITE_COLD bool leads_to(std::filesystem::path const& path, int descriptor) {
   struct stat there{};
   struct stat here{};
   return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &here) == 0 && there.st_dev == here.st_dev &&

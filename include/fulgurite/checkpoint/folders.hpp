@@ -8,12 +8,13 @@
 #include <system_error>
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::file {
 
 /// Makes a folder and those around it that are missing, each of them durably: a new folder survives a power cut only
 /// when the folder around it was synchronised. Errors are [fulgurite.file.write], with the path and the system's words.
-inline void make_folders(std::filesystem::path const& folder) {
+FULGURITE_COLD void make_folders(std::filesystem::path const& folder) {
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return;
   auto const around = folder_of(folder);

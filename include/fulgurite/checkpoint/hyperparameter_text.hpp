@@ -8,6 +8,7 @@
 
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 
@@ -18,7 +19,7 @@ inline constexpr char const* hyperparameters_key = "hyperparameters";
 
 /// `{"lr":0.001,"layers":4,"optimizer":"adam"}`, in the order in which they were declared, in the words of saved state:
 /// a number that is no integer has a point or an exponent, and what JSON cannot say is an object ("$bits", "$bytes").
-inline std::string hyperparameter_text(std::span<Hyperparameter const> all) {
+FULGURITE_COLD std::string hyperparameter_text(std::span<Hyperparameter const> all) {
   ArchiveNode tree{ArchiveNode::Object{}};
   for (auto const& [name, value] : all) {
     auto* const entry = name.starts_with('$') ? nullptr : std::get<ArchiveNode::Object>(tree.value).add(name);

@@ -7,13 +7,14 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/temporary_file.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::file {
 
 /// Makes `link` a symbolic link to `file`, relative, so that their folder may be moved. It replaces what has that name
 /// in one step. Inside a NewNamesOnly it throws FileExists instead where the name is taken.
-inline void link_to(std::filesystem::path const& file, std::filesystem::path const& link) {
+FULGURITE_COLD void link_to(std::filesystem::path const& file, std::filesystem::path const& link) {
   auto const refuse = [&](std::string const& why) {
     throw Error("fulgurite.file.write", "cannot make " + link.string() + " a link to " + file.string() + ": " + why +
                                             "; where there are no links, save a copy instead");

@@ -14,6 +14,7 @@
 
 #include <fulgurite/checkpoint/pickle_globals.hpp>
 #include <fulgurite/checkpoint/pickle_values.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::pickle {
@@ -35,7 +36,7 @@ class Reader {
   Reader(std::string_view bytes, std::string source, Limits limits = {})
       : bytes_(bytes), source_(std::move(source)), limits_(limits) {}
 
-  Values read() {
+  FULGURITE_COLD Values read() {
     if (bytes_.size() > limits_.bytes) fail("the pickle is longer than " + std::to_string(limits_.bytes) + " bytes");
     if (take(2) != "\x80\x02")
       fail("a pickle of protocol 2 expected: save it by torch.save(state_dict, file), without pickle_protocol");
@@ -62,7 +63,7 @@ class Reader {
     std::memcpy(&value, take(sizeof(I)).data(), sizeof(I));  // protocol 2 is little endian
     return value;
   }
-  std::string_view take_line() {
+  FULGURITE_COLD std::string_view take_line() {
     auto const line = bytes_.substr(at_, limits_.name + 1);
     auto const end = line.find('\n');
     if (end == line.npos) fail("a name of at most " + std::to_string(limits_.name) + " bytes expected");
@@ -75,7 +76,7 @@ class Reader {
     if (stack_.size() == limits_.stack) fail("more values at once than " + std::to_string(limits_.stack));
     stack_.push_back(ref);
   }
-  void push(Value value) {
+  FULGURITE_COLD void push(Value value) {
     if (values_.all.size() == limits_.values) fail("more values than " + std::to_string(limits_.values));
     values_.all.push_back(std::move(value));
     push(static_cast<Ref>(values_.all.size() - 1));
@@ -88,7 +89,7 @@ class Reader {
     stack_.pop_back();
     return ref;
   }
-  std::vector<Ref> pop(std::size_t count) {
+  FULGURITE_COLD std::vector<Ref> pop(std::size_t count) {
     if (available() < count) fail("a value is missing");
     std::vector<Ref> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
@@ -116,7 +117,7 @@ class Reader {
   }
 
   // ---- the opcodes, by their names in Python's pickletools ----
-  bool step() {
+  FULGURITE_COLD bool step() {
     auto const code = take(1).front();
     switch (code) {
     case '.': return false;                                                                 // STOP
@@ -168,19 +169,19 @@ class Reader {
     if (length > limits_.text) fail("a text of more than " + std::to_string(limits_.text) + " bytes");
     return length;
   }
-  static double real(std::uint64_t big_endian) {
+  FULGURITE_COLD static double real(std::uint64_t big_endian) {
     std::uint64_t bits = 0;
     for (int i = 0; i != 8; ++i, big_endian >>= 8) bits = bits << 8 | (big_endian & 0xFF);
     return std::bit_cast<double>(bits);
   }
   /// An integer of any length; one of more than 64 bits is of no interest.
-  static Value long_number(std::string_view bytes) {
+  FULGURITE_COLD static Value long_number(std::string_view bytes) {
     if (bytes.size() > 8) return Plain{};
     std::uint64_t bits = !bytes.empty() && (bytes.back() & '\x80') != 0 ? ~std::uint64_t{0} : 0;
     std::memcpy(&bits, bytes.data(), bytes.size());
     return static_cast<std::int64_t>(bits);
   }
-  void remember(std::size_t index) {
+  FULGURITE_COLD void remember(std::size_t index) {
     if (available() == 0) fail("a value is missing");
     if (index > memo_.size()) fail("a value is remembered out of order");
     if (index == memo_.size()) memo_.push_back(stack_.back());
@@ -194,14 +195,14 @@ class Reader {
     auto& list = top<List>("a list").items;
     list.insert(list.end(), items.begin(), items.end());
   }
-  void set_items(std::vector<Ref> const& items) {
+  FULGURITE_COLD void set_items(std::vector<Ref> const& items) {
     auto& dict = top<Dict>("a dict").items;
     if (items.size() % 2 != 0) fail("a key without a value");
     for (std::size_t i = 0; i != items.size(); i += 2) dict.emplace_back(items[i], items[i + 1]);
   }
 
   // ---- names, and what calling them comes to ----
-  Value global() {
+  FULGURITE_COLD Value global() {
     auto const from = at_;
     auto const module = take_line(), name = take_line();
     auto const full = std::string(module) + "." + std::string(name);
@@ -218,7 +219,7 @@ class Reader {
       if (c < ' ' || c > '~') c = '?';
     return "'" + text + "'";
   }
-  Value storage(Tuple const& id) const {
+  FULGURITE_COLD Value storage(Tuple const& id) const {
     if (id.items.size() != 5 || expect<std::string_view>(id.items[0], "the word 'storage'") != "storage")
       fail("a persistent object that is no storage");
     auto const kind = expect<Global>(id.items[1], "the type of a storage").name;
@@ -227,7 +228,7 @@ class Reader {
     return Storage{known(kind)->dtype, kind, expect<std::string_view>(id.items[2], "the name of a storage"),
                    static_cast<std::uint64_t>(count)};
   }
-  void call() {
+  FULGURITE_COLD void call() {
     auto const& arguments = expect<Tuple>(pop(), "a tuple of arguments").items;  // until the next push
     auto const name = expect<Global>(pop(), "a name that is called").name;
     auto const needs = [&](bool fine) {

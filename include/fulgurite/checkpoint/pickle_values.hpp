@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::pickle {
 
 /// A value of the same pickle, by its number.
@@ -61,7 +63,7 @@ struct Values {
     return std::get_if<T>(&(*this)[ref]);
   }
   /// The value of a text key in a dict, the last one where it repeats; nullptr where there is none.
-  Ref const* find(Dict const& dict, std::string_view key) const {
+  FULGURITE_COLD Ref const* find(Dict const& dict, std::string_view key) const {
     Ref const* found = nullptr;
     for (auto const& [name, value] : dict.items)
       if (auto const* text = get<std::string_view>(name); text != nullptr && *text == key) found = &value;

@@ -16,6 +16,7 @@
 #include <fulgurite/checkpoint/pickle_globals.hpp>
 #include <fulgurite/checkpoint/weight_view.hpp>
 #include <fulgurite/checkpoint/zip_writer.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/utf8.hpp>
 
@@ -33,7 +34,8 @@ class StateDictWriter {
     text_ += '(';  // MARK
   }
   /// Appends a tensor that fills the storage of that number.
-  void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape, std::size_t number) {
+  FULGURITE_COLD void add(std::string_view name, std::string_view storage, std::span<std::int64_t const> shape,
+                          std::size_t number) {
     std::uint64_t count = 1;
     for (auto const extent : shape) count *= static_cast<std::uint64_t>(extent);
     text(name);

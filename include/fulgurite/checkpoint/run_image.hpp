@@ -13,6 +13,7 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 
 namespace fulgurite {
@@ -36,7 +37,7 @@ class RunImage {
   }
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
-  void write(std::filesystem::path const& path) const {
+  FULGURITE_COLD void write(std::filesystem::path const& path) const {
     auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
     auto const each = [&](auto&& f) {
       for (std::size_t i = 0; auto const& part : parts_)
@@ -56,14 +57,15 @@ class RunImage {
     std::vector<std::int64_t> shape;
   };
 
-  void add(std::string name, std::string dtype, std::vector<std::int64_t> shape, std::span<std::byte const> bytes) {
+  FULGURITE_COLD void add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
+                          std::span<std::byte const> bytes) {
     if (parts_.size() == memory_.size()) memory_.emplace_back();
     memory_[parts_.size()].assign(bytes.begin(), bytes.end());
     parts_.push_back({std::move(name), std::move(dtype), std::move(shape)});
   }
 
   /// The tree keeps the names of its tensors, and nothing of the tensors themselves.
-  void copy_tensors() {
+  FULGURITE_COLD void copy_tensors() {
     each_tensor(tree_, [&](ArchiveTensor& one) {
       one.tensor.read([&](SavedTensor::Bytes bytes) {
         add(std::string(state_tensor_prefix) + one.name, one.tensor.dtype(), one.tensor.shape(), bytes);
@@ -71,7 +73,7 @@ class RunImage {
       one.tensor = {};
     });
   }
-  static void rename(ArchiveNode& node, std::string const& from, std::string const& to) {
+  FULGURITE_COLD static void rename(ArchiveNode& node, std::string const& from, std::string const& to) {
     if (auto* const text = std::get_if<std::string>(&node.value); text != nullptr && *text == from) *text = to;
     each_child(node, [&](ArchiveNode& child) { rename(child, from, to); });
   }

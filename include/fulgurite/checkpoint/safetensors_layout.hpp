@@ -12,6 +12,7 @@
 
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -34,7 +35,7 @@ struct Entry {
 };
 
 /// The header with its padding, without the eight bytes of its length.
-inline std::string header_of(std::vector<Entry> const& entries, Metadata const& metadata) {
+FULGURITE_COLD std::string header_of(std::vector<Entry> const& entries, Metadata const& metadata) {
   std::string text = "{";
   auto const key = [&](std::string_view name) { return (text.size() == 1 ? "" : ",") + json::quoted(name) + ":"; };
   if (!metadata.empty()) {

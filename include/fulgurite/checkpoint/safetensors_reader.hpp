@@ -21,6 +21,7 @@
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/checkpoint/safetensors_sums.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -64,7 +65,7 @@ class SafetensorsFile {
     return found == index_.end() ? nullptr : &entries_[found->second];
   }
   /// Reads a tensor's bytes into `into`, which has exactly the tensor's size.
-  void read(Entry const& entry, std::span<std::byte> into) const {
+  FULGURITE_COLD void read(Entry const& entry, std::span<std::byte> into) const {
     if (into.size() != entry.end - entry.begin)
       fail(data_ + entry.begin, "'" + entry.name + "' has " + std::to_string(entry.end - entry.begin) + " bytes, not " +
                                     std::to_string(into.size()));
@@ -74,7 +75,7 @@ class SafetensorsFile {
   /// Whether there is a checksum of each tensor and of the header.
   bool has_checksums() const { return sums_.has_value(); }
   /// Reads all tensors to compare their checksums.
-  void verify() const {
+  FULGURITE_COLD void verify() const {
     if (!has_checksums()) return;
     std::vector<std::byte> piece(std::size_t{1} << 20);
     for (auto const& entry : entries_) {
@@ -95,7 +96,7 @@ class SafetensorsFile {
   [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const {
     throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
   }
-  void load(std::span<std::byte> into, std::uint64_t offset) const {
+  FULGURITE_COLD void load(std::span<std::byte> into, std::uint64_t offset) const {
     auto const count = file::read_at(descriptor_.number(), into, offset);
     if (count < 0) file::fail(identifier, "read", path_, errno);
     if (static_cast<std::size_t>(count) != into.size())
@@ -109,7 +110,7 @@ class SafetensorsFile {
                       "' are not those that were written: the file is damaged, take another one");
   }
   /// Both checksums or none: a file that was written with them cannot lose one of them unnoticed.
-  void take_sums(std::string header) {
+  FULGURITE_COLD void take_sums(std::string header) {
     auto const of_header = metadata_.find(safetensors::header_sum_key);
     auto const of_tensors = metadata_.find(safetensors::tensor_sums_key);
     if (of_header == metadata_.end() && of_tensors == metadata_.end()) return;
@@ -122,7 +123,7 @@ class SafetensorsFile {
                       "a program that changes a file leaves out the metadata that begin with 'fulgurite'");
   }
 
-  void parse(std::string const& header) {
+  FULGURITE_COLD void parse(std::string const& header) {
     if (!header.starts_with('{')) fail(8, "a header starts with '{'");
     json::Reader in(header, std::string(identifier), path_.string(), 8);
     bool described = false;
@@ -143,7 +144,7 @@ class SafetensorsFile {
     in.expect_end();
   }
 
-  static Entry entry(json::Reader& in, std::string name) {
+  FULGURITE_COLD static Entry entry(json::Reader& in, std::string name) {
     Entry entry{std::move(name), {}, {}, 0, 0};
     int seen = 0;
     auto const once = [&](int bit) {
@@ -182,7 +183,7 @@ class SafetensorsFile {
     return entry;
   }
 
-  void check(std::uint64_t data_size) {
+  FULGURITE_COLD void check(std::uint64_t data_size) {
     std::sort(entries_.begin(), entries_.end(),
               [](Entry const& a, Entry const& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     std::uint64_t at = 0;

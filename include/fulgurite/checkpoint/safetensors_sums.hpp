@@ -15,6 +15,7 @@
 
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::safetensors {
 
@@ -25,7 +26,7 @@ inline constexpr char const* header_sum_key = "fulgurite.header";
 
 inline constexpr std::size_t sum_digits = 8;
 
-inline std::string sum_text(std::uint32_t sum) {
+FULGURITE_COLD std::string sum_text(std::uint32_t sum) {
   char digits[sum_digits + 1];
   std::string text(digits, std::to_chars(digits, digits + sum_digits, sum, 16).ptr);
   return std::string(sum_digits - text.size(), '0') + text;
@@ -33,7 +34,7 @@ inline std::string sum_text(std::uint32_t sum) {
 
 /// Where the value of such an entry begins in a header that header_of made. A text that looks the same cannot stand
 /// elsewhere: quotes inside of texts are escaped.
-inline std::size_t sum_place(std::string_view header, std::string_view key) {
+FULGURITE_COLD std::size_t sum_place(std::string_view header, std::string_view key) {
   auto const before = std::string(key) + "\":\"";
   for (char const* opening : {",\"", "{\""})
     if (auto const at = header.find(opening + before); at != header.npos) return at + 2 + before.size();
@@ -47,7 +48,7 @@ inline void reserve_sums(Metadata& metadata, std::size_t tensors) {
 }
 
 /// Puts them into a header with such room.
-inline void enter_sums(std::string& header, std::span<std::uint32_t const> of_tensors) {
+FULGURITE_COLD void enter_sums(std::string& header, std::span<std::uint32_t const> of_tensors) {
   auto at = sum_place(header, tensor_sums_key);
   for (auto const sum : of_tensors) {
     header.replace(at, sum_digits, sum_text(sum));
@@ -57,14 +58,14 @@ inline void enter_sums(std::string& header, std::span<std::uint32_t const> of_te
 }
 
 /// The checksum of a header that has one.
-inline std::uint32_t header_sum(std::string header) {
+FULGURITE_COLD std::uint32_t header_sum(std::string header) {
   if (auto const at = sum_place(header, header_sum_key); at != header.npos && header.size() - at >= sum_digits)
     header.replace(at, sum_digits, std::string(sum_digits, '0'));
   return crc32c(0, std::as_bytes(std::span(header)));
 }
 
 /// The numbers in a text of such digits; nothing where it is not one.
-inline std::optional<std::vector<std::uint32_t>> sums_in(std::string_view text) {
+FULGURITE_COLD std::optional<std::vector<std::uint32_t>> sums_in(std::string_view text) {
   if (text.size() % sum_digits != 0) return std::nullopt;
   std::vector<std::uint32_t> sums(text.size() / sum_digits);
   for (std::size_t i = 0; i != sums.size(); ++i) {

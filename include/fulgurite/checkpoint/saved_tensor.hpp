@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -64,7 +65,7 @@ class SavedTensor {
     else f(Bytes{});
   }
   /// A copy that owns its bytes, so that no later change of the tensor reaches it.
-  SavedTensor owned() const {
+  FULGURITE_COLD SavedTensor owned() const {
     if (!fetch_) return *this;
     std::vector<std::byte> bytes;
     read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });

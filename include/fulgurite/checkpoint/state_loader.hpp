@@ -15,6 +15,7 @@
 
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 
@@ -49,13 +50,13 @@ class StateLoader {
 
   bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
   /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
-  void leave_out_others() const {
+  FULGURITE_COLD void leave_out_others() const {
     if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
       for (auto const& [name, node] : *entries)
         if (node.read == ArchiveNode::Read::no) node.read = ArchiveNode::Read::need_not;
   }
   /// The names of all entries here, in the order in which they were saved.
-  std::vector<std::string> names() const {
+  FULGURITE_COLD std::vector<std::string> names() const {
     std::vector<std::string> all;
     if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
       for (auto const& [name, node] : *entries) all.push_back(name);

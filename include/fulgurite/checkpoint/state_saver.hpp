@@ -11,6 +11,7 @@
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 
@@ -70,7 +71,7 @@ class StateSaver {
  private:
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
 
-  ArchiveNode& entry(std::string_view name) {
+  FULGURITE_COLD ArchiveNode& entry(std::string_view name) {
     auto const refuse = [&](char const* why) {
       throw Error("fulgurite.checkpoint.state_name", "'" + full(name) + "'" + why);
     };

@@ -20,6 +20,7 @@
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
 #include <fulgurite/checkpoint/host_name.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::file {
 
@@ -43,7 +44,7 @@ inline std::string temporary_name() {
 
 /// Makes an empty temporary in `folder`, and locks it for as long as the descriptor is open. Returns -1 with errno set
 /// where none can be made.
-inline std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::filesystem::path const& folder) {
+FULGURITE_COLD std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::filesystem::path const& folder) {
   while (true) {
     auto path = folder / temporary_name();
     FileDescriptor made(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
@@ -55,7 +56,7 @@ inline std::pair<FileDescriptor, std::filesystem::path> open_temporary(std::file
 }
 
 /// Whether the process that a temporary's name tells of is gone, for a link, which cannot be locked.
-inline bool made_by_the_dead(std::string_view name, std::string_view prefix) {
+FULGURITE_COLD bool made_by_the_dead(std::string_view name, std::string_view prefix) {
   name.remove_prefix(prefix.size());
   pid_t process = 0;
   auto const read = std::from_chars(name.data(), name.data() + name.size(), process);
@@ -65,7 +66,7 @@ inline bool made_by_the_dead(std::string_view name, std::string_view prefix) {
 
 /// Removes temporaries of this machine whose process is gone. Where the file system has no locks that cannot be known,
 /// and all files stay.
-inline void sweep_temporaries(std::filesystem::path const& folder) {
+FULGURITE_COLD void sweep_temporaries(std::filesystem::path const& folder) {
   auto const prefix = temporary_prefix();
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {

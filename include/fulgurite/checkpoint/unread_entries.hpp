@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -16,7 +17,7 @@ namespace fulgurite {
 enum class Unread : bool { allowed, refused };
 
 /// Their full names, such as "optimizers.1 SGD"; of an object that nothing has read, its own name alone.
-inline std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {}) {
+FULGURITE_COLD std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {}) {
   std::vector<std::string> all;
   auto const add = [&all](std::vector<std::string> more) {
     for (auto& name : more) all.push_back(std::move(name));

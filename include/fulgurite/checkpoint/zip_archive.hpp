@@ -18,6 +18,7 @@
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/zip_layout.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/utf8.hpp>
 
@@ -59,7 +60,7 @@ class ZipArchive {
     return found == index_.end() ? nullptr : &entries_[found->second];
   }
   /// Reads a part of an entry's bytes. The first time, the checksum of the whole entry is compared.
-  void read(Entry const& entry, std::uint64_t offset, std::span<std::byte> into) const {
+  FULGURITE_COLD void read(Entry const& entry, std::uint64_t offset, std::span<std::byte> into) const {
     if (offset > entry.size || into.size() > entry.size - offset)
       fail(entry.begin, "'" + entry.name + "' has " + std::to_string(entry.size) + " bytes, and more were asked for");
     bool const whole = into.size() == entry.size;
@@ -74,7 +75,7 @@ class ZipArchive {
   [[noreturn]] void fail(std::uint64_t byte, std::string const& why) const {
     throw Error(identifier, path_.string() + ", byte " + std::to_string(byte) + ": " + why);
   }
-  void load(std::span<std::byte> into, std::uint64_t offset) const {
+  FULGURITE_COLD void load(std::span<std::byte> into, std::uint64_t offset) const {
     auto const count = file::read_at(descriptor_.number(), into, offset);
     if (count < 0) file::fail(identifier, "read", path_, errno);
     if (static_cast<std::size_t>(count) != into.size())
@@ -91,7 +92,7 @@ class ZipArchive {
       fail(entry.begin, "the bytes of '" + entry.name + "' are not those that were saved: their checksum differs");
     entry.sound = true;
   }
-  void verify(Entry const& entry) const {
+  FULGURITE_COLD void verify(Entry const& entry) const {
     if (entry.sound) return;
     std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(entry.size, 1U << 20)));
     std::uint32_t sum = 0;
@@ -106,7 +107,7 @@ class ZipArchive {
   }
 
   /// The end of the archive says where the directory is. Nothing may follow it, so that there is one way to read it.
-  void find_directory() {
+  FULGURITE_COLD void find_directory() {
     if (size_ < zip::end_size) fail(size_, "the file is too short for an archive of PyTorch");
     auto const at = size_ - zip::end_size;
     auto const end = text(at, zip::end_size);
@@ -127,7 +128,7 @@ class ZipArchive {
       fail(at, "the directory of the archive does not lie before its end");
     if (count_ > directory_.second / zip::directory_size) fail(at, "the directory is too short for its entries");
   }
-  void find_wide_directory(std::string const& locator) {
+  FULGURITE_COLD void find_wide_directory(std::string const& locator) {
     auto const at = zip::number<std::uint64_t>(locator, 8);
     auto const before = directory_end_ - zip::locator_size;
     if (before < zip::end64_size || at != before - zip::end64_size)
@@ -148,13 +149,13 @@ class ZipArchive {
     directory_end_ = at;
   }
 
-  void read_directory() {
+  FULGURITE_COLD void read_directory() {
     auto const bytes = text(directory_.first, static_cast<std::size_t>(directory_.second));
     std::size_t at = 0;
     for (std::uint64_t i = 0; i != count_; ++i) at = read_entry(bytes, at);
     if (at != bytes.size()) fail(directory_.first + at, "the directory holds more than its entries");
   }
-  std::size_t read_entry(std::string const& bytes, std::size_t at) {
+  FULGURITE_COLD std::size_t read_entry(std::string const& bytes, std::size_t at) {
     auto const here = directory_.first + at;
     if (bytes.size() - at < zip::directory_size || zip::number<std::uint32_t>(bytes, at) != zip::directory_mark)
       fail(here, "an entry of the directory expected");
@@ -196,7 +197,7 @@ class ZipArchive {
   }
 
   /// The header before each entry repeats its name, and says where its bytes begin.
-  void read_headers() {
+  FULGURITE_COLD void read_headers() {
     std::vector<Entry*> order;
     order.reserve(entries_.size());
     for (auto& entry : entries_) order.push_back(&entry);

@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::zip {
 
 static_assert(std::endian::native == std::endian::little, "zip archives are little endian");
@@ -49,7 +51,7 @@ void append(std::string& bytes, I value) {
 }
 
 /// Goes on with the checksum of an archive's entries; it begins with 0.
-inline std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes) {
+FULGURITE_COLD std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes) {
   while (!bytes.empty()) {
     auto const count = std::min<std::size_t>(bytes.size(), std::numeric_limits<uInt>::max());  // zlib counts in 32 bits
     sum = static_cast<std::uint32_t>(

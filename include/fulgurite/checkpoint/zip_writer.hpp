@@ -10,6 +10,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/zip_layout.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite {
 
@@ -19,7 +20,7 @@ class ZipWriter {
  public:
   explicit ZipWriter(DurableFile& file, std::uint64_t wide = zip::elsewhere) : file_(&file), wide_(wide) {}
 
-  void add(std::string_view name, std::span<std::byte const> bytes) {
+  FULGURITE_COLD void add(std::string_view name, std::span<std::byte const> bytes) {
     // The header is padded by an extra field; this one's number and its letters are those of PyTorch.
     auto const sum = zip::checksum(0, bytes);
     std::uint64_t const size = bytes.size();
@@ -58,7 +59,7 @@ class ZipWriter {
   void add(std::string_view name, std::string_view text) { add(name, std::as_bytes(std::span(text))); }
 
   /// Writes the directory. Nothing may be added afterwards.
-  void finish() {
+  FULGURITE_COLD void finish() {
     std::uint64_t const size = directory_.size();
     std::string end;
     bool const many = count_ >= zip::elsewhere16;
@@ -94,7 +95,7 @@ class ZipWriter {
     return static_cast<std::uint32_t>(number < wide_ ? number : zip::elsewhere);
   }
   /// What both headers of an entry hold.
-  void common(std::string& header, std::uint64_t size, std::uint32_t sum, std::string_view name) const {
+  FULGURITE_COLD void common(std::string& header, std::uint64_t size, std::uint32_t sum, std::string_view name) const {
     zip::append(header, std::uint16_t{version});
     zip::append(header, zip::name_is_utf8);
     zip::append(header, std::uint16_t{0});           // stored
@@ -104,7 +105,7 @@ class ZipWriter {
     zip::append(header, narrow(size));
     zip::append(header, static_cast<std::uint16_t>(name.size()));
   }
-  static std::string numbers(std::vector<std::uint64_t> const& all) {
+  FULGURITE_COLD static std::string numbers(std::vector<std::uint64_t> const& all) {
     std::string field;
     zip::append(field, zip::wide_numbers);
     zip::append(field, static_cast<std::uint16_t>(8 * all.size()));

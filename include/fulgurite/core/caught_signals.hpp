@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -40,7 +41,7 @@ class CaughtSignals {
   using Handler = void (*)(int);
   static constexpr std::size_t most = 65;  ///< one more than the last signal's number
 
-  void listen(int signal, Handler handler) {
+  FULGURITE_COLD void listen(int signal, Handler handler) {
     Action now{}, before{};
     now.sa_handler = handler;
     now.sa_flags = SA_RESTART;
@@ -52,7 +53,7 @@ class CaughtSignals {
                   "signal " + std::to_string(signal) + " cannot be caught: name others, such as SIGINT and SIGTERM");
     }
   }
-  bool keep(int signal, Action const& before, Action const& now) {
+  FULGURITE_COLD bool keep(int signal, Action const& before, Action const& now) {
     before_.emplace_back(signal, before);
     bool const ours = before.sa_handler == &note;  // of another one that lives: that must not be called by itself
     without_[static_cast<std::size_t>(signal)] = ours || before.sa_handler == SIG_IGN ? Action{} : before;
@@ -66,7 +67,7 @@ class CaughtSignals {
   }
 
   /// Calls nothing but what a handler may call.
-  static void note(int signal) {
+  FULGURITE_COLD static void note(int signal) {
     int const error = errno;
     int none = 0;
     if (!noted_.compare_exchange_strong(none, signal)) {

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -52,7 +53,7 @@ class HyperparameterList {
   std::vector<Hyperparameter> const& all() const { return all_; }
 
  private:
-  void add(std::string_view name, Hyperparameter::second_type value) {
+  FULGURITE_COLD void add(std::string_view name, Hyperparameter::second_type value) {
     for (auto const& [known, before] : all_) {
       if (known != name) continue;
       if (before == value) return;

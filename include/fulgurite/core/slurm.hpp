@@ -14,6 +14,8 @@
 #include <string_view>
 #include <system_error>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::slurm {
 
 /// A job as scontrol names it: "4711", or "4711_3" of an array.
@@ -48,7 +50,7 @@ inline std::optional<Job> job() {
 }
 
 /// `scontrol requeue NAME`, with the scontrol found on PATH and no shell. Empty where it ended well, else why not.
-inline std::string requeue(Job const& of) {
+FULGURITE_COLD std::string requeue(Job const& of) {
   std::string program = "scontrol", verb = "requeue", name = of.name;
   std::array<char*, 4> const words{program.data(), verb.data(), name.data(), nullptr};
   pid_t child = 0;

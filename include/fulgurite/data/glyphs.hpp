@@ -7,6 +7,8 @@
 #include <numbers>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::data {
 
 /// A point, x to the right and y down. A digit fills the square from (0, 0) to (1, 1).
@@ -30,7 +32,7 @@ class Pen {
     stroke_.push_back(point);
     return *this;
   }
-  Pen& along(Arc const& arc) {
+  FULGURITE_COLD Pen& along(Arc const& arc) {
     constexpr double degree = std::numbers::pi / 180;
     int const steps = std::max(2, static_cast<int>(std::abs(arc.to - arc.from) / 15));
     for (int i = 0; i <= steps; ++i) {

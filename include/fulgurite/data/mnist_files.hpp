@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/idx.hpp>
 
@@ -34,7 +35,7 @@ struct MnistFiles {
 
 /// Finds the files of one part, "train" or "t10k", in a folder, under the usual names: with - or . before idx, with or
 /// without .gz. Nothing where neither file is there. Error [fulgurite.data.mnist_missing] where only one of them is.
-inline std::optional<MnistFiles> mnist_files(std::filesystem::path const& folder, std::string const& part) {
+FULGURITE_COLD std::optional<MnistFiles> mnist_files(std::filesystem::path const& folder, std::string const& part) {
   auto const find = [&](std::string const& kind, std::string const& format) {
     for (char const* separator : {"-", "."})
       for (char const* ending : {"", ".gz"})
@@ -56,7 +57,7 @@ inline std::optional<MnistFiles> mnist_files(std::filesystem::path const& folder
 
 /// Reads images and labels. Errors: those of `read_idx`; fulgurite.data.mnist_shape where there are no images or they
 /// are not of 28 x 28; fulgurite.data.mnist_labels unless there is one label from 0 to 9 for each image.
-inline LabelledImages read_mnist(MnistFiles const& files) {
+FULGURITE_COLD LabelledImages read_mnist(MnistFiles const& files) {
   Idx images = read_idx(files.images, 3), labels = read_idx(files.labels, 1);
   if (images.shape[1] != 28 || images.shape[2] != 28 || images.shape[0] == 0)
     throw Error("fulgurite.data.mnist_shape",
@@ -79,7 +80,7 @@ inline LabelledImages read_mnist(MnistFiles const& files) {
 
 /// The first folder that has images with labels, of either part. Whether the files are sound is seen when they are
 /// read: a damaged set is then an Error, and no reason to silently take another one.
-inline std::optional<std::filesystem::path> find_mnist(std::span<std::filesystem::path const> folders) {
+FULGURITE_COLD std::optional<std::filesystem::path> find_mnist(std::span<std::filesystem::path const> folders) {
   auto const holds = [](std::filesystem::path const& folder) {
     return mnist_files(folder, "train") || mnist_files(folder, "t10k");
   };

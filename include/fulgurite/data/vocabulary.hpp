@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/utf8.hpp>
 
@@ -52,7 +53,7 @@ class Vocabulary {
 
   /// The numbers of a text's characters. Error [fulgurite.data.unknown_character] for one that the vocabulary does not
   /// have.
-  std::vector<std::int64_t> encode(std::string_view text) const {
+  FULGURITE_COLD std::vector<std::int64_t> encode(std::string_view text) const {
     std::vector<std::int64_t> numbers;
     numbers.reserve(text.size());
     each_character(text, "the text to encode", [&](std::string_view character, std::size_t offset) {
@@ -68,7 +69,7 @@ class Vocabulary {
   }
 
   /// The text of these numbers. Error [fulgurite.data.unknown_number] for one outside 0 to size()-1.
-  std::string decode(std::span<std::int64_t const> numbers) const {
+  FULGURITE_COLD std::string decode(std::span<std::int64_t const> numbers) const {
     std::string text;
     for (std::int64_t const number : numbers) {
       if (number < 0 || static_cast<std::size_t>(number) >= size())

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/logger/csv_table.hpp>
@@ -101,7 +102,7 @@ class CSVLogger {
     if (table_) table_->sync();
   }
 
-  void log_metrics(std::span<Scalar const> row, long step) {
+  FULGURITE_COLD void log_metrics(std::span<Scalar const> row, long step) {
     if (folder_.empty()) return;
     open();
     drop_rows();
@@ -158,7 +159,7 @@ class CSVLogger {
   /// The run's folder, `lightning_logs/version_N`; empty before setup.
   std::filesystem::path const& log_dir() const { return folder_; }
   /// The folders of all runs that this logger has made, or may continue.
-  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
+  FULGURITE_COLD std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
     std::vector<std::filesystem::path> folders;
     logger::each_version(root_of(options), [&](long number, std::filesystem::path const& folder) {
       if (!options_.version || *options_.version == number) folders.push_back(folder);
@@ -202,7 +203,7 @@ class CSVLogger {
     rows_ = table_->rows();
   }
 
-  void open() {
+  FULGURITE_COLD void open() {
     if (!lock_ || !lock_->holds()) {
       file::make_folders(folder_);
       lock_.reset();

@@ -17,6 +17,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/logger/csv_text.hpp>
 #include <fulgurite/report/numbers.hpp>
 
@@ -49,7 +50,7 @@ class CsvTable {
     if (last != '\n') append("\n");
   }
 
-  void add(std::vector<Cell> const& cells) {
+  FULGURITE_COLD void add(std::vector<Cell> const& cells) {
     require_ours();
     std::vector<std::string> columns = columns_;
     for (auto const& cell : cells)
@@ -65,7 +66,7 @@ class CsvTable {
 
   /// Drops all rows after the first `rows`, and the columns that only those had: the table is as it was when it had
   /// that many. Durably, as a new column is made.
-  void keep(long rows) {
+  FULGURITE_COLD void keep(long rows) {
     require_ours();
     if (rows >= rows_) return;
     std::vector<bool> used(columns_.size());
@@ -103,7 +104,7 @@ class CsvTable {
   std::vector<std::string> const& columns() const { return columns_; }
 
  private:
-  static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
+  FULGURITE_COLD static std::string row(std::vector<std::string> const& columns, std::vector<Cell> const& cells) {
     std::vector<std::string> texts(columns.size());
     for (auto const& cell : cells) {
       auto const at =
@@ -115,7 +116,7 @@ class CsvTable {
 
   /// Opens the file; false where there is none. A file that exists and cannot be read must not be mistaken for a new
   /// one.
-  bool open() {
+  FULGURITE_COLD bool open() {
     FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_APPEND | O_NONBLOCK | O_CLOEXEC));
     if (!opened && errno == ENOENT) return false;
     constexpr std::string_view cure = "; rows are to be added to it: move it away, or log into another folder";
@@ -132,7 +133,7 @@ class CsvTable {
 
   /// Makes sure that the file at `path` is the one with the rows so far, and that nobody else has written to it. Where
   /// it is gone, it is made again.
-  void require_ours() {
+  FULGURITE_COLD void require_ours() {
     struct stat here{};
     struct stat there{};
     bool const is_there = ::stat(path_.c_str(), &there) == 0;
@@ -162,7 +163,7 @@ class CsvTable {
     open();
   }
 
-  void append(std::string const& line) {
+  FULGURITE_COLD void append(std::string const& line) {
     int const error = file::write_all(descriptor_.number(), line);
     if (error == 0) {
       size_ += line.size();
@@ -183,7 +184,7 @@ class CsvTable {
   }
 
   // The table is copied row by row, so that a long one need not fit into memory.
-  void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
+  FULGURITE_COLD void rewrite(std::vector<std::string> columns, std::vector<Cell> const& cells) {
     DurableFile out(path_);
     std::string block = csv_row(columns);
     std::vector<std::size_t> place;

@@ -7,13 +7,14 @@
 #include <variant>
 
 #include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/report/yaml.hpp>
 
 namespace fulgurite::logger {
 
 /// A mapping with one "name: value" in each line. Texts are quoted as in JSON, which YAML readers understand.
-inline std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
+FULGURITE_COLD std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
   if (parameters.empty()) return "{}\n";
   std::string text;
   for (auto const& [name, value] : parameters)

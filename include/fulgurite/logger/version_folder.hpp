@@ -13,6 +13,7 @@
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/folders.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::logger {
 
@@ -50,7 +51,7 @@ inline long next_version(std::filesystem::path const& root) {
 
 /// Makes the first version folder that is free, from a number on. mkdir decides a race: who comes second takes the next
 /// number.
-inline std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
+FULGURITE_COLD std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
   for (;; number = version_after(number, root)) {
     auto folder = root / ("version_" + std::to_string(number));
     if (::mkdir(folder.c_str(), 0777) == 0) return folder;

@@ -12,6 +12,7 @@
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
 #include <fulgurite/checkpoint/host_name.hpp>
+#include <fulgurite/core/cold.hpp>
 
 namespace fulgurite::logger {
 
@@ -46,7 +47,7 @@ class VersionLock {
   bool holds() const { return descriptor_ && file::leads_to(path_, descriptor_.number()); }
 
  private:
-  static std::string owner(int descriptor) {
+  FULGURITE_COLD static std::string owner(int descriptor) {
     std::string text(256, '\0');
     auto const count = file::read_at(descriptor, std::as_writable_bytes(std::span(text)), 0);
     text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/known.hpp>
@@ -47,7 +48,7 @@ struct NamedDevice {
   static constexpr int most = 127;  // as LibTorch counts
 
   /// Nothing, or a colon and a number.
-  bool reads_index(std::string_view rest) {
+  FULGURITE_COLD bool reads_index(std::string_view rest) {
     if (rest.empty()) return true;
     char const* const end = rest.data() + rest.size();
     auto const [stopped, fault] = std::from_chars(rest.data() + 1, end, index);

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::report {
 
 /// Reads the numbers from /proc at each call. A number that the system does not offer is left out, so on other systems
@@ -30,7 +32,7 @@ class HostStats {
   }
 
  private:
-  void processor(Stats& stats) {
+  FULGURITE_COLD void processor(Stats& stats) {
     std::ifstream in("/proc/stat");
     std::string word;
     // The columns are user, nice, system, idle, iowait, irq, softirq and steal. The columns behind them are contained
@@ -48,7 +50,7 @@ class HostStats {
     idle_ = idle;
   }
 
-  static void memory(Stats& stats) {
+  FULGURITE_COLD static void memory(Stats& stats) {
     std::ifstream in("/proc/meminfo");
     double total = 0, available = 0, swap = 0, swap_free = 0, kilobytes = 0;
     std::string name;

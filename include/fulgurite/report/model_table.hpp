@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/text_table.hpp>
 
@@ -33,7 +34,7 @@ inline std::string trainable_text(ModelRow const& row) {
 }
 
 /// The table with its totals; ends with a newline. `rows[0]` is the whole model.
-inline std::string model_table(std::span<ModelRow const> rows) {
+FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows) {
   if (rows.empty()) return {};
   TextTable table{{{.title = ""},
                    {.title = "Name"},

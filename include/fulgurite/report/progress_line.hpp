@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -41,7 +42,7 @@ inline std::string progress_bar(double part, std::size_t columns, bool ascii) {
 /// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
 /// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
 /// unknown. Below one item a second the rate is shown as seconds an item, "1.53s/it".
-inline std::string progress_line(ProgressLine const& line, int columns = 0, bool ascii = false) {
+FULGURITE_COLD std::string progress_line(ProgressLine const& line, int columns = 0, bool ascii = false) {
   bool const rated = line.rate && *line.rate > 0;
   std::string const rate = !rated             ? "?it/s"
                            : *line.rate < 1.0 ? formatted("%5.2f", 1.0 / *line.rate) + "s/it"
@@ -69,7 +70,7 @@ inline std::string progress_line(ProgressLine const& line, int columns = 0, bool
 
 /// A metric's value in three significant digits, filled up to five characters so that the line does not jump: "0.123",
 /// "2.000", "1e-05".
-inline std::string short_value(double value) {
+FULGURITE_COLD std::string short_value(double value) {
   std::string text = formatted("%.3g", value);
   for (std::string_view sign : {"e+0", "e-0"})
     if (auto const at = text.find(sign); at != std::string::npos) text.erase(at + 2, 1);

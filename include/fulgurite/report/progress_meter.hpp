@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/progress_line.hpp>
 
 namespace fulgurite::report {
@@ -27,7 +28,7 @@ class ProgressMeter {
   void set_total(std::optional<long> total) { total_ = total; }
 
   /// The line of a bar that runs, with the smoothed rate.
-  std::string running(std::string_view postfix, int columns, bool ascii) {
+  FULGURITE_COLD std::string running(std::string_view postfix, int columns, bool ascii) {
     rate_.add(static_cast<double>(done_ - shown_), now_ - looked_);
     if (done_ != shown_) {
       shown_ = done_;

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::report {
 
 /// Draws one or two lines at the bottom of a terminal and redraws them. Each call writes once, in one piece. Between
@@ -14,7 +16,7 @@ class StatusLines {
   explicit StatusLines(std::FILE* stream) : stream_(stream) {}
 
   /// Erases a line before writing it: erased afterwards, a line that fills the last column would lose that column.
-  void show(std::string_view upper, std::string_view lower = {}) {
+  FULGURITE_COLD void show(std::string_view upper, std::string_view lower = {}) {
     std::string text = erase + std::string(upper);
     if (!lower.empty()) text += "\n" + std::string(erase) + std::string(lower) + up;
     else text += forget_lower();

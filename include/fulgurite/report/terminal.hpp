@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::report {
 
 /// Whether the stream is a terminal, to which control codes may be written.
@@ -32,7 +34,7 @@ inline std::size_t display_width(std::string_view text) {
 }
 
 /// The beginning of the text that fits into `columns` columns; no character is cut in half.
-inline std::string_view clipped(std::string_view text, std::size_t columns) {
+FULGURITE_COLD std::string_view clipped(std::string_view text, std::size_t columns) {
   std::size_t at = 0;
   for (std::size_t width = 0; at != text.size(); ++at)
     if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U && width++ == columns) break;

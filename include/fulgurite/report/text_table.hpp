@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
@@ -27,14 +28,14 @@ class TextTable {
   }
 
   /// Adds a row. Cells that are missing stay empty, and those beyond the last column are dropped.
-  void add(std::vector<std::string> cells) {
+  FULGURITE_COLD void add(std::vector<std::string> cells) {
     cells.resize(titles_.size());
     for (std::size_t i = 0; i != cells.size(); ++i) widths_[i] = std::max(widths_[i], display_width(cells[i]));
     rows_.push_back(std::move(cells));
   }
 
   /// The table; it ends with the lower rule and a newline.
-  std::string text() const {
+  FULGURITE_COLD std::string text() const {
     auto const head = line(titles_);
     std::string const rule(display_width(head), '-');
     std::string all = head + '\n' + rule + '\n';
@@ -43,7 +44,7 @@ class TextTable {
   }
 
  private:
-  std::string line(std::vector<std::string> const& cells) const {
+  FULGURITE_COLD std::string line(std::vector<std::string> const& cells) const {
     std::string joined;
     for (std::size_t i = 0; i != cells.size(); ++i)
       joined += (i == 0 ? "" : " | ") + cells[i] + std::string(widths_[i] - display_width(cells[i]), ' ');

@@ -8,6 +8,7 @@
 #include <numbers>
 #include <optional>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 namespace fulgurite::schedule {
@@ -40,7 +41,7 @@ struct OneCycle {
     return along(moves, max_momentum, base_momentum, max_momentum, max_momentum);
   }
   bool moves_momentum() const { return cycle_momentum; }
-  void check() const {
+  FULGURITE_COLD void check() const {
     if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
     if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
       refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, 0 to 1 (three phases: 0 to 0.5)");
@@ -104,7 +105,7 @@ struct Cyclic {
     return max_momentum - (max_momentum - base_momentum) * height(moves) * scale(moves);
   }
   bool moves_momentum() const { return cycle_momentum; }
-  void check() const {
+  FULGURITE_COLD void check() const {
     if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
     if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
     if (step_size_down < 0)
@@ -152,7 +153,7 @@ struct CosineRestarts {
     double const part = static_cast<double>(moves) / static_cast<double>(length);
     return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
   }
-  void check() const {
+  FULGURITE_COLD void check() const {
     if (first < 1) refuse("CosineRestarts", "first", first, "the first cycle takes 1 or more moves");
     if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");
     if (!is_factor(least)) refuse("CosineRestarts", "least", least, "a factor is finite and not negative");

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 namespace fulgurite::schedule {
@@ -37,7 +38,7 @@ struct MultiStep {
     auto const passed = std::upper_bound(milestones.begin(), milestones.end(), moves) - milestones.begin();
     return std::pow(gamma, static_cast<double>(passed));
   }
-  void check() const {
+  FULGURITE_COLD void check() const {
     long before = 0;
     for (long const milestone : milestones) {
       if (milestone < before) refuse("MultiStep", "milestones", milestone, "milestones count moves from 0 and ascend");

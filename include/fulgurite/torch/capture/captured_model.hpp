@@ -11,6 +11,7 @@
 
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
@@ -60,7 +61,7 @@ class CapturedModel {
   Scene scene() { return {*world_, *model_, leaves_}; }
 
   /// Why a step with this batch cannot be recorded; empty: it can.
-  std::string unfit() const {
+  FULGURITE_COLD std::string unfit() const {
     if (!world_->refusal().empty()) return world_->refusal();
     for (auto const& tensor : leaves_)
       if (tensor.defined() &&

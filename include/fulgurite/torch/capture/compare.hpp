@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/own_random.hpp>
@@ -31,7 +32,7 @@ class Generators {
     }
     return states;
   }
-  void restore() const {
+  FULGURITE_COLD void restore() const {
     for (std::size_t i = 0; i != all_.size(); ++i) {
       auto generator = all_[i];
       std::lock_guard const lock(generator.mutex());
@@ -67,7 +68,7 @@ class Before {
 };
 
 /// The bytes of tensors, one after another, as if each were contiguous.
-inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
+FULGURITE_COLD std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
   at::AutoDispatchBelowADInplaceOrView const below;
   std::vector<char> all;
   for (auto const& tensor : tensors) {
@@ -79,7 +80,7 @@ inline std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
 }
 
 /// The first difference between the texts of two steps; empty if there is none.
-inline std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
+FULGURITE_COLD std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
   std::size_t const n = std::min(a.size(), b.size());
   for (std::size_t i = 0; i != n; ++i)
     if (a[i] != b[i])

@@ -13,6 +13,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -55,7 +56,7 @@ class DirectGradients {
   }
 
  private:
-  void after_clearing(std::size_t clearing, Listing const& listing) {
+  FULGURITE_COLD void after_clearing(std::size_t clearing, Listing const& listing) {
     auto const whole = calls_[clearing].in[0].toTensor();
     auto const all = span_of(whole);
     if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
@@ -94,7 +95,8 @@ class DirectGradients {
   }
 
   /// Whether this call adds a tensor to a slice of the same layout that nothing has read or written since the clearing.
-  bool is_first_addition(std::size_t adding, at::Tensor const& whole, std::vector<Span> const& touched) const {
+  FULGURITE_COLD bool is_first_addition(std::size_t adding, at::Tensor const& whole,
+                                        std::vector<Span> const& touched) const {
     auto const& call = calls_[adding];
     if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
       return false;
@@ -110,8 +112,8 @@ class DirectGradients {
   }
 
   /// The call whose result such an addition adds, if it can write to the slice itself.
-  std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
-                                      Listing const& listing, std::vector<Span> const& touched) const {
+  FULGURITE_COLD std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
+                                                     Listing const& listing, std::vector<Span> const& touched) const {
     if (!is_first_addition(adding, whole, touched)) return std::nullopt;
     auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
     if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0)
@@ -130,7 +132,7 @@ class DirectGradients {
     return fills ? std::optional(maker->second) : std::nullopt;
   }
 
-  static at::Tensor part(at::Tensor const& whole, Span span) {
+  FULGURITE_COLD static at::Tensor part(at::Tensor const& whole, Span span) {
     auto const item = static_cast<std::int64_t>(whole.itemsize());
     return at::empty({0}, whole.options())
         .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});

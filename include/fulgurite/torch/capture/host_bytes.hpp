@@ -13,6 +13,7 @@
 
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/known_layers.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -62,7 +63,7 @@ class HostBytes {
     lay_out();
   }
 
-  std::vector<char> now() const {
+  FULGURITE_COLD std::vector<char> now() const {
     std::vector<char> all(passes_.size());
     auto* to = all.data();
     for (auto const& part : parts_) to = static_cast<char*>(std::memcpy(to, part.at, part.size)) + part.size;
@@ -79,7 +80,7 @@ class HostBytes {
 
   /// The step was the same although these bytes differ, as those of a counter do. After `patience` such steps a byte is
   /// not looked at any more.
-  void learn(std::vector<char> const& before, std::vector<char> const& after, std::uint8_t patience) {
+  FULGURITE_COLD void learn(std::vector<char> const& before, std::vector<char> const& after, std::uint8_t patience) {
     bool any = false;
     for (std::size_t i = 0; i != passes_.size(); ++i) {
       if (before[i] == after[i] || passes_[i] == enough) continue;
@@ -93,7 +94,7 @@ class HostBytes {
 
   /// What has changed since `before`, in the user's words; empty if nothing can be seen. A std::vector that has grown
   /// is passed over: hooks put something into one in each step, and that its memory is elsewhere now explains nothing.
-  std::string changed(std::vector<char> const& before) const {
+  FULGURITE_COLD std::string changed(std::vector<char> const& before) const {
     std::size_t offset = 0;
     for (auto const& part : parts_) {
       for (std::size_t i = 0; i != part.size; ++i)
@@ -132,7 +133,8 @@ class HostBytes {
       char* at;
       char before, now;
     };
-    void add(HostBytes const& host, Part const& part, char const* before, std::size_t offset, std::size_t first) {
+    FULGURITE_COLD void add(HostBytes const& host, Part const& part, char const* before, std::size_t offset,
+                            std::size_t first) {
       std::size_t const end = std::min(first + word, part.size);
       auto const* passes = host.passes_.data() + offset;
       if (std::find(passes + first, passes + end, enough) != passes + end) return;  // it changes all the time
@@ -145,7 +147,7 @@ class HostBytes {
         whole_ = false;
     }
     /// Whether one of these words is a number in the range in which Linux puts a program's memory.
-    static bool may_be_address(char const* from, std::size_t size) {
+    FULGURITE_COLD static bool may_be_address(char const* from, std::size_t size) {
       std::uintptr_t value = 0;
       std::memcpy(&value, from, size);
       constexpr std::uintptr_t one = 1;
@@ -168,7 +170,7 @@ class HostBytes {
 
   /// Whether byte `i` lies in a std::vector that has as many elements as before or more, and has moved to more memory.
   /// A vector is three pointers: begin, end, and the end of its memory, as in all common libraries.
-  static bool grown(Part const& part, char const* before, std::size_t i) {
+  FULGURITE_COLD static bool grown(Part const& part, char const* before, std::size_t i) {
     auto const at = [](char const* from) {
       std::uintptr_t value = 0;
       std::memcpy(&value, from, word);
@@ -192,7 +194,7 @@ class HostBytes {
     parts_.push_back(std::move(part));
   }
   /// Collects the stretches of bytes that are looked at before each replay.
-  void lay_out() {
+  FULGURITE_COLD void lay_out() {
     quiet_.clear();
     std::size_t offset = 0;
     for (auto const& part : parts_) {

@@ -16,6 +16,7 @@
 
 #include <ATen/core/Generator.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 
@@ -93,7 +94,7 @@ class Listing {
 
   bool is_world(Storage storage) const { return world_.number(storage).has_value(); }
 
-  Role role(at::Tensor const& tensor) const {
+  FULGURITE_COLD Role role(at::Tensor const& tensor) const {
     auto const storage = storage_of(tensor);
     if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};
     if (auto const number = world_.number(storage)) return {Role::Kind::world, *number};
@@ -107,13 +108,13 @@ class Listing {
     if (refusal.empty()) refusal = std::move(reason);
   }
 
-  static bool within(at::Tensor const& part, at::Tensor const& whole) {
+  FULGURITE_COLD static bool within(at::Tensor const& part, at::Tensor const& whole) {
     if (!whole.defined() || storage_of(part) != storage_of(whole)) return false;
     auto const a = span_of(part), b = span_of(whole);
     return a.begin >= b.begin && a.end <= b.end;
   }
 
-  std::string line(Call const& call) {
+  FULGURITE_COLD std::string line(Call const& call) {
     auto const& schema = call.op.schema();
     auto const name = call.name();
     using at::Tag;
@@ -177,7 +178,7 @@ class Listing {
 
   /// Whether a call of aten::index is one of x.index({numbers}), whose result has the shape of the numbers, and not of
   /// x.index({mask}), whose result depends on values.
-  static bool indexes_by_number(Call const& call) {
+  FULGURITE_COLD static bool indexes_by_number(Call const& call) {
     bool masks = call.name() != "aten::index";
     each_tensor_of(call.in, [&](at::Tensor const& tensor) {
       masks = masks || (!tensor.is_same(call.in[0].toTensor()) &&
@@ -195,7 +196,7 @@ class Listing {
     return false;
   }
 
-  void append(at::Tensor const& tensor, std::string const& reader) {
+  FULGURITE_COLD void append(at::Tensor const& tensor, std::string const& reader) {
     auto const [kind, number] = role(tensor);
     auto offset = tensor.storage_offset();
     if (kind == Role::Kind::batch) {
@@ -220,7 +221,7 @@ class Listing {
     if (tensor.requires_grad()) text_ += " requires_grad";
   }
 
-  void append(IValue const& value, std::string const& reader) {
+  FULGURITE_COLD void append(IValue const& value, std::string const& reader) {
     if (value.isTensor()) {
       if (value.toTensor().defined()) append(value.toTensor(), reader);
       else text_ += " undefined";
@@ -248,7 +249,7 @@ class Listing {
     auto const x = span_of(a), y = span_of(b);
     return x.begin < y.end && y.begin < x.end;
   }
-  static std::uint64_t bits_of(at::Tensor const& tensor) {
+  FULGURITE_COLD static std::uint64_t bits_of(at::Tensor const& tensor) {
     std::uint64_t bits = 0;
     if (tensor.numel() != 0)
       std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));

@@ -12,6 +12,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/frozen.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -37,7 +38,7 @@ class MemoryPlan {
 
   /// Gives memory to all storages that were used and not left out. Each place begins at a cache line, as LibTorch's own
   /// memory does, since kernels may add in another order elsewhere.
-  void lay_out() {
+  FULGURITE_COLD void lay_out() {
     std::vector<std::pair<Storage, Use>> pieces;
     for (auto const& [storage, use] : uses_)
       if (!apart_.contains(storage) && storage->nbytes() != 0) pieces.emplace_back(storage, use);

@@ -18,6 +18,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
 #include <fulgurite/torch/capture/memory.hpp>
 
@@ -38,7 +39,7 @@ struct OutForm {
   std::vector<OutForm> before = {};                ///< at most one: runs first, into a tensor like the first argument
   double divisor = 1;                              ///< of the result, after the call
 
-  Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const {
+  FULGURITE_COLD Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const {
     Stack all;
     for (auto const& source : arguments) {
       using Kind = Source::Kind;
@@ -68,7 +69,7 @@ inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name
 
 /// The overload that takes the same arguments in the same order, then a place for each result. It must have a kernel of
 /// the CPU's own, not one that is made of the plain form.
-inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
+FULGURITE_COLD std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
   auto const& out = op.schema();
   if (out.arguments().size() != plain.arguments().size() + plain.returns().size() ||
       out.returns().size() != plain.returns().size())
@@ -92,7 +93,7 @@ inline std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c
 }
 
 /// Some operators have no such form, but do the same as another operator that has one.
-inline std::optional<OutForm> other_name(std::string const& name) {
+FULGURITE_COLD std::optional<OutForm> other_name(std::string const& name) {
   using Kind = OutForm::Source::Kind;
   auto const named = [](char const* other, char const* overload) {
     return c10::Dispatcher::singleton().findSchema({other, overload});
@@ -112,7 +113,7 @@ inline std::optional<OutForm> other_name(std::string const& name) {
 
 /// The mean of squared differences, made of other operators: LibTorch's own form for it warns, and divides the sum by
 /// one operator more, which for a few numbers takes longer than all the rest.
-inline std::optional<OutForm> mean_of_squares(Call const& call) {
+FULGURITE_COLD std::optional<OutForm> mean_of_squares(Call const& call) {
   using Kind = OutForm::Source::Kind;
   if (call.name() != "aten::mse_loss" || call.in[2].toInt() != at::Reduction::Mean) return std::nullopt;
   auto const &x = call.in[0].toTensor(), &y = call.in[1].toTensor();
@@ -141,7 +142,7 @@ class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
 
-  bool passes(OutForm const& form) {
+  FULGURITE_COLD bool passes(OutForm const& form) {
     try {
       at::AutoDispatchBelowADInplaceOrView const below;
       at::AutoGradMode const mode(call_.graph);
@@ -190,7 +191,7 @@ class Trial {
   };
 
   /// A copy of the bytes that the tensor looks at, as far from the start of a cache line as the tensor's own.
-  static at::Tensor copy(at::Tensor const& tensor) {
+  FULGURITE_COLD static at::Tensor copy(at::Tensor const& tensor) {
     auto const item = static_cast<std::int64_t>(tensor.itemsize());
     auto const span = span_of(tensor);
     auto const bytes = static_cast<std::size_t>(span.end - span.begin);
@@ -203,7 +204,7 @@ class Trial {
     other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
     return other;
   }
-  static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
+  FULGURITE_COLD static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
     auto const x = span_of(a), y = span_of(b);
     auto const bytes = static_cast<std::size_t>(x.end - x.begin);
     return x.end - x.begin == y.end - y.begin &&
@@ -214,7 +215,7 @@ class Trial {
     for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
     return all;
   }
-  bool arguments_untouched(Stack const& now) const {
+  FULGURITE_COLD bool arguments_untouched(Stack const& now) const {
     std::vector<at::Tensor> was;
     each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
     std::size_t i = 0;
@@ -229,7 +230,7 @@ class Trial {
 };
 
 /// The form to call in place of this call; nullopt: the plain form is called, and its result adopted.
-inline std::optional<OutForm> out_form(Call const& call) {
+FULGURITE_COLD std::optional<OutForm> out_form(Call const& call) {
   if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) ||
       writes_undeclared(call.name()))
     return std::nullopt;

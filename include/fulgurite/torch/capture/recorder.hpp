@@ -12,6 +12,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/frozen.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/own_random.hpp>
@@ -49,7 +50,7 @@ class Recorder {
     calls.clear();
   }
 
-  void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
+  FULGURITE_COLD void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
     auto const& schema = op.schema();
     std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
     name_generator(op, *stack);  // a replay calls kernels past the place where that happens
@@ -86,7 +87,7 @@ class Recorder {
  private:
   at::Device device_;
 
-  Stack keep(Stack const& values) {
+  FULGURITE_COLD Stack keep(Stack const& values) {
     Stack kept;
     if (!refusal.empty()) return kept;
     each_tensor_of(values, [&](at::Tensor const& tensor) {
@@ -102,7 +103,7 @@ class Recorder {
     return kept;
   }
 
-  static bool moved(IValue const& before, IValue const& after) {
+  FULGURITE_COLD static bool moved(IValue const& before, IValue const& after) {
     std::vector<at::Tensor> old;
     each_tensor_in(before, [&](at::Tensor const& tensor) { old.push_back(tensor); });
     bool differs = false;
@@ -115,7 +116,7 @@ class Recorder {
   }
 };
 
-inline void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
+FULGURITE_COLD void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard const inner(recording_key);
   auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, recording_key);
   if (auto* recorder = Recorder::current()) return recorder->take(op, below, stack);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
 
 namespace fulgurite {
@@ -48,7 +49,7 @@ void tell(CaptureReport& report, Say&& say) {
         "steps of a captured fit run as they are written, because of this: " + report.reasons[report.told++]);
 }
 
-inline std::vector<std::string> account(CaptureReport const& report) {
+FULGURITE_COLD std::vector<std::string> account(CaptureReport const& report) {
   auto const text = [](auto n) { return std::to_string(n); };
   std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
                                  ", checked against a replay: " + text(report.checked) +

@@ -14,6 +14,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/capture/direct_gradients.hpp>
 #include <fulgurite/torch/capture/later_additions.hpp>
@@ -186,7 +187,7 @@ class Tape {
   }
 
   /// Gives the memory of `made` to `into`, so that whoever looks at `into`, or at a view of it, sees the new values.
-  static void adopt(at::Tensor const& made, at::Tensor const& into, Step const& step) {
+  FULGURITE_COLD static void adopt(at::Tensor const& made, at::Tensor const& into, Step const& step) {
     if (!made.defined() || !same_layout(made, into) || storage_of(made)->nbytes() != storage_of(into)->nbytes())
         [[unlikely]]
       throw Error("fulgurite.capture.layout", c10::toString(step.op.operator_name()) +
@@ -196,7 +197,7 @@ class Tape {
   }
 
   /// Which calls are run again: all that are not known to be without effect.
-  std::vector<bool> live(Listing const& listing) {
+  FULGURITE_COLD std::vector<bool> live(Listing const& listing) {
     std::unordered_set<Storage> needed;
     for (auto const& tensor : leaving_) needed.insert(storage_of(tensor));
     auto const touches = [&](Stack const& values) {
@@ -229,7 +230,7 @@ class Tape {
     return alive;
   }
 
-  bool is_constant(Call const& call) const {
+  FULGURITE_COLD bool is_constant(Call const& call) const {
     if (!is_constant_factory(call.name())) return false;
     bool constant = true;
     each_tensor_of(call.out,
@@ -239,7 +240,7 @@ class Tape {
 
   /// Gives the batch, and all that the step computes, storages that nobody else has seen. Those of the latter have no
   /// memory yet.
-  void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
+  FULGURITE_COLD void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
     std::unordered_map<Storage, at::Storage> own;
     for (auto const& tensor : batch) {
       if (!tensor.defined()) {
@@ -285,7 +286,7 @@ class Tape {
     return {at::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), c10::GetCPUAllocator(), true};
   }
   /// A tensor of the same shape that only the tape knows.
-  at::Tensor scratch_like(at::Tensor const& tensor) {
+  FULGURITE_COLD at::Tensor scratch_like(at::Tensor const& tensor) {
     auto scratch = detached(tensor);
     scratch.unsafeGetTensorImpl()->set_storage_keep_dtype(without_memory(tensor.nbytes()));
     scratch.unsafeGetTensorImpl()->set_storage_offset(0);
@@ -293,7 +294,7 @@ class Tape {
     return scratch;
   }
   /// Gives the storage memory in which bytes that no call sets are easy to notice.
-  void fill(Storage storage) {
+  FULGURITE_COLD void fill(Storage storage) {
     if (storage->nbytes() == 0) return;
     storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(storage->nbytes()));
     std::memset(storage->mutable_data(), 0xff, storage->nbytes());
@@ -303,7 +304,7 @@ class Tape {
   /// Gives memory to what the step computes. What leaves the step, constants, and memory that the step itself asks for
   /// and may fill in part have places of their own. Results that are adopted bring their memory along, which is freed
   /// after its last use.
-  void share_memory(std::vector<Step> const& constants) {
+  FULGURITE_COLD void share_memory(std::vector<Step> const& constants) {
     std::unordered_set<Storage> alone;
     for (auto const& tensor : leaving_) alone.insert(storage_of(tensor));
     for (auto const& step : constants) {
@@ -342,12 +343,13 @@ class Tape {
   }
 
   /// `place`: where its only result goes, if not into the result's own memory.
-  static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place, at::Tensor const& before) {
+  FULGURITE_COLD static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place,
+                                        at::Tensor const& before) {
     Stack const results = place ? Stack{*place} : call.out;
     return finished({form.op, form.stack(call.in, results, before), results.size(), call.graph, false, {}, {}});
   }
 
-  static Step adopting(Call const& call) {
+  FULGURITE_COLD static Step adopting(Call const& call) {
     std::unordered_set<Storage> seen;
     each_tensor_of(call.in, [&](at::Tensor const& tensor) { seen.insert(storage_of(tensor)); });
     std::vector<Adopted> adopted;
@@ -364,7 +366,7 @@ class Tape {
   }
 
   /// If the CPU's kernel would be called next in any case, it is called without the dispatcher.
-  static Step finished(Step step) {
+  FULGURITE_COLD static Step finished(Step step) {
     c10::DispatchKeySet keys;
     each_tensor_of(step.in, [&](at::Tensor const& tensor) { keys = keys | tensor.key_set(); });
     keys = keys - above();

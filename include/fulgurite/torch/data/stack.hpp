@@ -9,6 +9,7 @@
 
 #include <torch/types.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/device/one_thread.hpp>
 
@@ -29,7 +30,7 @@ class Stack {
  public:
   torch::Tensor operator()(std::vector<torch::Tensor> samples) const { return torch::stack(samples); }
 
-  Batch operator()(std::vector<Batch> samples) const {
+  FULGURITE_COLD Batch operator()(std::vector<Batch> samples) const {
     return {column(samples, [](Batch& s) -> auto& { return s.data; }),
             column(samples, [](Batch& s) -> auto& { return s.target; })};
   }

@@ -11,6 +11,7 @@
 
 #include <torch/types.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/split.hpp>
@@ -83,7 +84,7 @@ class TensorModule {
 };
 
 /// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
-inline TensorSet as_tensors(LabelledImages const& images) {
+FULGURITE_COLD TensorSet as_tensors(LabelledImages const& images) {
   LoadingMode const mode;
   auto const count = static_cast<std::int64_t>(images.size());
   auto const bytes = [](std::vector<std::uint8_t> const& from, torch::IntArrayRef shape) {

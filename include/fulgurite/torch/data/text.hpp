@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/split.hpp>
@@ -61,7 +62,7 @@ class TextModule {
         train_(std::move(parts.train), {options.block, options.batch_size, true, options.seed, options.batches}),
         validation_(std::move(parts.validation), {options.block, options.batch_size, false, options.seed, 0}) {}
 
-  static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
+  FULGURITE_COLD static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
     auto const middle = numbers.end() - static_cast<std::ptrdiff_t>(options.validation.of(numbers.size()));
     return {{numbers.begin(), middle}, {middle, numbers.end()}};
   }
@@ -79,7 +80,7 @@ class TextFiles {
 
   /// Reads the files one after another. Throws fulgurite.data.file, fulgurite.data.utf8, or fulgurite.data.text if they
   /// hold nothing.
-  std::string read() const {
+  FULGURITE_COLD std::string read() const {
     std::string text;
     for (auto const& file : files_) {
       auto const bytes = read_file(file);

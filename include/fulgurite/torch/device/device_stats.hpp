@@ -9,11 +9,13 @@
 #include <c10/core/Device.h>
 #include <torch/cuda.h>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::libtorch {
 
 /// Bytes and counts under the names of PyTorch's torch.cuda.memory_stats ("allocated_bytes.all.current", "... .peak",
 /// "num_ooms"). Empty for the CPU.
-inline std::vector<std::pair<std::string, double>> device_stats(c10::Device device) {
+FULGURITE_COLD std::vector<std::pair<std::string, double>> device_stats(c10::Device device) {
   std::vector<std::pair<std::string, double>> stats;
   if (device.is_cpu()) return stats;
   auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));

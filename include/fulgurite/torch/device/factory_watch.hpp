@@ -12,6 +12,8 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::libtorch {
 
 /// The inputs are read from where they lie, and not by RecordFunction::inputs(): that function first asserts a member
@@ -64,7 +66,7 @@ class FactoryWatch {
     return watch;
   }
 
-  static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
+  FULGURITE_COLD static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
     auto* const watch = watching();
     if (!watch || watch->inside_ || !watch->function_.empty()) return nullptr;
     auto const schema = call.operator_schema();
@@ -78,7 +80,7 @@ class FactoryWatch {
     return std::make_unique<Call>(*watch);
   }
 
-  static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
+  FULGURITE_COLD static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
     if (!context) return;
     auto& watch = *static_cast<Call*>(context)->watch;
     for (auto const& output : call.outputs()) {

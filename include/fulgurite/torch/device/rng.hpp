@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/own_random.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
@@ -22,7 +23,7 @@ namespace fulgurite::libtorch {
 
 /// The default generators of this machine: the CPU's, and those of the accelerator that LibTorch was built for. `used`:
 /// leaves out devices that this process has not used. A thread with random numbers of its own has those alone.
-inline std::vector<at::Generator> default_generators(bool used) {
+FULGURITE_COLD std::vector<at::Generator> default_generators(bool used) {
   if (own_generator().defined()) return {own_generator()};
   auto& context = at::globalContext();
   std::vector all{context.defaultGenerator(at::Device(at::kCPU))};
@@ -85,7 +86,7 @@ class RngState {
     return generator.get_state();
   }
   /// The bytes, once a copy of the generator has taken them.
-  static at::Tensor checked(at::Generator generator, at::Tensor const& bytes) {
+  FULGURITE_COLD static at::Tensor checked(at::Generator generator, at::Tensor const& bytes) {
     try {
       std::lock_guard const lock(generator.mutex());
       auto trial = generator.clone();

@@ -12,13 +12,14 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::libtorch {
 
 /// Whether anybody but the owner of this handle may write to the tensor's memory: it is a parameter or a buffer, or a
 /// view or a detached handle of one.
-inline bool held_elsewhere(at::Tensor const& value) {
+FULGURITE_COLD bool held_elsewhere(at::Tensor const& value) {
   if (!value.defined()) return false;
   if (value.use_count() > 1) return true;
   return value.is_inference() ? value.storage().use_count() > 1
@@ -43,7 +44,7 @@ T const* data_of(at::Tensor const& tensor) {
 }
 
 /// The number in a tensor of one element; else an Error. On the CPU it is loaded from memory, without an operator.
-inline double read(at::Tensor const& value) {
+FULGURITE_COLD double read(at::Tensor const& value) {
   if (!value.defined() || value.numel() != 1)
     throw Error("fulgurite.metric.one_element",
                 "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
@@ -62,7 +63,7 @@ inline double read(at::Tensor const& value) {
 }
 
 /// Reads many values and waits for the device once: values on a device are gathered there, and copied together.
-inline void read_all(std::span<at::Tensor const> values, std::span<double> into) {
+FULGURITE_COLD void read_all(std::span<at::Tensor const> values, std::span<double> into) {
   at::NoGradGuard const no_graph;
   std::vector<at::Tensor> remote;
   std::vector<std::size_t> place;
@@ -81,7 +82,7 @@ inline void read_all(std::span<at::Tensor const> values, std::span<double> into)
   for (std::size_t i = 0; i != place.size(); ++i) into[place[i]] = numbers[i];
 }
 
-inline void require_scalar(at::Tensor const& loss) {
+FULGURITE_COLD void require_scalar(at::Tensor const& loss) {
   if (loss.defined() && loss.numel() == 1) return;
   throw Error("fulgurite.torch.scalar_loss",
               "the loss has " + (loss.defined() ? std::to_string(loss.numel()) : std::string("no")) +
@@ -105,7 +106,7 @@ inline bool same_kind(at::Tensor const& a, at::Tensor const& b) {
 /// The gradient to start backward with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without
 /// touching the loss. For a factor of 1 it is undefined, which is LibTorch's own default. Others are made once for each
 /// thread, factor and kind of loss.
-inline at::Tensor seed(at::Tensor const& loss, double factor) {
+FULGURITE_COLD at::Tensor seed(at::Tensor const& loss, double factor) {
   require_scalar(loss);
   if (factor == 1.0) return {};
   struct Made {

@@ -12,6 +12,7 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/native/plan.hpp>
 #include <fulgurite/torch/native/reference.hpp>
 
@@ -56,7 +57,7 @@ inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Dr
 /// Its own numbers, so that nobody's generator moves.
 class Numbers {
  public:
-  void fill(Sample& sample, Draw draw) {
+  FULGURITE_COLD void fill(Sample& sample, Draw draw) {
     auto* const to = sample.data();
     float const scale = draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
     constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -71,7 +72,7 @@ class Numbers {
 
  private:
   /// Near enough to a normal distribution: a sum of four, with all its bits in use.
-  static float normal(std::uint64_t bits) {
+  FULGURITE_COLD static float normal(std::uint64_t bits) {
     double sum = 0;
     for (int i = 0; i != 4; ++i) sum += static_cast<double>(bits >> (16 * i) & 0xffffU);
     return static_cast<float>((sum / 65535.0 - 2.0) * 1.7320508);
@@ -96,7 +97,7 @@ class Certifier {
         ours_(theirs_.size(), shape.beyond[2]) {}
 
   /// The plan that gives LibTorch's bits on these values and on all draws; nullopt: none does.
-  std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
+  FULGURITE_COLD std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
     a_.take(given.a);
     b_.take(given.b);
     if (starts()) start_.take(given.start);
@@ -129,14 +130,14 @@ class Certifier {
   bool holds() const { return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto; }
   bool starts() const { return shape_.epilogue == Epilogue::row || holds(); }
 
-  at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
-                    std::array<std::int64_t, 3> const& strides) const {
+  FULGURITE_COLD at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
+                                   std::array<std::int64_t, 3> const& strides) const {
     if (shape_.batch == 0) return at::from_blob(sample.data(), {rows, columns}, {strides[1], strides[2]}, at::kFloat);
     return at::from_blob(sample.data(), {shape_.batch, rows, columns}, {strides[0], strides[1], strides[2]},
                          at::kFloat);
   }
 
-  void reference() {
+  FULGURITE_COLD void reference() {
     auto const a = tensor(a_, shape_.m, shape_.k, shape_.a), b = tensor(b_, shape_.k, shape_.n, shape_.b),
                c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
     if (holds()) theirs_.take(start_.data());
@@ -144,13 +145,13 @@ class Certifier {
                         shape_.epilogue == Epilogue::row ? at::from_blob(start_.data(), {shape_.n}, at::kFloat)
                                                          : at::Tensor());
   }
-  bool same(Plan const& plan) {
+  FULGURITE_COLD bool same(Plan const& plan) {
     if (holds()) ours_.take(start_.data());
     else std::fill_n(ours_.data(), ours_.size(), std::numeric_limits<float>::quiet_NaN());
     plan.run(a_.data(), b_.data(), ours_.data(), start_.data());
     return ours_.same_bits(theirs_);
   }
-  bool same_on_draws(Plan const& plan) {
+  FULGURITE_COLD bool same_on_draws(Plan const& plan) {
     Numbers numbers;
     drawn_ = true;
     return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {

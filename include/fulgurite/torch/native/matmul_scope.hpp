@@ -3,6 +3,7 @@
 
 #include <ATen/Context.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/native/eager.hpp>
 
 namespace fulgurite {
@@ -19,7 +20,7 @@ class MatmulScope {
   MatmulScope& operator=(MatmulScope const&) = delete;
 
  private:
-  static bool is_possible() {
+  FULGURITE_COLD static bool is_possible() {
     using enum at::Float32Precision;
     auto const wanted = at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
     bool const exact = wanted == NONE || wanted == IEEE;  // LibTorch can be told to compute in less than float32

@@ -12,6 +12,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::libtorch::native {
 
 enum class Epilogue : std::uint8_t {
@@ -36,7 +38,7 @@ struct ProductShape {
   std::int64_t work() const { return matrices() * m * n * k; }
 
   /// As it is written in accounts: rows, columns and inner length.
-  std::string text() const {
+  FULGURITE_COLD std::string text() const {
     auto const with = [](char const* what) { return std::string(what); };
     return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
            std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +

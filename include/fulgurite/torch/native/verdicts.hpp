@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/native/certify.hpp>
 #include <fulgurite/torch/native/open.hpp>
 
@@ -51,7 +52,7 @@ class Verdicts {
   }
 
   /// For a person: how many products are whose, in which blocks, and which have no block that fits.
-  std::string account() const {
+  FULGURITE_COLD std::string account() const {
     std::lock_guard const lock(mutex_);
     if (all_.empty()) return "";
     std::map<std::int64_t, std::size_t> blocks;
@@ -89,7 +90,7 @@ class Verdicts {
     return count;
   }
 
-  Plan const* search(ProductShape const& shape, Operands const& given) {
+  FULGURITE_COLD Plan const* search(ProductShape const& shape, Operands const& given) {
     Marked const as_ever(Matmul::libtorch);  // a kernel of LibTorch's that calls another operator must not ask again
     std::lock_guard const lock(mutex_);
     auto const [found, fresh] = all_.try_emplace(shape);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -30,7 +31,7 @@ struct Adagrad {
   static constexpr std::string_view name = "Adagrad";
   static constexpr std::array<std::string_view, 1> states = {"sum"};
   static std::array<std::optional<double>, 1> initial(Options const& o) { return {o.initial_accumulator_value}; }
-  static void check(Options const& o) {
+  FULGURITE_COLD static void check(Options const& o) {
     require_option(o.lr >= 0, name, "lr", o.lr);
     require_option(o.lr_decay >= 0, name, "lr_decay", o.lr_decay);
     require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);

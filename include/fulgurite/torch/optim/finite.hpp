@@ -19,6 +19,7 @@
 
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/pass.hpp>
 
@@ -64,7 +65,7 @@ inline bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_
   return !found;
 }
 
-inline bool all_finite(at::Tensor const& tensor) {
+FULGURITE_COLD bool all_finite(at::Tensor const& tensor) {
   auto const size = static_cast<std::size_t>(tensor.numel());
   if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
     auto const* const data = tensor.const_data_ptr();
@@ -114,14 +115,14 @@ std::string buffer_with_nan(Model& model) {
 
 /// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
 /// stays so.
-inline void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
+FULGURITE_COLD void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
   at::NoGradGuard const no_graph;
   if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
   auto const number = value.detach();
   noted->add_(number.dim() == 0 ? number : number.reshape({}), 0);
 }
 /// The same for all numbers of some tensors of one device: their largest magnitude tells.
-inline void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
+FULGURITE_COLD void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
   if (tensors.empty()) return;
   at::NoGradGuard const no_graph;
   auto sizes = at::_foreach_norm(tensors, std::numeric_limits<double>::infinity());

@@ -20,6 +20,7 @@
 #include <torch/optim/lbfgs.h>
 
 #include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
@@ -86,7 +87,7 @@ class LBFGS {
 
   /// The number of iterations and, under torch.optim's names, d, H_diag, prev_flat_grad and, oldest first, old_dirs.0,
   /// old_stps.0, ro.0 and so on. Before the first step there is none of these.
-  ParameterState state() const {
+  FULGURITE_COLD ParameterState state() const {
     ParameterState all;
     if (auto const* now = torch_state()) {
       all.step = now->n_iter();
@@ -121,7 +122,7 @@ class LBFGS {
     }
   };
 
-  static Options const& checked(Options const& o) {
+  FULGURITE_COLD static Options const& checked(Options const& o) {
     require_option(o.lr >= 0, name(), "lr", o.lr);
     require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
     require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)",
@@ -130,7 +131,7 @@ class LBFGS {
                    "line_search_fn (which is strong_wolfe or none)", 0);
     return o;
   }
-  static torch::optim::LBFGSOptions theirs(Options const& o) {
+  FULGURITE_COLD static torch::optim::LBFGSOptions theirs(Options const& o) {
     return torch::optim::LBFGSOptions(o.lr)
         .max_iter(o.max_iter)
         .max_eval(o.max_eval ? o.max_eval : o.max_iter * 5 / 4)
@@ -146,7 +147,7 @@ class LBFGS {
   }
 
   /// LibTorch keeps the state under the first parameter.
-  State const* torch_state() const {
+  FULGURITE_COLD State const* torch_state() const {
     auto const& all = optimizer_.state();
     auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
     return found == all.end() ? nullptr : static_cast<State const*>(found->second.get());
@@ -167,7 +168,7 @@ class LBFGS {
     many("ro", state.ro());
   }
 
-  Saved save() const {
+  FULGURITE_COLD Saved save() const {
     Saved to;
     auto const* now = torch_state();
     if (!now) return to;
@@ -187,7 +188,7 @@ class LBFGS {
     return to;
   }
 
-  void load(Options const& options, Saved const& from) {
+  FULGURITE_COLD void load(Options const& options, Saved const& from) {
     c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
     checked(options);
     auto const past = from.old_dirs.size();

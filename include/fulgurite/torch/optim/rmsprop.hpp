@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -33,7 +34,7 @@ struct RMSprop {
   static std::array<std::optional<double>, 3> initial(Options const& o) {
     return {0.0, o.momentum > 0 ? std::optional(0.0) : std::nullopt, o.centered ? std::optional(0.0) : std::nullopt};
   }
-  static void check(Options const& o) {
+  FULGURITE_COLD static void check(Options const& o) {
     require_option(o.lr >= 0, name, "lr", o.lr);
     require_option(o.alpha >= 0, name, "alpha", o.alpha);
     require_option(o.eps >= 0, name, "eps", o.eps);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
 
 namespace fulgurite::optim {
@@ -31,7 +32,7 @@ struct SGD {
   static std::array<std::optional<double>, 1> initial(Options const& o) {
     return {o.momentum != 0 ? std::optional(0.0) : std::nullopt};
   }
-  static void check(Options const& o) {
+  FULGURITE_COLD static void check(Options const& o) {
     require_option(o.lr >= 0, name, "lr", o.lr);
     require_option(o.momentum >= 0, name, "momentum", o.momentum);
     require_option(o.weight_decay >= 0, name, "weight_decay", o.weight_decay);

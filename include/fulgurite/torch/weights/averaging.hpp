@@ -20,6 +20,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/weights/flat_copies.hpp>
@@ -28,7 +29,7 @@
 namespace fulgurite::libtorch {
 
 /// Each defined tensor once. A module that is registered under two names shows its parameters twice.
-inline std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
+FULGURITE_COLD std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
   std::unordered_set<c10::TensorImpl const*> seen;
   std::erase_if(all, [&](at::Tensor const& tensor) {
     return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second;
@@ -58,13 +59,13 @@ inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
 }
 /// Whether the numbers of both lie at the same places, and are of a type whose results do not depend on the place in
 /// memory.
-inline bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_COLD bool same_layout(at::Tensor const& a, at::Tensor const& b) {
   return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && same_places(a, b);
 }
 
 /// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
 /// a GPU instead of one for each tensor.
-inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
+FULGURITE_COLD void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
   at::NoGradGuard const no_graph;
   std::vector<at::Tensor> other_averages, other_values;
   for (std::size_t i = 0; i != averages.size();) {
@@ -85,7 +86,7 @@ inline void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const
 }
 
 /// Whether the saved bytes fit a tensor of an average.
-inline void require_average(at::Tensor const& to, SavedTensor const& from) {
+FULGURITE_COLD void require_average(at::Tensor const& to, SavedTensor const& from) {
   if (!fits(to, from))
     throw Error("fulgurite.callback.average_mismatch",
                 "the saved average has a tensor " + from.description() + " where the model has one of shape " +

@@ -9,6 +9,7 @@
 #include <torch/nn/modules/batchnorm.h>
 
 #include <fulgurite/callback/base_finetuning.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
 
 namespace fulgurite {
@@ -27,7 +28,7 @@ inline bool is_batch_norm(torch::nn::Module const& module) {
          module.as<torch::nn::BatchNorm3dImpl>();
 }
 
-inline void set_trainable(torch::nn::Module& module, bool on) {
+FULGURITE_COLD void set_trainable(torch::nn::Module& module, bool on) {
   for (auto& parameter : module.parameters(false)) {
     parameter.set_requires_grad(on);
     if (!on) parameter.mutable_grad().reset();  // what is left of it must not enter an update or a norm

@@ -15,6 +15,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/weights/weight_names.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
@@ -30,8 +31,8 @@ inline at::ScalarType element_type(std::string_view name) {
 }
 
 /// Whether a tensor of the file may go into this one of the model.
-inline bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
-                     WeightOptions const& options) {
+FULGURITE_COLD bool may_load(at::Tensor const& to, std::string_view dtype, std::vector<std::int64_t> const& shape,
+                             WeightOptions const& options) {
   auto const type = element_type(dtype);
   bool const converts = options.convert && at::isFloatingType(type) && at::isFloatingType(to.scalar_type());
   return (type == to.scalar_type() || converts) && to.sizes().vec() == shape;

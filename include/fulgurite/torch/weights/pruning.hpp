@@ -22,6 +22,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
@@ -44,7 +45,7 @@ class Masks {
     }
   }
 
-  void prune(double amount, bool together) {
+  FULGURITE_COLD void prune(double amount, bool together) {
     Mode const mode;
     if (together) prune(amount, 0, weights_.size());
     else
@@ -56,7 +57,7 @@ class Masks {
     if (!weights_.empty()) at::_foreach_mul_(weights_, masks_);
   }
 
-  void apply_to_gradients() {
+  FULGURITE_COLD void apply_to_gradients() {
     Mode const mode;
     std::vector<at::Tensor> gradients, masks;
     for (std::size_t i = 0; i != weights_.size(); ++i) {
@@ -77,7 +78,7 @@ class Masks {
   std::size_t size() const { return size_; }
   std::vector<std::string> names() const { return names_; }
 
-  std::vector<SavedMask> save() const {
+  FULGURITE_COLD std::vector<SavedMask> save() const {
     Mode const mode;
     std::vector<SavedMask> saved;
     for (std::size_t i = 0; i != names_.size(); ++i) {
@@ -89,7 +90,7 @@ class Masks {
     return saved;
   }
 
-  void load(std::vector<SavedMask> const& from) {
+  FULGURITE_COLD void load(std::vector<SavedMask> const& from) {
     Mode const mode;
     std::vector<SavedMask const*> of;  // nothing changes unless all of them fit
     for (std::size_t i = 0; i != names_.size(); ++i) {
@@ -113,7 +114,7 @@ class Masks {
     at::NoGradGuard no_graph{};
   };
 
-  void prune(double amount, std::size_t from, std::size_t to) {
+  FULGURITE_COLD void prune(double amount, std::size_t from, std::size_t to) {
     auto const device = weights_[from].device();
     std::vector<at::Tensor> magnitudes, masks;
     for (std::size_t i = from; i != to; ++i) {

@@ -9,13 +9,14 @@
 
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/torch/weights/class_name.hpp>
 
 namespace fulgurite::libtorch {
 
 /// The row of one module with all modules below it. A tensor that two modules share counts once.
-inline report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
+FULGURITE_COLD report::ModelRow model_row(std::string name, torch::nn::Module const& module) {
   report::ModelRow row{.name = std::move(name), .type = class_name(module)};
   row.training = module.is_training();
   std::unordered_set<void const*> seen;
@@ -31,8 +32,8 @@ inline report::ModelRow model_row(std::string name, torch::nn::Module const& mod
   return row;
 }
 
-inline void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module,
-                         std::string const& prefix, int depth) {
+FULGURITE_COLD void add_children(std::vector<report::ModelRow>& rows, torch::nn::Module const& module,
+                                 std::string const& prefix, int depth) {
   if (depth == 0) return;
   for (auto const& child : module.named_children()) {
     rows.push_back(model_row(prefix + child.key(), *child.value()));

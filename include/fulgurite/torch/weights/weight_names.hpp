@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
@@ -45,7 +46,7 @@ struct MappedName {
   std::string name;
   bool wanted = true;
 };
-inline MappedName mapped_name(std::string_view name, WeightOptions const& options) {
+FULGURITE_COLD MappedName mapped_name(std::string_view name, WeightOptions const& options) {
   auto prefixes = options.remove_prefix;
   for (auto at = prefixes.begin(); at != prefixes.end();) {
     if (at->empty() || !name.starts_with(*at)) {

@@ -13,6 +13,7 @@
 #include <torch/nn/module.h>
 
 #include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::libtorch {
@@ -27,7 +28,7 @@ inline constexpr ElementName element_names[] = {{at::ScalarType::Double, "F64"},
                                                 {at::ScalarType::Short, "I16"},  {at::ScalarType::Char, "I8"},
                                                 {at::ScalarType::Byte, "U8"},    {at::ScalarType::Bool, "BOOL"}};
 
-inline std::string_view element_name(at::ScalarType type, std::string_view weight) {
+FULGURITE_COLD std::string_view element_name(at::ScalarType type, std::string_view weight) {
   for (auto const& known : element_names)
     if (known.type == type) return known.name;
   throw Error("fulgurite.checkpoint.element_type",

@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/frozen.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
 
@@ -33,7 +34,7 @@ class Inputs {
 
   /// `batch`: the tensors of a batch of the same layout as the one that this was made from; undefined ones are passed
   /// over. The host does not wait for the copies.
-  void feed(std::vector<at::Tensor> const& batch) {
+  FULGURITE_COLD void feed(std::vector<at::Tensor> const& batch) {
     at::NoGradGuard const no_graph;
     std::size_t next = 0;
     for (auto const& tensor : batch)

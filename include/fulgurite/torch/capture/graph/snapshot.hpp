@@ -16,6 +16,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 
 namespace fulgurite::libtorch::graph {
@@ -41,7 +42,7 @@ class Snapshot {
   }
 
   /// Puts memory and generators back.
-  void restore() const {
+  FULGURITE_COLD void restore() const {
     at::NoGradGuard const no_graph;
     for (std::size_t i = 0; i != memory_.size(); ++i) memory_[i].copy_(copies_[i]);
     for (auto [generator, state] : generators_) {
@@ -51,7 +52,7 @@ class Snapshot {
   }
 
   /// Whether both are equal in every bit, those of nan and -0 included. Waits for the device, once.
-  bool same(Snapshot const& other) const {
+  FULGURITE_COLD bool same(Snapshot const& other) const {
     if (!alike(other)) return false;
     at::Tensor differs;
     for (std::size_t i = 0; i != copies_.size(); ++i) {
@@ -62,7 +63,7 @@ class Snapshot {
   }
 
   /// The sum of the squared differences; nan if a nan differs. Waits for the device.
-  double distance(Snapshot const& other) const {
+  FULGURITE_COLD double distance(Snapshot const& other) const {
     double sum = alike(other) ? 0 : std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; sum < std::numeric_limits<double>::infinity() && i != copies_.size(); ++i)
       sum += copies_[i].to(at::kDouble).sub(other.copies_[i].to(at::kDouble)).square().sum().item<double>();
@@ -71,7 +72,7 @@ class Snapshot {
 
  private:
   /// Whether both have the same sizes and types, and as many random numbers were drawn.
-  bool alike(Snapshot const& other) const {
+  FULGURITE_COLD bool alike(Snapshot const& other) const {
     auto const same_form = [](at::Tensor const& a, at::Tensor const& b) {
       return a.options().type_equal(b.options()) && a.device() == b.device() && a.sizes() == b.sizes();
     };
@@ -80,7 +81,7 @@ class Snapshot {
            std::equal(generators_.begin(), generators_.end(), other.generators_.begin(), other.generators_.end(),
                       same_state);
   }
-  void save(at::Device device) {
+  FULGURITE_COLD void save(at::Device device) {
     auto generator = at::globalContext().defaultGenerator(device);
     std::lock_guard const lock(generator.mutex());
     auto state = generator.get_state();

@@ -1,0 +1,28 @@
+#pragma once
+// FULGURITE_COLD stands in front of a body that depends on no template parameter and runs seldom: files, texts, set-up,
+// recording. Where nothing is defined, which is the default, it says `inline` and no more: header-only. A program that
+// defines FULGURITE_COMPILED sees the same body and does not generate its code: it links the library
+// fulgurite_compiled, which is src/compiled.cpp, built once. So there are two flavours and one source. A body of the
+// hot loop has no such mark; nor has a constructor, of which clang makes two and keeps one, nor what has a static local
+// or is constexpr.
+
+#if defined(FULGURITE_COMPILES_BODIES)
+#define FULGURITE_COLD [[gnu::used]] inline
+#elif !defined(FULGURITE_COMPILED)
+#define FULGURITE_COLD inline
+#elif defined(__clang__)
+// Version 10 of clang changed what gnu_inline means without `extern`, which cannot stand in a class; it warns of that.
+#define FULGURITE_COLD                                                                                                 \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wgnu-inline-cpp-without-extern\"")             \
+      [[gnu::gnu_inline, gnu::noinline]] _Pragma("clang diagnostic pop") inline
+#else  // g++ knows no gnu_inline with noinline, and never inlines a body of another optimization level.
+#define FULGURITE_COLD [[gnu::gnu_inline, gnu::optimize(0)]] inline
+#endif
+
+// A program whose units disagree would have two versions of its inline functions. It does not link: one unit says that
+// this variable is one per thread, the other that it is not, and each linker names the variable.
+#if defined(FULGURITE_COMPILED)
+[[gnu::used]] inline constinit thread_local char fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none = 0;
+#else
+[[gnu::used]] inline constinit char fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none = 0;
+#endif

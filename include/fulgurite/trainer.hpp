@@ -1,0 +1,12 @@
+#pragma once
+// What a small program needs: models and their metrics, policies, make_trainer, one device, LibTorch's optimizers with
+// their schedulers. Never included by a header of ours. Each callback, logger, loader, schedule and optimizer of ours
+// has a header of its own to add, as layers of LibTorch have; fulgurite.hpp has all, and takes longer to compile.
+
+#include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/policy/device.hpp>
+#include <fulgurite/policy/optimization.hpp>
+#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/optimizer.hpp>
+#include <fulgurite/torch/optim/scheduler.hpp>
