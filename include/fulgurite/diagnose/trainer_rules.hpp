@@ -13,9 +13,16 @@
 #include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/diagnose/subject.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/recurrent.hpp>
 
 namespace fulgurite::judge {
+
+/// The arguments after the model's type are options and at least three policies.
+template <class... Args>
+inline constexpr bool in_order = false;
+template <class Options, class S, class P, class O, class... Cs>
+inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<Options, TrainerOptions>;
 
 // clang-format off
 /// The arguments of make_trainer<M>: options, then at least three policies.

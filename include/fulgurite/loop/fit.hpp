@@ -8,13 +8,13 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/answer_searches.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
-#include <fulgurite/loop/rehearsal.hpp>
 #include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/sanity_check.hpp>
 #include <fulgurite/loop/statistics_pass.hpp>
@@ -305,35 +305,11 @@ class OpenFit {
 
   /// What callbacks found before, from which loaders are made.
   void answer_settings() {
-    if constexpr (searches) {
-      Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
-      for (auto const& setting : std::exchange(run_.searching.settings, {})) setting(rehearsal);
-      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
-    }
+    if constexpr (searches) answer(std::exchange(run_.searching.settings, {}), run_, pack_, source_, plan_);
   }
-  /// Between two epochs: what callbacks wanted tried out. What is set by it is what training goes on with.
+  /// Between two epochs: what callbacks wanted tried out.
   void answer_searches() {
-    if constexpr (searches) {
-      auto const due = std::exchange(run_.searching.due, {});
-      Rehearsal<R, Pack, Source> rehearsal(run_, pack_, source_);
-      for (auto const& search : due) search(rehearsal);
-      if (std::exchange(run_.searching.sizes_changed, false)) load_anew();
-    }
-  }
-
-  /// Loaders of another batch size, which the epoch at hand begins with.
-  void load_anew() {
-    if constexpr (requires { source_.reload_training(); }) {
-      source_.reload_training();
-      source_.reload_validation();
-    }
-    if (!run_.loading.training_is_open) return;  // they are asked for later
-    plan_ = plan_training(run_, source_);
-    int const since = run_.loading.validation_since;  // when the next reload is due stays as it was
-    check_validation(run_, source_);
-    run_.loading.validation_since = since;
-    auto& loader = source_.train();
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
+    if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, pack_, source_, plan_);
   }
 
   /// Those who have not heard an event that failed in the run that goes on; all, where none did.

@@ -380,14 +380,6 @@ Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P pr
                                     std::move(optimization), std::move(callbacks)...);
 }
 
-namespace judge {
-/// The arguments after the model's type are options and at least three policies.
-template <class... Args>
-inline constexpr bool in_order = false;
-template <class Options, class S, class P, class O, class... Cs>
-inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<Options, TrainerOptions>;
-}  // namespace judge
-
 template <class M, class... Args>
   requires(!judge::in_order<Args...>)
 TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
