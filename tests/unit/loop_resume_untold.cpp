@@ -197,7 +197,7 @@ TEST_CASE("resume: a batch whose end fails has made its step, and those that hav
     CHECK(check_each("batch_end", toy::Unsized(5), window, 4) >= least - 2);
     // It is one batch ahead, and has none of those before: the batch cannot be had again.
     CHECK(check_each<Plain>("batch_end", Keeps<false, true>{}, window) >= least);
-    CHECK(check_each<Plain>("batch_end", Keeps<false, true>{}, window, 4) >= least - 2);
+    CHECK(check_each<Plain>("batch_end", Keeps<false, true>{}, window, 4) >= 2);  // its second pass goes on
     CHECK(check_each("batch_end", std::vector<std::optional<double>>{1, {}, 3, {}, 5}, window) >= 4);
     CHECK(check_each("batch_end", std::vector<std::optional<double>>{{}, 2, {}, {}}, window) >= 2);
   }
