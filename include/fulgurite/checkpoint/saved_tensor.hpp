@@ -46,10 +46,10 @@ class SavedTensor {
   }
 
   /// A handle that also gives the tensor itself to its own library.
-  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any tensor, Keep keep)
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any of, Keep how)
       : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
-    tensor_ = std::move(tensor);
-    keep_ = keep;
+    tensor_ = std::move(of);
+    keep_ = how;
   }
 
   explicit operator bool() const { return !dtype_.empty(); }

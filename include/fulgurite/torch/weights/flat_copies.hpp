@@ -39,8 +39,8 @@ inline bool follows(at::Tensor const& a, at::Tensor const& b) {
   return b.storage().unsafeGetStorageImpl() == a.storage().unsafeGetStorageImpl() &&
          b.scalar_type() == a.scalar_type() && b.storage_offset() == a.storage_offset() + aligned(a.numel(), a);
 }
-/// Whether the numbers of both lie at the same places relative to their beginnings, without gaps, and neighbours of both
-/// at the same distances, which are those of the device.
+/// Whether the numbers of both lie at the same places relative to their beginnings, without gaps, and neighbours of
+/// both at the same distances, which are those of the device.
 inline bool same_places(at::Tensor const& a, at::Tensor const& b) {
   return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
          a.strides() == b.strides() && a.is_non_overlapping_and_dense();
