@@ -86,9 +86,9 @@ void expect_rows(Pack& pack, long rows) {
 }
 
 /// Where a fit goes on that fails, or is written, inside a batch. After its step, while end hooks are told, it goes on
-/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch is done again with all of its window: what it has added to the
-/// gradients cannot be told from what the batches before it did. A loader that keeps its place cannot go back; the
-/// window begins at the next batch then.
+/// after them, where the loader says whether the batch was the last and does not keep its place by itself. Else a batch
+/// is done again with all of its window: what it has added to the gradients cannot be told from what the batches before
+/// it did. A loader that keeps its place cannot go back; the window begins at the next batch then.
 template <class R, class Pack, class Source>
 void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
