@@ -1,6 +1,6 @@
 """The crash lab: a training program is killed, and its disk fails, at each place; what is left must go on; prints TAP.
 
-    crash.py TRAINEE INTERPOSER [--kills N] [--seed S] [--all] [--flips N] [--rows]
+    crash.py TRAINEE INTERPOSER [--kills N] [--seed S] [--all | --places N] [--flips N] [--rows] [--slow] [--only CASES]
 
 TRAINEE trains a small model and goes on by itself from the newest file in its folder; INTERPOSER, loaded before the C
 library, counts its calls to the file system and makes one of them go wrong (see interpose.cpp). Whatever happened, the
@@ -10,8 +10,12 @@ run has to end with the hash of one that nothing happened to, which other proces
     --seed S     of the random moments (default: another one each time, which is printed)
     --all        the cases that begin at each call really do so at each; else a row of writes into one file, a tensor
                  each, is begun at its first two and at its last
+    --places N   the cases that begin at each call begin at N of them: the first of each kind of call on each kind of
+                 file, then random ones
     --flips N    also flips N bits, one at a time: each must be noticed
-    --rows       the table of logged rows of a run that went on must be that of the unbroken run, too"""
+    --rows       the table of logged rows of a run that went on must be that of the unbroken run, too
+    --slow       TRAINEE takes long to start: it is killed at random moments of its training
+    --only CASES those whose function has such a name"""
 
 import argparse
 import concurrent.futures
@@ -88,16 +92,16 @@ def ended_right(done: Run, rows: bool = True):
 def goes_on(folder: pathlib.Path, before: list[Run]):
     """What is wrong with what processes have left: another one has to end as if nothing had been. It begins no earlier
     than at the last file that they had been told was written, and finds no file that is damaged."""
-    looked = run(folder, 'look', str(folder)) if folder.exists() else Run(0, '')
-    if looked.all('damaged'):
-        yield f'left a damaged file: {looked.one("damaged")}'
     last = max([int(step) for one in before for step in one.all('saved')], default=0)
-    done = run(folder)
+    done = run(folder, 'fit', str(folder), 'look')  # it looks before it trains, and afterwards
+    if done.all('damaged'):
+        yield f'left a damaged file: {done.one("damaged")}'
     yield from ended_right(done, not any('append a row' in one.told() for one in before))
     if int(done.one('from') or 0) < last:
         yield f'lost a file: step {last} was saved, the next run began at {done.one("from")}'
     # A killed process's temporaries go when another one writes into their folder; each run has a log folder of its own.
-    for left in run(folder, 'look', str(folder)).all('temporary'):
+    after = Run(0, '\n'.join(done.lines[done.lines.index('trained yes'):] if 'trained yes' in done.lines else []))
+    for left in after.all('temporary'):
         if os.path.dirname(left) in (str(folder / 'files'), done.one('logs')):
             yield f'left {left}'
 
@@ -110,8 +114,24 @@ def fair_end(done: Run):
         yield f'is no Error of the library: {done.told()}'
 
 
+def kind_of(call: list[str]) -> str:
+    """Its name, and what kind of file it is about: that of a checkpoint, its temporary, the link, the log, a folder."""
+    name = os.path.basename(call[2])
+    kinds = [('.tmp', 'temporary'), ('last', 'last'), ('.safetensors', 'checkpoint'), ('.csv', 'rows'), ('', 'other')]
+    return f'{call[1]} {next(kind for part, kind in kinds if part in name)}'
+
+
 def places(log: list[list[str]]) -> list[int]:
     """The numbers of the calls at which something is to happen."""
+    if options.places:
+        generator = random.Random(options.seed)
+        of_kind: dict[str, list[int]] = {}
+        for number, call in enumerate(log, 1):
+            of_kind.setdefault(kind_of(call), []).append(number)
+        named = [generator.choice(numbers) for numbers in of_kind.values()]
+        generator.shuffle(named)
+        others = generator.sample(range(1, len(log) + 1), min(options.places, len(log)))
+        return sorted(list(dict.fromkeys(named + others))[:options.places])
     tensors = [f'{call[1]} {call[2]}' if call[1] == 'pwrite64' else str(number) for number, call in enumerate(log)]
     return [number for number, it in enumerate(tensors, 1)
             if options.all or it not in tensors[max(0, number - 3):number - 1] or it not in tensors[number:number + 1]]
@@ -254,12 +274,32 @@ def small_disk():
     return *many([0, 4, 8, 12, 20, 24, 32, 36, 40, 44, 64], one), 'fillings of a disk of 1 MB'
 
 
+training: list[float] = []  # seconds from its first line to its end, of one that was not killed
+
+
+def killed_after(folder: pathlib.Path, seconds: float | None) -> Run:
+    """A process that is killed so many seconds after it started; a slow one, after training began."""
+    process = subprocess.Popen([options.trainee, 'fit', folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    first = process.stdout.readline() if options.slow else ''
+    began = time.monotonic()
+    try:
+        said, _ = process.communicate(timeout=seconds)
+        training.append(time.monotonic() - began)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        said, _ = process.communicate()
+    return Run(process.returncode, first + said)
+
+
 def random_kills():
     generator = random.Random(options.seed)
     with scratch() as folder:
         began = time.monotonic()
-        run(folder / 'run')
+        killed_after(folder / 'run', None)
         length = time.monotonic() - began
+    if options.slow:
+        length = training[0]
 
     def one(number: int):
         """Killed until it has ended, or three times."""
@@ -267,15 +307,8 @@ def random_kills():
         with scratch() as folder:
             before = []
             for _ in range(3):
-                process = subprocess.Popen([options.trainee, 'fit', folder / 'run'], stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL, text=True)
-                try:
-                    said, _ = process.communicate(timeout=moments.uniform(0, length))
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    said, _ = process.communicate()
-                before.append(Run(process.returncode, said))
-                if process.returncode != KILLED:
+                before.append(killed_after(folder / 'run', moments.uniform(0, length)))
+                if before[-1].status != KILLED:
                     yield from ended_right(before[-1])
                     break
             killed.append(sum(each.status == KILLED for each in before))
@@ -386,9 +419,11 @@ def main() -> int:
     parser.add_argument('--kills', type=int, default=30)
     parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument('--all', action='store_true')
+    parser.add_argument('--places', type=int, default=0)
+    parser.add_argument('--slow', action='store_true')
     parser.add_argument('--flips', type=int, default=0)
     parser.add_argument('--rows', action='store_true')
-    parser.add_argument('--only', default='', help='cases whose function has such a name')
+    parser.add_argument('--only', default='')
     parser.parse_args(namespace=options)
     cases = [killed_at_calls, killed_in_writes, killed_twice, each_fails, short_writes, full_from, read_only_from,
              going_on_fails, small_files, small_disk, random_kills, in_order, cut_files, cut_newest, at_once]

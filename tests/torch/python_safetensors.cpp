@@ -1,5 +1,5 @@
-// A Python with safetensors reads the weights of our files, bit for bit: through safetensors.torch.load_file where torch
-// can be imported, too, else through the reader below it.
+// A Python with safetensors reads the weights of our files, bit for bit: through safetensors.torch.load_file where
+// torch can be imported, too, else through the reader below it.
 #include "fixtures.hpp"
 #include "unit/checkpoint_folder.hpp"
 

@@ -63,8 +63,8 @@ Wrong wrong_fits(Make strategy, Precision precision, Loader const& loader) {
               Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}}, EMAWeightAveraging(), watching);
         },
         [&](auto& trainer, auto& net, auto const& file) {
-          data::TensorLoader validation{torch::linspace(-1, 1, 30).reshape({5, 6}), torch::arange(5) % 3,
-                                        {.batch_size = 5}};
+          data::TensorLoader validation{
+              torch::linspace(-1, 1, 30).reshape({5, 6}), torch::arange(5) % 3, {.batch_size = 5}};
           auto batches = loader();
           trainer.fit(net, batches, validation, file);
         });

@@ -48,9 +48,7 @@ struct Net : nn::Module {
   nn::Dropout drop = register_module("drop", nn::Dropout(0.3));
   nn::Linear out = register_module("out", nn::Linear(8, 3));
 
-  Tensor forward(Tensor const& x) {
-    return out->forward(drop->forward(torch::relu(norm->forward(in->forward(x)))));
-  }
+  Tensor forward(Tensor const& x) { return out->forward(drop->forward(torch::relu(norm->forward(in->forward(x))))); }
   Tensor loss_of(auto const& batch) { return F::cross_entropy(forward(batch.data), batch.target); }
   Tensor training_step(auto const& batch, auto& ctx) {
     auto value = loss_of(batch);
@@ -94,8 +92,8 @@ Wrong saved_in_hooks(std::string const& in, ValidationInterval validation, auto 
     return run<Net>(
         watches, from,
         [&](Watches const& watching) {
-          return make_trainer<Net>(options(validation), strategy(), Float32{},
-                                          Automatic{.accumulate_grad_batches = 3}, EMAWeightAveraging(), watching);
+          return make_trainer<Net>(options(validation), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                   EMAWeightAveraging(), watching);
         },
         [&](auto& trainer, auto& net, From const& file) {
           save = [&](fs::path const& to) { trainer.save_checkpoint(to); };
@@ -147,12 +145,12 @@ Wrong saved_by_callback(auto strategy, bool in_background) {
           auto asked = options(2);
           asked.save_in_background = in_background;
           return make_trainer<Net>(asked, strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                     ModelCheckpoint{{.dirpath = files_in,
-                                                      .filename = "{step}",
-                                                      .save_top_k = -1,
-                                                      .every_n_train_steps = 1,
-                                                      .save_on_train_epoch_end = false}},
-                                     watching);
+                                   ModelCheckpoint{{.dirpath = files_in,
+                                                    .filename = "{step}",
+                                                    .save_top_k = -1,
+                                                    .every_n_train_steps = 1,
+                                                    .save_on_train_epoch_end = false}},
+                                   watching);
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -182,7 +180,8 @@ Wrong saved_by_callback(auto strategy, bool in_background) {
     }
     auto const noted = std::find(whole.rows.begin(), whole.rows.end(), "file " + std::to_string(step));
     auto at = static_cast<std::size_t>(noted - whole.rows.begin()) + 1;
-    while (whole.rows[at].starts_with(std::to_string(step - 1) + " loss_step")) ++at;  // the row of the step is before its file
+    while (whole.rows[at].starts_with(std::to_string(step - 1) + " loss_step"))
+      ++at;  // the row of the step is before its file
     auto const now = one(Watches{}, CkptPath{files_in / name});
     wrong += !same_end(now, whole, rest_after(whole.rows, at));
     for (long later = step + 1; later <= steps; ++later)
@@ -199,7 +198,8 @@ TEST_CASE("resume: each file of a ModelCheckpoint every step of three batches le
   CHECK(saved_by_callback(captured, true) == Wrong(0, 6));
 }
 
-// ---- SWA --------------------------------------------------------------------------------------------------------------
+// ---- SWA
+// --------------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -266,7 +266,8 @@ TEST_CASE("resume: SWA stopped inside its pass for batch norms makes the pass ag
   CHECK(stopped_in_pass(captured, signalled) == Wrong(0, 7));
 }
 
-// ---- several loaders --------------------------------------------------------------------------------------------------
+// ---- several loaders
+// --------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -289,8 +290,8 @@ Wrong of_several(auto strategy) {
                                       watching);
         },
         [&](auto& trainer, auto& net, From const& file) {
-          data::TensorLoader short_one{inputs.slice(0, 0, 12), targets.slice(0, 0, 12),
-                                       {.batch_size = 4, .shuffle = true, .seed = 8}};
+          data::TensorLoader short_one{
+              inputs.slice(0, 0, 12), targets.slice(0, 0, 12), {.batch_size = 4, .shuffle = true, .seed = 8}};
           auto loader = data::combined<data::CombineMode::max_size_cycle>(shuffled(), std::move(short_one));
           std::tuple validations(few(), shuffled(1));  // one after the other, of two sizes
           trainer.fit(net, loader, validations, file);
@@ -306,7 +307,8 @@ TEST_CASE("resume: two training loaders of two sizes and two validation loaders 
   CHECK(of_several(captured) == Wrong(0, 18));
 }
 
-// ---- truncated back-propagation ---------------------------------------------------------------------------------------
+// ---- truncated back-propagation
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -357,7 +359,8 @@ TEST_CASE("resume: truncated back-propagation goes on between batches with the s
   CHECK(recurrent(eager) == Wrong(0, 8));
 }
 
-// ---- two optimizers by hand -------------------------------------------------------------------------------------------
+// ---- two optimizers by hand
+// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -366,10 +369,10 @@ struct Gan : nn::Module {
   static constexpr Metric<"g"> g_loss{.on_step = Report::yes, .on_epoch = Report::yes};
   static constexpr Metric<"d"> d_loss{.on_step = Report::yes, .on_epoch = Report::yes};
   using Metrics = MetricList<g_loss, d_loss>;
-  nn::Sequential g = register_module("g", nn::Sequential(nn::Linear(2, 8), nn::BatchNorm1d(8), nn::ReLU(),
-                                                         nn::Linear(8, 6)));
-  nn::Sequential d = register_module("d", nn::Sequential(nn::Linear(6, 8), nn::LeakyReLU(), nn::Dropout(0.3),
-                                                         nn::Linear(8, 1)));
+  nn::Sequential g =
+      register_module("g", nn::Sequential(nn::Linear(2, 8), nn::BatchNorm1d(8), nn::ReLU(), nn::Linear(8, 6)));
+  nn::Sequential d =
+      register_module("d", nn::Sequential(nn::Linear(6, 8), nn::LeakyReLU(), nn::Dropout(0.3), nn::Linear(8, 1)));
 
   void training_step(auto const& batch, auto& ctx) {
     auto& [opt_g, opt_d] = ctx.optimizers();
@@ -389,9 +392,9 @@ struct Gan : nn::Module {
     of_d.step();
   }
   auto configure_optimizers() {
-    return optimizers(scheduled(torch::optim::Adam(g->parameters(), torch::optim::AdamOptions(0.01)),
-                                schedule::Cosine{.total = 12}),
-                      scheduled(optim::AdamW(d->parameters(), {.lr = 0.02}), schedule::Step{4, 0.5}));
+    return optimizers(
+        scheduled(torch::optim::Adam(g->parameters(), torch::optim::AdamOptions(0.01)), schedule::Cosine{.total = 12}),
+        scheduled(optim::AdamW(d->parameters(), {.lr = 0.02}), schedule::Step{4, 0.5}));
   }
 };
 
@@ -412,7 +415,8 @@ TEST_CASE("resume: two nets against each other, with an optimizer each, lead to 
   CHECK(wrong == Wrong(0, 16));
 }
 
-// ---- a loader of torch::data ------------------------------------------------------------------------------------------
+// ---- a loader of torch::data
+// ------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -431,7 +435,7 @@ Wrong of_torch_data(auto strategy, auto make_loader) {
         watches, from,
         [&](Watches const& watching) {
           return make_trainer<Net>(options(4), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                     watching);
+                                   watching);
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = make_loader();

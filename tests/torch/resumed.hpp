@@ -119,10 +119,22 @@ struct Ended {
   Rows rows = {};
 };
 
+/// Nets as small as these gain nothing from threads, which spin where others have work to do.
+class OneThread {
+ public:
+  OneThread() { torch::set_num_threads(1); }
+  OneThread(OneThread const&) = delete;
+  ~OneThread() { torch::set_num_threads(before_); }
+
+ private:
+  int before_ = torch::get_num_threads();
+};
+
 /// A fit of this trainer, from its beginning or from a file. A run that goes on does not depend on what its program
 /// draws. `make(watches)` returns the trainer, `fit(trainer, net, from)` calls its fit.
 template <class Net>
 Ended run(Watches watches, std::optional<CkptPath> const& from, auto&& make, auto&& fit) {
+  OneThread const one_thread;
   torch::manual_seed(from ? 99 : 7);
   Net net;
   Ended ended;
@@ -140,14 +152,8 @@ inline Rows rest_after(Rows const& all, std::size_t at) {
   return rest;
 }
 
+/// Whether a fit that went on came to the end of the whole one, by that rest.
 inline bool same_end(Ended const& now, Ended const& whole, Rows const& rest) {
-  if (::getenv("DBG")) {
-    if (now.hash != whole.hash) std::fprintf(stderr, "HASH\n");
-    if (now.rows != rest) {
-      std::fprintf(stderr, "ROWS\n");
-      for (std::size_t i = 0; i < 12; ++i) std::fprintf(stderr, "   %-60s | %s\n", i < rest.size() ? rest[i].c_str() : "-", i < now.rows.size() ? now.rows[i].c_str() : "-");
-    }
-  }
   return now.hash == whole.hash && now.rows == rest;
 }
 

@@ -47,7 +47,8 @@ std::string value_in(std::string const& name) {
 }
 
 /// The value in a file that is written after a fit.
-std::string value_after(Folder const& folder, auto&& trainer, auto&& model, auto const& loader, auto const& validation) {
+std::string value_after(Folder const& folder, auto&& trainer, auto&& model, auto const& loader,
+                        auto const& validation) {
   auto const file = (folder / "after.safetensors").string();
   trainer.fit(model, loader, validation);
   trainer.save_checkpoint(file);
@@ -65,9 +66,7 @@ void write(std::string const& file, Weights const& weights, std::vector<std::str
           f(std::string_view(name), WeightView{dtype, shape, bytes});
         }
       },
-      [&](auto& archive) {
-        archive.child("assembly", [&](auto& inner) { inner("callbacks", callbacks); });
-      });
+      [&](auto& archive) { archive.child("assembly", [&](auto& inner) { inner("callbacks", callbacks); }); });
 }
 std::string difference(std::string const& name, Weights const& weights, std::vector<std::string> callbacks) {
   SafetensorsFile const file(name);
@@ -76,9 +75,7 @@ std::string difference(std::string const& name, Weights const& weights, std::vec
       [&](auto&& f) {
         for (auto const& [key, dtype, shape] : weights) f(key, dtype, shape);
       },
-      [&](auto& archive) {
-        archive.child("assembly", [&](auto& inner) { inner("callbacks", callbacks); });
-      });
+      [&](auto& archive) { archive.child("assembly", [&](auto& inner) { inner("callbacks", callbacks); }); });
 }
 
 }  // namespace
@@ -138,9 +135,7 @@ TEST_CASE("fingerprint: a file that does not fit is refused with the parts in wh
   OtherOptimizer other;
   auto trainer = trainer_of<OtherOptimizer>(2, EarlyStopping{Scripted::vl}, Timer{});
   std::string error;
-  said([&] {
-    error = error_of([&] { trainer.fit(other, toy::Unsized(2), toy::batches(1), CkptPath{file}); });
-  });
+  said([&] { error = error_of([&] { trainer.fit(other, toy::Unsized(2), toy::batches(1), CkptPath{file}); }); });
   CHECK(error == "[fulgurite.checkpoint.state_entry] the file was written by a program that is put together "
                  "differently (fingerprint " +
                      value_in(file) +
@@ -201,7 +196,6 @@ TEST_CASE("fingerprint: weights are counted, those of another shape, new ones an
 
   write_safetensors(folder / "foreign", {}, [](auto&&) {});
   SafetensorsFile const foreign(folder / "foreign");
-  CHECK(assembly_difference(
-            foreign, {}, [](auto&&) {}, [](auto&) {})
-            .empty());  // of another program, which said nothing
+  CHECK(
+      assembly_difference(foreign, {}, [](auto&&) {}, [](auto&) {}).empty());  // of another program, which said nothing
 }

@@ -125,8 +125,9 @@ TEST_CASE("resume: a file with more optimizers, or of a model with a state, is r
   auto const of_one = goes_on(one, of_two);
   CHECK(of_one.starts_with("[fulgurite.checkpoint.state_unread] the file was written by a program that is put together "
                            "differently "));
-  CHECK(of_one.find("): optimizers: 1 SGD is gone. What does not fit: the saved state holds what nothing here is loaded "
-                    "from: 'optimizers.1 SGD', 'gradients.1': ") != std::string::npos);
+  CHECK(
+      of_one.find("): optimizers: 1 SGD is gone. What does not fit: the saved state holds what nothing here is loaded "
+                  "from: 'optimizers.1 SGD', 'gradients.1': ") != std::string::npos);
   CHECK(one.batches == 0);
   WithState same;
   CHECK(goes_on(same, of_state) == "");

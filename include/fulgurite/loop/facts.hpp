@@ -18,9 +18,9 @@ struct Facts {
   bool end_unknown = false;   ///< the loader is not read ahead: whether this batch is the last is found out later
   bool accumulating = false;  ///< the batch at hand does not end its window
   bool in_batch = false;
-  long ended = -1;             ///< `progress.total_batches` of the last batch whose end hooks were told, where any listen
-  bool no_rows = false;        ///< of a batch of size 0: it holds tensors, and they have no rows
-  bool left_out = false;       ///< the batch at hand is none: its loader left it out
+  long ended = -1;        ///< `progress.total_batches` of the last batch whose end hooks were told, where any listen
+  bool no_rows = false;   ///< of a batch of size 0: it holds tensors, and they have no rows
+  bool left_out = false;  ///< the batch at hand is none: its loader left it out
   bool has_gradients = false;  ///< a batch of the window at hand ran backward; kept where a precision scales the loss
   bool types_seen = false;     ///< the first training_step was watched for types other than the precision's
   bool sanity_checking = false;
