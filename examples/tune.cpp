@@ -41,7 +41,7 @@ struct Mlp : nn::Module {
 int main(int argc, char** argv) try {
   example::Arguments arguments(argc, argv, "Finds a batch size and a learning rate for handwritten digits.");
   int const epochs = arguments.value("--epochs", 5, "passes over the training images, after the searches");
-  long const most = arguments.value("--most", 2048L, "no batch is tried that is larger");
+  long const most = arguments.value("--most", 256L, "no batch is tried that is larger");
   auto const seed = arguments.value<std::uint64_t>("--seed", 1, "of the weights, the split and the order");
   int const threads = arguments.value("--threads", 1, "of the CPU");
   std::filesystem::path const out = arguments.value<std::string>("--out", "tuned", "folder of the plots and tables");
@@ -55,10 +55,10 @@ int main(int argc, char** argv) try {
   auto trainer =
       make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{}, ProgressBar{});
 
-  auto const sizes = tune::scale_batch_size(trainer, model, digits.module, {.steps_per_trial = 20, .max_val = most});
+  auto const sizes = tune::scale_batch_size(trainer, model, digits.module,
+                                            {.mode = tune::binsearch, .steps_per_trial = 20, .max_val = most});
   std::cout << sizes.table() << sizes.plot().text();
-  // The largest batch that fits makes the fewest steps of an epoch: what trains faster is found by training. The
-  // fastest one is where a larger one gains nothing.
+  // The largest batch that fits makes the fewest steps of an epoch. The fastest one may be smaller.
   long const size = sizes.fastest().value_or(64);
   digits.module.set_batch_size(size);
 

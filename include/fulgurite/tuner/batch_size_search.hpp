@@ -29,6 +29,11 @@ struct BatchSizeSearch {
   std::FILE* stream = stderr;
 };
 
+template <class T>
+inline constexpr bool is_batch_size_search = false;
+template <class Model, class Data>
+inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
+
 template <class Model, class Data>
 void check(BatchSizeSearch<Model, Data> const& search) {
   auto const at_least = [](char const* name, long value, long least) {

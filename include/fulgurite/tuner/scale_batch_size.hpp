@@ -51,6 +51,7 @@ using BatchSizeSearchOf =
 /// (`ulimit -v`), so that there is an exception to be caught. Errors: [fulgurite.tuner.out_of_memory] where no size
 /// fits, [fulgurite.tuner.no_size] and others where none can be set, what the steps throw. The size is then as it was.
 template <Method Tried = fit, class Trainer, class Data>
+  requires(!is_batch_size_search<std::remove_const_t<Data>>)
 FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data& data,
                                 BatchSizeSearchOf<Trainer, Data> const& search = {}) {
   using R = typename Trainer::Run;
