@@ -15,7 +15,14 @@ namespace {
 long allocations = 0;
 }
 
-// The whole test program counts; only differences are looked at.
+// The whole test program counts; only differences are looked at. ThreadSanitizer has these operators itself, and then no
+// allocation is counted.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FULGURITE_TEST_COUNTS_NOTHING
+#endif
+#endif
+#ifndef FULGURITE_TEST_COUNTS_NOTHING
 void* operator new(std::size_t size) {
   ++allocations;
   if (void* p = std::malloc(size)) return p;
@@ -23,6 +30,7 @@ void* operator new(std::size_t size) {
 }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#endif
 
 namespace {
 

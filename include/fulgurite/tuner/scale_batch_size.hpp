@@ -47,9 +47,9 @@ using BatchSizeSearchOf =
 ///   std::cout << found.table();              // each size: time, samples a second, peak memory
 ///   found.save("sizes.csv"), found.save("sizes.svg");
 /// Linux gives a process more memory than there is, and ends it when it is used: on the CPU say .max_val, or set a
-/// limit
-/// (`ulimit -v`), so that there is an exception to be caught. Errors: [fulgurite.tuner.out_of_memory] where no size
-/// fits, [fulgurite.tuner.no_size] and others where none can be set, what the steps throw. The size is then as it was.
+/// limit (`ulimit -v`), so that there is an exception to be caught. Errors: [fulgurite.tuner.out_of_memory] where no
+/// size fits, [fulgurite.tuner.no_size] and others where none can be set, what the steps throw. The size is then as it
+/// was.
 template <Method Tried = fit, class Trainer, class Data>
   requires(!is_batch_size_search<std::remove_const_t<Data>>)
 FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data& data,
