@@ -362,9 +362,9 @@ TEST_CASE(
   auto trainer = make_trainer<toy::Validated>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0},
                                               PositionDevice{}, Float32{}, Automatic{}, SavesAlways{});
   trainer.fit(model, toy::batches(2), toy::batches(1));
-  CHECK(positions == std::vector<std::string>{"batch 0 1 1 1", "batch 0 2 2 1", "validation 0 2 2 2",
-                                              "epoch 1 0 2 3",  //
-                                              "batch 1 1 3 1", "batch 1 2 4 1", "validation 1 2 4 2", "epoch 2 0 4 3"});
+  CHECK(positions == std::vector<std::string>{"batch 0 1 1 3", "batch 0 2 2 3", "validation 0 2 2 4",
+                                              "epoch 1 0 2 6",  //
+                                              "batch 1 1 3 3", "batch 1 2 4 3", "validation 1 2 4 4", "epoch 2 0 4 6"});
 }
 
 TEST_CASE("D12: what a fast_dev_run leaves idle is told once") {

@@ -15,8 +15,8 @@ namespace {
 long allocations = 0;
 }
 
-// The whole test program counts; only differences are looked at. ThreadSanitizer has these operators itself, and then no
-// allocation is counted.
+// The whole test program counts; only differences are looked at. ThreadSanitizer has these operators itself, and then
+// no allocation is counted.
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define FULGURITE_TEST_COUNTS_NOTHING

@@ -28,7 +28,7 @@ from rule_cost import instantiations  # noqa: E402
 
 COUNTS = (1, 8, 16, 32, 64)
 MOST_MS, MOST_GROWTH, NOISE = 12, 1.1, 0.02
-# Of the time of the program by hand on torch/torch.h, which has no precompiled header; the lean header: of torch/torch.h.
+# Of the time of the program by hand on torch/torch.h, which has no precompiled header; the lean header: of that one.
 MOST_SHARE = {
     'mnist': {'g++': 1.35, 'clang++': 1.35},
     'mnist compiled': {'g++': 0.95, 'clang++': 0.95},

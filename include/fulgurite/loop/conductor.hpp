@@ -22,7 +22,7 @@ class Conductor {
  public:
   using Stateless = ByChoice;
 
-  Conductor(State<R>& run, RehearsalPlan const& plan, EpochPlan const& epoch, Rates& rates,
+  Conductor(State<R>& run, RehearsalPlan const& plan, EpochPlan const& epoch, LearningRates& rates,
             std::function<void()> end_if_asked)
       : run_(&run),
         plan_(&plan),
@@ -87,7 +87,7 @@ class Conductor {
   State<R>* run_;
   RehearsalPlan const* plan_;
   EpochPlan const* epoch_;
-  Rates* rates_;
+  LearningRates* rates_;
   std::function<void()> end_if_asked_;
   long begin_;
   std::optional<RehearsedStep> step_ = std::nullopt;

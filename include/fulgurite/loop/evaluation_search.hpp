@@ -20,7 +20,7 @@
 namespace fulgurite::loop {
 
 /// An evaluation moves no rates.
-class NoRates final : public Rates {
+class NoRates final : public LearningRates {
  public:
   std::vector<double> now() const override { return {}; }
   std::vector<double> initial() const override { return {}; }
@@ -34,7 +34,8 @@ class EvaluationConductor {
  public:
   using Stateless = ByChoice;
 
-  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, Rates& rates, std::function<void()> end_if_asked)
+  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates,
+                      std::function<void()> end_if_asked)
       : run_(&run), plan_(&plan), rates_(&rates), end_if_asked_(std::move(end_if_asked)) {}
 
   void on_validation_batch_start(auto&) { before(); }
@@ -62,7 +63,7 @@ class EvaluationConductor {
 
   State<R>* run_;
   RehearsalPlan const* plan_;
-  Rates* rates_;
+  LearningRates* rates_;
   std::function<void()> end_if_asked_;
 };
 
@@ -103,7 +104,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
     }
     put_back();
   }
-  Rates& rates() override { return rates_; }
+  LearningRates& rates() override { return rates_; }
   Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 

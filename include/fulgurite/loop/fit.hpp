@@ -81,6 +81,7 @@ class OpenFit {
       anomaly_.reset();
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
+      if (trains_) keep_data();
       run_.parts.strategy.teardown(*run_.parts.model);
       Context<R, phase::Fit> ctx(run_);
       tell<hook::on_fit_end>(run_, pack_, ctx);
@@ -90,7 +91,6 @@ class OpenFit {
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
       finalize_loggers(pack_, Status::success);
-      keep_data();
     });
     algorithms_.reset();
     end_if_asked(pack_);
@@ -99,7 +99,6 @@ class OpenFit {
  private:
   /// A file that is asked for when the data are out of reach has what they keep of themselves.
   void keep_data() {
-    if (!trains_) return;  // it is where it was
     if constexpr (requires { typename R::Backend::RunFile::Memory; })
       if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
         run_.left.emplace().save([this](auto& archive) {
@@ -197,7 +196,7 @@ class OpenFit {
     if (options.limit_train_batches.none() || (done(run_) && !owes)) {
       run_.point = point;  // and a file of now says so
       if constexpr (resumes)
-        if (resumed_) resumed_->load_random();
+        if (resumed_) go_on_with_nothing();
       return;
     }
     trains_ = true;
@@ -214,8 +213,7 @@ class OpenFit {
         SafePoint point = fit.run_.point;
         ~Here() {
           expect_rows(fit.pack_, 0);
-          fit.run_.progress = progress;
-          fit.run_.point = point;
+          fit.run_.progress = progress, fit.run_.point = point;
         }
       } const here{*this};
       if (run_.facts.in_batch) redo_window(run_, pack_, source_);
@@ -231,6 +229,18 @@ class OpenFit {
   bool is_resumed() const {
     if constexpr (resumes) return resumed_.has_value();
     else return false;
+  }
+
+  /// Training had ended. What its loaders and its data module kept is a part of the files to come.
+  void go_on_with_nothing() {
+    if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+      if (!run_.asked.options.limit_train_batches.none()) {
+        plan_ = plan_training(run_, source_);
+        check_validation(run_, source_);
+        resumed_->load_data();
+        keep_data();
+      }
+    resumed_->load_random();
   }
 
   /// The rest of what was under way when the file was written.

@@ -13,7 +13,7 @@
 namespace fulgurite::loop {
 
 template <class R>
-class RatesOf final : public Rates {
+class RatesOf final : public LearningRates {
  public:
   explicit RatesOf(State<R>& run) : run_(run) {}
 

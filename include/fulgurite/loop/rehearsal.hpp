@@ -57,7 +57,7 @@ class Rehearsal final : public Rehearser<R> {
     auto own = source_.anew();  // the fit asks for its loaders when it is time to
     rehearse_on(plan, own);
   }
-  Rates& rates() override { return rates_; }
+  LearningRates& rates() override { return rates_; }
   Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
   BatchSizes& batch_sizes() override { return sizes_; }
 

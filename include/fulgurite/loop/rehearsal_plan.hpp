@@ -20,9 +20,9 @@ struct LoaderFacts {
 };
 
 /// The learning rates of a run: those of all groups of its first optimizer, then of the second one.
-class Rates {
+class LearningRates {
  public:
-  virtual ~Rates() = default;
+  virtual ~LearningRates() = default;
   virtual std::vector<double> now() const = 0;
   /// That schedules start from: what configure_optimizers gave.
   virtual std::vector<double> initial() const = 0;
@@ -35,7 +35,7 @@ class Rates {
 /// One optimizer step of a rehearsal, as the functions of its plan see it.
 class RehearsedStep {
  public:
-  RehearsedStep(Rates& rates, long number) : rates_(rates), number_(number) {}
+  RehearsedStep(LearningRates& rates, long number) : rates_(rates), number_(number) {}
 
   /// Counted from 0. A captured step that was replayed wrongly is made again, and so its number may come again.
   long number() const { return number_; }
@@ -45,7 +45,7 @@ class RehearsedStep {
   /// returned none, and under manual optimization.
   double loss() const { return loss_ ? loss_() : std::numeric_limits<double>::quiet_NaN(); }
   bool has_loss() const { return loss_ != nullptr; }
-  Rates& rates() const { return rates_; }
+  LearningRates& rates() const { return rates_; }
   /// No other step follows this one. Before a step: it is the last one.
   void stop() { stops_ = true; }
 
@@ -56,7 +56,7 @@ class RehearsedStep {
   }
 
  private:
-  Rates& rates_;
+  LearningRates& rates_;
   long number_;
   long batch_size_ = 0;
   std::function<double()> loss_ = nullptr;

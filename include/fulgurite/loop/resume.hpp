@@ -144,6 +144,10 @@ class Resumption {
     file_.load([&](auto& archive) { archive.child("random", random); });
     random.restore();
   }
+  /// Of such a run: what its loaders keep, which are there.
+  void load_data() {
+    or_put_back([&] { file_.load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
+  }
 
  private:
   template <class Archive>

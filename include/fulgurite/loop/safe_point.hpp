@@ -8,7 +8,7 @@ namespace fulgurite::loop {
 /// What the run was about to do.
 enum class At : std::uint8_t {
   before_batch,      ///< the batch `progress.batch` of the epoch
-  batch_end,         ///< the end of that batch, whose step was made: on_train_batch_end for those that have not heard it
+  batch_end,         ///< the end of that batch, whose step was made: on_train_batch_end for the others
   after_step,        ///< what follows the end hooks of a batch, which are being told: its row, and what follows that
   after_batch,       ///< what follows a batch: the checkpoints it asked for, its validation
   after_validation,  ///< what follows that validation

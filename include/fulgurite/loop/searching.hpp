@@ -19,7 +19,7 @@ class Rehearser {
   /// Runs steps of the real trainer, and puts everything back; see tune::rehearse.
   virtual void rehearse(RehearsalPlan const& plan) = 0;
   /// Those of the run, to be set for what follows the search.
-  virtual Rates& rates() = 0;
+  virtual LearningRates& rates() = 0;
   virtual Context<R, phase::Fit> context() = 0;
   virtual BatchSizes& batch_sizes() = 0;
 };

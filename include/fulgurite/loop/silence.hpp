@@ -17,15 +17,16 @@ namespace loop {
 /// Everything that the library warns of, without `fulgurite.` in front.
 // clang-format off
 inline constexpr auto library_warnings = std::to_array<std::string_view>({
-    "callback.checkpoint_folder", "callback.checkpoint_moved", "callback.checkpoint_waits",
+    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved", "callback.checkpoint_waits",
     "callback.learning_rate", "callback.once_a_window", "capture.eager", "capture.gone_back",
     "capture.unchecked", "checkpoint.failed_too", "data.none", "exception.second", "hook.once_a_window",
     "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
     "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "options.barebones_log",
-    "options.dev_run", "options.few_rows", "options.overfit_order", "precision.default_type",
+    "options.dev_run", "options.few_rows", "options.overfit_order", "options.save_in_background",
+    "precision.default_type",
     "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback",
     "resume.damaged", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over",
-    "resume.skips", "run.requeue", "schedule.metric", "tuner.no_suggestion"});
+    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.
