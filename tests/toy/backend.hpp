@@ -41,8 +41,8 @@ struct World {
   long waits = 0;                                            ///< for the device to have done its work
   long memory = 1'000'000'000;                               ///< of the device, in rows
   double peak_memory = 0;
-  long freed = 0;                                            ///< times that caches were emptied
-  bool disk_full = false;                                    ///< saving throws
+  long freed = 0;          ///< times that caches were emptied
+  bool disk_full = false;  ///< saving throws
   struct File {
     std::vector<double> weights;
     std::string state;
@@ -365,9 +365,7 @@ struct Backend {
     return world.device_stats;
   }
   /// What the imagined device throws where a batch is too large for it.
-  static bool out_of_memory(std::exception const& error) {
-    return dynamic_cast<OutOfMemory const*>(&error) != nullptr;
-  }
+  static bool out_of_memory(std::exception const& error) { return dynamic_cast<OutOfMemory const*>(&error) != nullptr; }
   template <class Device>
   static void free_caches(Device const&) {
     ++world.freed;
