@@ -145,8 +145,8 @@ class AveragedWeights {
       if (saved.empty()) this->kept.clear();
       else if (this->kept.size() != saved.size()) this->kept = Backend::clones(this->live);
       return [to = this->kept, saved] {
-        using Values = std::span<typename Backend::Value const>;
-        Backend::restore(Values(to), std::span<SavedTensor const>(saved));
+        using Tensors = std::span<typename Backend::Value const>;
+        Backend::restore(Tensors(to), std::span<SavedTensor const>(saved));
       };
     }
   };

@@ -28,8 +28,11 @@ void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
 template <class Searches, class R, class Pack, class Source>
 void answer(Searches searches, State<R>& run, Pack& pack, Source& source, EpochPlan& plan) {
   Rehearsal<R, Pack, Source> rehearsal(run, pack, source);
-  for (auto const& search : searches) search(rehearsal);
-  if (std::exchange(run.searching.sizes_changed, false)) load_anew(run, source, plan);
+  for (auto const& search : searches) {
+    search(rehearsal);
+    // The next search goes by the size that this one has found.
+    if (std::exchange(run.searching.sizes_changed, false)) load_anew(run, source, plan);
+  }
 }
 
 }  // namespace fulgurite::loop

@@ -59,9 +59,9 @@ class EpochWindows {
   /// known, is done now. Whether it made a step.
   bool end_found(State<R>& run, long b) {
     run.facts.is_last_batch = true;
-    run.facts.end_unknown = false;
     bool const open = run.facts.accumulating;
     if (open) flush(run, b + 1, false);
+    run.facts.end_unknown = false;  // until then the batch's work is not over: see redo_window
     if constexpr (R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     return open;
   }

@@ -107,6 +107,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
+    if (flow == Flow::stop && !outside.sanity_checking) run.due.stop = true;  // holds, should the next one fail
     Context<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));
   });

@@ -216,7 +216,7 @@ class OpenFit {
           fit.run_.progress = progress, fit.run_.point = point;
         }
       } const here{*this};
-      if (run_.facts.in_batch) redo_window(run_, pack_, source_);
+      if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, pack_, source_);
       write_checkpoint(run_, pack_, source_, file);
     };
     Context<R, phase::Train> ctx(run_);
@@ -225,7 +225,6 @@ class OpenFit {
     if constexpr (resumes)
       if (resumed_) go_on(point);
   }
-
   bool is_resumed() const {
     if constexpr (resumes) return resumed_.has_value();
     else return false;

@@ -93,8 +93,8 @@ template <class R, class Pack, class Source>
 void redo_window(State<R>& run, Pack& pack, Source& source) {
   auto& progress = run.progress;
   if (run.point.at != At::before_batch) return;
+  bool const stepped = !run.facts.left_out || run.point.counts;
   if (run.due.heard.template failed<hook::on_train_batch_end>()) {  // its step is made
-    bool const stepped = !run.facts.left_out || run.point.counts;
     run.point = {.at = At::batch_end,
                  .last = run.facts.is_last_batch,
                  .counts = stepped,
@@ -109,10 +109,14 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
     progress.batch = run.facts.batch_idx + 1;
     ++progress.total_batches;
     run.measured.train_board.fold();
-    if (!run.facts.accumulating) progress.window_start = progress.batch;
+    if (stepped && !run.facts.accumulating) progress.window_start = progress.batch;
   }
-  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1) {  // it was over; what came after it has failed
-    bool const counts = progress.window_start == progress.batch;
+  // Where a window is over before its length, the step of what it holds follows the batch.
+  bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
+  if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
+  // It was over; what came after it has failed.
+  if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
+    bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
     run.point = {.at = told ? At::after_step : At::after_batch,
                  .last = run.facts.is_last_batch,
                  .counts = counts,
@@ -146,7 +150,6 @@ void leave_run(State<R>& run, Pack& pack) {
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
-  run.loading.write = nullptr;
   // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
   // done.
   auto const still = [&run](auto&& cleanup) {
@@ -191,9 +194,11 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
       write_now(run, pack, source);
     }
   });
+  run.loading.write = nullptr;
   still([&] { finish_files(run); });
   run.due.requests.clear();
   run.due.posted.clear();
+  run.due.heard = {};  // it is in the files that were asked for; what comes later begins anew
   still([&] { leave_run(run, pack); });
   still([&] { finalize_loggers(pack, Status::failed); });
   still([&] { run.parts.strategy.teardown(*run.parts.model); });

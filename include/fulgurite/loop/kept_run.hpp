@@ -80,7 +80,7 @@ class KeptRun {
   template <class Loader>
   void put_back_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
-      loader_.load([&](auto& archive) { archive.child("train_loader", loader); });
+      loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress_.epoch});
   }
 
@@ -88,7 +88,7 @@ class KeptRun {
     // What was recorded of rehearsed steps is freed first: the rest may need its memory.
     if constexpr (R::Strategy::captures) run_.parts.strategy.setup(*run_.parts.model, run_.parts.precision);
     weights_.put_back(*run_.parts.model);
-    parts_.load([&](auto& archive) { fold(archive); });
+    parts_.put_back([&](auto& archive) { fold(archive); });
     each_optimizer([&](auto& optimizer) { optimizer.zero_grad(); });
     gradients_.put_back(*run_.parts.model);
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {

@@ -13,7 +13,8 @@ template <class R, class Pack, class Source>
 void sanity_check(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     int const batches = run.asked.options.num_sanity_val_steps;
-    if (batches == 0 || !run.facts.has_validation || run.progress.batch != 0) return;
+    bool const inside = run.progress.batch != 0 || (run.point.began && run.point.at < At::epoch_end);
+    if (batches == 0 || !run.facts.has_validation || inside) return;
     [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
     Context<R, phase::Fit> ctx(run);
     run.facts.sanity_checking = true;

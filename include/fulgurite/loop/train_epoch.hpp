@@ -135,6 +135,8 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     bool const stepped = this->leave_out(run, b, last);
     if (last && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     run.point.counts = stepped;
+    facts.in_batch = true;  // a flush has ended it
+    begin_end_hooks<Pack>(run);
     if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) run.due.stop = true;
     run.point.counts = false;
     facts.left_out = false;

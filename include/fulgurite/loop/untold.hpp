@@ -65,8 +65,13 @@ template <class Hook, class R, class Pack, class... Args>
     each_participant<Hook>(run, pack, [&]<class T>(T& participant, std::string const& name) {
       if (heard.contains(name)) return;
       if constexpr (Listens<Hook, T, Args...>) {
-        gravest = graver(gravest, answer_of<Hook>(participant, args...));
-        heard.by.push_back(name);
+        heard.by.push_back(name);  // a file that it writes goes on after it
+        try {
+          gravest = graver(gravest, answer_of<Hook>(participant, args...));
+        } catch (...) {
+          heard.by.pop_back();
+          throw;
+        }
       } else if constexpr (Hook::template named<T>) {
         run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
                                                      " what was gone when the run was stopped, and is not told: "

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iomanip>
 #include <limits>
+#include <locale>
 #include <optional>
 #include <string>
 #include <utility>
@@ -86,6 +87,7 @@ class RateCurve {
   /// A row for each point: `lr,loss,raw`. An Error where the file cannot be written.
   void save(std::filesystem::path const& file) const {
     std::ofstream out(file);
+    out.imbue(std::locale::classic());
     out << std::setprecision(std::numeric_limits<double>::max_digits10) << "lr,loss,raw\n";
     for (std::size_t i = 0; i != lr.size(); ++i) out << lr[i] << ',' << loss[i] << ',' << raw[i] << '\n';
     out.close();

@@ -10,6 +10,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/searching.hpp>
+#include <fulgurite/report/numbers.hpp>
 #include <fulgurite/tuner/found_rate.hpp>
 #include <fulgurite/tuner/rate_field.hpp>
 
@@ -40,8 +41,8 @@ void check(RateSearch<Model> const& search) {
   };
   bool const rises = search.min_lr < search.max_lr && std::isfinite(search.max_lr);
   if (!rises || search.min_lr < 0)
-    refuse("from min_lr = " + std::to_string(search.min_lr) + " to max_lr = " + std::to_string(search.max_lr) +
-           ": give finite rates that are not negative, the smaller one first");
+    refuse("from min_lr = " + report::formatted("%g", search.min_lr) + " to max_lr = " +
+           report::formatted("%g", search.max_lr) + ": give finite rates that are not negative, the smaller one first");
   if (search.mode == exponential && search.min_lr == 0)
     refuse("from min_lr = 0, which no factor raises: begin above it, or use tune::linear");
   if (search.num_training < 2)
