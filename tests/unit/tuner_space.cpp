@@ -17,8 +17,9 @@
 using namespace fulgurite;
 using tune::values;
 
-namespace {
-
+// In a namespace with a name: g++ warns of a type of the library that has a member of an unnamed one's type, except in
+// the file that is compiled, and this one may be included.
+namespace tuner_space_settings {
 enum class Kind { small, large };
 struct Setting {
   double rate = 0.5;
@@ -29,6 +30,10 @@ struct Setting {
   float drop = 0;
   void hyperparameters(auto& list) const { list("rate", rate)("width", width)("name", name); }
 };
+}  // namespace tuner_space_settings
+using namespace tuner_space_settings;
+
+namespace {
 
 static_assert(tune::field_name<&Setting::rate>() == "rate");
 static_assert(tune::field_name<&Setting::name>() == "name");
