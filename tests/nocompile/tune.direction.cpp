@@ -1,4 +1,5 @@
 // refused: [fulgurite.tune.direction] a sweep cannot know whether a low value is a good one: say .mode = Mode::min or .mode = Mode::max
+// flags: -Wno-missing-field-initializers
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -15,12 +15,14 @@ template <class Batches>
 struct Shared {
   Batches const* batches;
 };
+struct NotShared {};  ///< what was refused
 template <class Batches>
-Shared<Batches> shared(Batches const& batches) {
-  static_assert(StoredBatches<Batches const>, "[fulgurite.tune.shared] only a container of batches can be read by "
-                                              "several members at once: give each a copy of this loader, which has the "
-                                              "data in common with it");
-  return {&batches};
+auto shared(Batches const& batches) {
+  constexpr bool stored = StoredBatches<Batches const>;
+  static_assert(stored, "[fulgurite.tune.shared] only a container of batches can be read by several members at once: "
+                        "give each a copy of this loader, which has the data in common with it");
+  if constexpr (stored) return Shared<Batches>{&batches};
+  else return NotShared{};
 }
 template <class Batches>
 void shared(Batches const&&) = delete;
@@ -67,6 +69,11 @@ template <class T>
 inline constexpr bool is_member = false;
 template <class M, class T, class Train, class Val>
 inline constexpr bool is_member<Member<M, T, Train, Val>> = true;
+template <class T>
+inline constexpr bool has_data = false;
+template <class M, class T, class Train, class Val>
+inline constexpr bool has_data<Member<M, T, Train, Val>> =
+    !std::is_same_v<Train, NotShared> && !std::is_same_v<Val, NotShared>;
 
 namespace judge_member {
 
@@ -101,7 +108,7 @@ consteval bool can_be_swept() {
                                        "Signals out of their trainers");
   static_assert(!Has::draws_on_terminal, "[fulgurite.tune.terminal] bars of several members would overwrite one "
                                          "another: leave ProgressBar out, and say .verbose = true to the sweep");
-  return sees && on_cpu && apart && !Has::catches_signals && !Has::draws_on_terminal;
+  return sees && on_cpu && apart && !Has::catches_signals && !Has::draws_on_terminal && has_data<Member>;
 }
 
 }  // namespace judge_member

@@ -7,10 +7,12 @@
 #include <type_traits>
 #include <utility>
 
+// First, since it has sentences: compilers print every #include between a sentence and the program.
+#include <fulgurite/tuner/member.hpp>
+
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/tuner/heat.hpp>
-#include <fulgurite/tuner/member.hpp>
 #include <fulgurite/tuner/probe.hpp>
 #include <fulgurite/tuner/space.hpp>
 #include <fulgurite/tuner/sweep_options.hpp>
