@@ -33,8 +33,9 @@ struct Axis<Field> {
   static constexpr auto field = Field;
   using Setting = SettingOf<Field>;
   using Value = ValueOf<Field>;
-  static_assert(fields::Shown<Value>, "[fulgurite.tune.shown] a field of a space is a number, a truth value, an enum "
-                                      "or a text, so that the table can show it");
+  static constexpr bool is_shown = fields::Shown<Value>;
+  static_assert(is_shown, "[fulgurite.tune.shown] a field of a space is a number, a truth value, an enum "
+                          "or a text, so that the table can show it");
 };
 
 /// A listed value as the field's own type.
