@@ -116,7 +116,7 @@ class Context : public loop::LogContext<R, Phase> {
   /// `on_train_epoch_start`, at the latest. `search(rehearser)` is called there; what it rehearses is put back, what it
   /// sets (rates, members of the model) is what training goes on with. For callbacks that say `static constexpr bool
   /// searches = true`; an Error where there is none.
-  void request_search(Search<R> search) const
+  void request_search(RunSearch<R> search) const
     requires(Phase::trains)
   {
     answered_searches();
@@ -124,7 +124,7 @@ class Context : public loop::LogContext<R, Phase> {
   }
   /// In `on_fit_start`, by the same callbacks: `set(rehearser)` is called when all have heard it, before any loader is
   /// asked for, and also where the fit goes on from a file. It sets what was found before, and tries nothing out.
-  void request_setting(Search<R> set) const
+  void request_setting(RunSearch<R> set) const
     requires(Phase::trains)
   {
     answered_searches();

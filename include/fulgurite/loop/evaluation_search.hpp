@@ -142,7 +142,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
 /// The run is one of its own, with a copy of the strategy; see search_alone.
 template <class Kind, class Predicted, class R, class UserPack, class Source>
 void search_evaluation(State<R>& run, UserPack const&, typename R::Model& model, Source source,
-                       Search<R> const& search) {
+                       RunSearch<R> const& search) {
   refuse_open(run, "a search");
   State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
   own.asked.window_length = 1;  // each batch is a step

@@ -21,7 +21,7 @@ class SearchAlone {
   using Stateless = ByChoice;
   static constexpr bool searches = true;
 
-  SearchAlone(Search<R> const& search, bool heeds_signals) : search_(&search), heeds_signals_(heeds_signals) {}
+  SearchAlone(RunSearch<R> const& search, bool heeds_signals) : search_(&search), heeds_signals_(heeds_signals) {}
 
   Flow on_fit_start(auto& ctx) {
     ctx.request_search(*search_);
@@ -33,7 +33,7 @@ class SearchAlone {
   }
 
  private:
-  Search<R> const* search_;
+  RunSearch<R> const* search_;
   bool heeds_signals_;
 };
 
@@ -81,7 +81,7 @@ class KeptModel {
 
 /// The run has its own optimizers, and a copy of the strategy: those of the trainer's last fit stay as they are.
 template <class R, class UserPack, class Source>
-void search_alone(State<R>& run, UserPack const&, typename R::Model& model, Source source, Search<R> const& search) {
+void search_alone(State<R>& run, UserPack const&, typename R::Model& model, Source source, RunSearch<R> const& search) {
   refuse_open(run, "a search");
   FitIsOpen const is_open(run.loading);
   State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};

@@ -25,7 +25,7 @@ class Rehearser {
 };
 
 template <class R>
-using Search = std::function<void(Rehearser<R>&)>;
+using RunSearch = std::function<void(Rehearser<R>&)>;
 
 namespace loop {
 
@@ -36,8 +36,8 @@ struct Searching {
   bool alone = false;          ///< the run is there for its search, and ends then
   bool rehearsing = false;     ///< steps are tried out: nothing of them is written
   bool sizes_changed = false;  ///< a search has set another batch size: the fit asks for its loaders anew
-  std::vector<Search<R>> due{};
-  std::vector<Search<R>> settings{};  ///< to be done before loaders are asked for
+  std::vector<RunSearch<R>> due{};
+  std::vector<RunSearch<R>> settings{};  ///< to be done before loaders are asked for
 };
 
 }  // namespace loop

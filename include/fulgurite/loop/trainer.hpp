@@ -237,7 +237,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
   template <class Model, class Data, class Source = Pair<std::remove_reference_t<Data>, NoModule>,
             class Verdict = typename judge::VerdictOnCall<Fitting<Model, Source, true, false, Data>>::type>
-  void search(Model&& model, Data&& data, Search<Run> const& what) {
+  void search(Model&& model, Data&& data, RunSearch<Run> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (!Verdict::ok) return;
     else if constexpr (LoaderLike<std::remove_reference_t<Data>>)
@@ -248,7 +248,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// The same for batches of an evaluation. `Kind`: loop::Validation, loop::Testing or loop::Prediction.
   template <class Kind, class Model, class Data,
             class Verdict = typename judge::VerdictOnCall<Evaluating<Model, Kind, Data>>::type>
-  void search_evaluation(Model&& model, Data&& data, Search<Run> const& what) {
+  void search_evaluation(Model&& model, Data&& data, RunSearch<Run> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) {
       using Source = decltype(alone<true>(data));

@@ -67,7 +67,7 @@ FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data&
                 ".field = &Data::batch_size");
   check(search);
   FoundBatchSize found;
-  Search<R> const what = [&](Rehearser<R>& rehearser) {
+  RunSearch<R> const what = [&](Rehearser<R>& rehearser) {
     SizeTrials<R, ModelOf<Trainer>, D> trials(rehearser, search);
     if (trainer.options().fast_dev_run == 0) found = trials.run();
     else found = {.size = trials.size(), .searched = false};
