@@ -20,6 +20,7 @@ SHORT, LONG = 1000, 3000  # steps; both are multiples of the logging cadence
 MOST_INSTRUCTIONS = 60
 MOST_WITH_VALIDATION = 85  # of a step after which a loader might be validated, and is not
 MOST_OF_A_SCALAR = 172  # of one logged value (P8, which asks for 50 ns: `null_logged time` prints them)
+MOST_OF_A_MARK = 3
 HOT = re.compile(r'fulgurite::loop::(TrainEpoch|each_batch|validation_due|report_step|automatic_step|gradients)<')
 
 
@@ -78,8 +79,8 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
     idle = {n: a_step(program[f'null_fit_idle_{n}'])[0] for n in (0, 1, 8, 64)}
     fit = idle[0]
     tap.fact(
-        'a step of fit takes as many instructions with 0, 1, 8 and 64 idle callbacks (P1)',
-        len(set(idle.values())) == 1,
+        'a step of fit takes no more instructions with 1, 8 and 64 idle callbacks than with 0 (P1)',
+        max(idle.values()) <= fit,  # fewer, where registers fall out so
         ' '.join(f'{n}: {count:.2f}' for n, count in idle.items()),
     )
     tap.fact(
@@ -91,9 +92,11 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
         validated <= MOST_WITH_VALIDATION,
         f'{validated:.2f}',
     )
-    hearing = {n: (a_step(program[f'null_fit_hearing_{n}'])[0] - fit) / (2 * n) for n in (1, 8)}
+    # Where anybody hears the end of a batch, it is noted that the step is over, for files that are saved then.
+    hearing = {n: (a_step(program[f'null_fit_hearing_{n}'])[0] - fit - MOST_OF_A_MARK) / (2 * n) for n in (1, 8)}
     tap.fact(
-        'a callback that hears two events of a step takes at most 2 instructions for each (P1)',
+        'a callback that hears two events of a step takes at most 2 instructions for each (P1), and '
+        f'{MOST_OF_A_MARK} once',
         max(hearing.values()) <= 2,
         ', '.join(f'{count:.2f} each with {n}' for n, count in hearing.items()),
     )
