@@ -11,7 +11,7 @@ TAP = re.compile(r'(ok|not ok) \d+ - (.*)')
 # Of which fact each bar is read, and how. What a fact counted stands after its last words; the first number is the one
 # that is asked for.
 FACTS = [
-    ('P1', 'idle-callbacks', r'64 idle callbacks', lambda said: above_first(numbers(re.sub(r'\d+: ', '', said))), '<=', 0),
+    ('P1', 'idle-callbacks', r'64 idle callbacks', lambda said: above_first(by_number(said)), '<=', 0),
     ('P1', 'subscribed-hook', r'at most 2 instructions for each', lambda said: numbers(said)[0], '<=', 2),
     ('P1', 'instructions-a-step', r'takes at most \d+ instructions', lambda said: numbers(said)[0], '<=', 60),
     ('P11', 'idle-callback-to-twin', r'text of one idle callback', lambda said: share(numbers(said)), '<=', 1),
@@ -21,6 +21,10 @@ FACTS = [
 
 def numbers(said: str) -> list[float]:
     return [float(each) for each in re.findall(r'-?\d+(?:\.\d+)?', said)]
+
+
+def by_number(said: str) -> list[float]:
+    return numbers(re.sub(r'\d+: ', '', said))
 
 
 def above_first(counts: list[float]) -> float:
