@@ -118,7 +118,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
       auto place = std::make_shared<typename RunFile::Memory>();
       place->save([&](auto& archive) { archive.child("loader", loader); });
-      return [place, &loader] { place->load([&](auto& archive) { archive.child("loader", loader); }); };
+      return [place, &loader] { place->put_back([&](auto& archive) { archive.child("loader", loader); }); };
     } else {
       return [] {};
     }

@@ -60,7 +60,7 @@ class KeptModel {
       weights_.put_back(model_);
       gradients_.put_back(model_);
     }
-    state_.load([&](auto& archive) { fold(archive); });
+    state_.put_back([&](auto& archive) { fold(archive); });
     random_.restore();
   }
 
