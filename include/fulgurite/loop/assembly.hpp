@@ -33,11 +33,18 @@ std::vector<std::string> loader_names() {
   return names;
 }
 
+/// An optimizer: what it calls itself, else its type.
+template <class O>
+std::string_view optimizer_name() {
+  if constexpr (requires { std::string_view(O::name()); }) return O::name();
+  else return type_name<O>();
+}
+
 /// The optimizers, which need not be there yet, by the names that they have in the state.
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   std::vector<std::string> names;
-  (names.push_back(std::to_string(names.size()) + " " + std::string(Os::name())), ...);
+  (names.push_back((std::to_string(names.size()) += ' ') += optimizer_name<Os>()), ...);
   return names;
 }
 
@@ -52,6 +59,17 @@ std::vector<std::string> part_names(C const& participant) {
   return {part_name<C>(state_key_of(participant))};
 }
 
+/// A strategy that only runs the steps of another in a faster way, with the same bits, has the other's name: their
+/// files are the same.
+template <class S>
+std::vector<std::string> strategy_names(S const& strategy) {
+  if constexpr (requires { typename S::AsWritten; }) {
+    return part_names(static_cast<typename S::AsWritten const&>(strategy));
+  } else {
+    return part_names(strategy);
+  }
+}
+
 /// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
 template <class R, class Pack, class Archive>
 void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
@@ -64,7 +82,7 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
       each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
         callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));
       });
-      inner("strategy", part_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
+      inner("strategy", strategy_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
           "optimization", part_names(run.asked.optimization))("optimizers", optimizers)("callbacks", callbacks);
       inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
     });

@@ -18,6 +18,7 @@ template <class Base, class Steps>
 class Capturing : public Base {
  public:
   static constexpr bool captures = true;
+  using AsWritten = Base;  ///< the strategy that runs the same steps without replays
 
   explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {}
 
