@@ -65,7 +65,7 @@ class Conductor {
     heard_ = run_->progress.global_step;
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
-    run_->due.stop = true;
+    wish_stop(*run_);
     return Flow::stop;
   }
 

@@ -13,8 +13,8 @@ namespace fulgurite::loop {
 template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = training_loader(run, source);
-  auto const taken = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
-  auto const size = size_of(loader);
+  auto const mine = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
+  auto const [taken, size] = fewest_batches(run, {.taken = mine, .size = size_of(loader)});
   auto const plan = plan_epoch(run.asked.options, size, taken, run.facts.has_validation);
   run.facts.train_batches = plan.most();
   run.loading.training_is_open = true;
