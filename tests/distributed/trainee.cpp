@@ -71,8 +71,9 @@ struct Scene {
   Fault fault;
   long rank;
   std::ofstream out;
+  long step = 0;  ///< that are over
 
-  void maybe(std::string_view place, long step) const {
+  void maybe(std::string_view place) const {
     if (!fault.is(place, rank, step)) return;
     if (place == "throw") throw std::runtime_error("the third disk is full");
     ::kill(::getpid(), place == "stop" ? SIGSTOP : SIGKILL);
@@ -96,6 +97,7 @@ struct Scene {
     char text[20];
     std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(sum));
     out << text << shown << std::endl;
+    ++step;
   }
 };
 
@@ -134,22 +136,24 @@ struct Net : nn::Module {
   }
   at::Tensor loss(Batch const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
 
-  at::Tensor training_step(Batch const& batch, auto& ctx) {
-    long const step = ctx.global_step();
-    for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place, step);
+  at::Tensor training_step(Batch const& batch) {
+    for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place);
     auto made = loss(batch);
-    if (scene.fault.is("backward", scene.rank, step))
-      made.register_hook([this, step](at::Tensor const& gradient) {
-        scene.maybe("backward", step);
+    if (scene.fault.kind == "backward")
+      made.register_hook([this](at::Tensor const& gradient) {
+        scene.maybe("backward");
         return gradient;
       });
     return made;
   }
-  void validation_step(Batch const& batch, auto& ctx) {
-    scene.maybe("validation", ctx.global_step());
+  void validation_step(Batch const& batch) {
+    scene.maybe("validation");
     loss(batch);
   }
-  void on_save_checkpoint(auto& ctx) { scene.maybe("saving", ctx.global_step()); }
+  template <class Archive>
+  void state(Archive&) {
+    if constexpr (!Archive::loading) scene.maybe("saving");
+  }
   void on_train_batch_end() { scene.write(*this); }
 };
 struct NetWithOurs : Net {
@@ -244,7 +248,7 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
 int main(int argc, char** argv) try {
   Words const words(argc, argv);
   Fault const fault(words.text("--fault"));
-  Scene scene{words, fault, parallel(words, fault, 0).rank(), {}};
+  Scene scene{words, fault, parallel(words, fault, 0).rank(), {}, 0};
   if (fault.is("start", scene.rank, 0)) return 9;
   auto const strategy = parallel(words, fault, scene.rank);
   scene.out.open(words.text("--out") + "/rank" + std::to_string(scene.rank));

@@ -70,6 +70,7 @@ class Child {
     for (auto& pipe : pipes_) pipe.pass_on("[rank " + std::to_string(rank_) + "] ", silent);
   }
 
+  bool has_ended() const { return ended_.has_value(); }
   /// How it ended, once it has: empty for success. Then nothing of its output is left.
   std::optional<std::string> const& ended(bool silent) {
     int status = 0;

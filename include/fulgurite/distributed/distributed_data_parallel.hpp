@@ -42,6 +42,7 @@ struct FitState {
   Replica replica = {};
   std::optional<GradientExchange> gradients = std::nullopt;
   std::optional<AsBytes> buffers = std::nullopt;
+  Group* group = nullptr;  ///< once a run has begun
   int unsynchronized = 0;  ///< scopes that are open
 
   FitState() = default;
@@ -96,9 +97,9 @@ struct DistributedDataParallel {
   static constexpr bool captures = false;
 
   // Known before the group is made: loggers and files ask early.
-  int rank() const { return options().place().rank; }
-  int world() const { return options().place().world; }
-  int local_rank() const { return options().place().local_rank; }
+  int rank() const { return distributed::launched_place() ? distributed::launched_place()->rank : 0; }
+  int local_rank() const { return distributed::launched_place() ? distributed::launched_place()->local_rank : 0; }
+  int world() const { return fit.group ? fit.group->place().world : options().place().world; }
 
   bool is_on_gpu() const { return !engine && options().uses_nccl(); }
   at::Device device() const {
@@ -111,7 +112,7 @@ struct DistributedDataParallel {
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     if (is_on_gpu()) distributed::require_nccl(options().place().local_world);
-    auto& group = this->group();
+    auto& group = *(fit.group = &distributed::Group::of(options()));
     share_processors();
     fit.gradients.emplace(compression == Compression::bf16);
     fit.buffers.reset();
@@ -194,7 +195,7 @@ struct DistributedDataParallel {
   void state(auto&) {}
 
   /// Of this process; the first who asks has the others started.
-  distributed::Group& group() const { return distributed::Group::of(options()); }
+  distributed::Group& group() const { return fit.group ? *fit.group : distributed::Group::of(options()); }
 
  private:
   distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }

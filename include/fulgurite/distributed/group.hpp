@@ -144,8 +144,8 @@ class Group {
       meet();
       auto const make = [&](std::string const& name) {
         Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-        if (options_.engine) return options_.engine(keys, place_, options_.timeout);
-        return gloo_engine(keys, place_, options_.timeout);
+        auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+        return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
       };
       decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)

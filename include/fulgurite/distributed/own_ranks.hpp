@@ -94,8 +94,8 @@ class OwnRanks {
     {
       std::lock_guard const lock(mutex_);  // against a signal to a process that was waited for
       for (auto& child : children_) {
-        if (child.ended(silent_)) continue;
         child.pass_on(silent_);
+        if (child.has_ended()) continue;
         auto const& how = child.ended(silent_);
         if (!how) ++left;
         else if (!how->empty()) failures.emplace_back(child.rank(), *how);
