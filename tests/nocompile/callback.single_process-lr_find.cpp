@@ -6,11 +6,11 @@
 
 using namespace fulgurite;
 
-struct Many : toy::Device {
-#ifndef LEGAL
-  static constexpr bool is_distributed = true;
+#ifdef LEGAL
+using Many = toy::Device;
+#else
+using Many = toy::Several;
 #endif
-};
 struct Net : toy::P {
   double lr = 0.1;
 };
@@ -19,5 +19,5 @@ int main() {
   Net net;
   auto trainer =
       make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{}, LearningRateFinder<Net>{});
-  trainer.fit(net, toy::batches(4));
+  trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }

@@ -189,26 +189,6 @@ class Rank : public Device {
   std::vector<Tensor> parameters_ = {};
 };
 
-/// A sized loader of what one rank of several was given.
-template <class Batch>
-struct OwnPart {
-  static constexpr bool shards_itself = true;
-  static constexpr bool batches_stay_valid = true;
-  std::vector<Batch> all = {};
-  std::size_t size() const { return all.size(); }
-  auto begin() { return all.begin(); }
-  auto end() { return all.end(); }
-};
-/// The same without a size.
-template <class Batch>
-struct OwnStream {
-  static constexpr bool shards_itself = true;
-  static constexpr bool batches_stay_valid = true;
-  std::vector<Batch> all = {};
-  auto begin() { return all.begin(); }
-  auto end() { return all.end(); }
-};
-
 /// What became of each rank: what it returned, or what it threw.
 template <class Result>
 struct RankResult {

@@ -50,7 +50,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, tell<typename Kind::start>(run, pack, ctx));
     flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
-      check_not_empty(loader);
+      check_not_empty<R>(loader);
       if constexpr (requires { loader.set_epoch(long{}); })
         if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
       facts.loader = facts.board = position;

@@ -363,11 +363,19 @@ class OpenFit {
     part([&] { report_epoch(run_, pack_); });
     ++progress.epoch;
     progress.batch = progress.window_start = 0;
+    if constexpr (shares<R>) stand_between_epochs();
     run_.facts.accumulating = false;
     run_.measured.train_board.restart();
     run_.point = {.at = At::after_epoch, .left_early = left_early};
     write_requests(run_, pack_, source_, run_.point);
     run_.point = {};
+  }
+
+  /// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
+  void stand_between_epochs() {
+    auto& loader = source_.train();
+    if constexpr (Jumps<std::remove_reference_t<decltype(loader)>> && requires { loader.set_epoch(long{}); })
+      loader.set_epoch(long{run_.progress.epoch});
   }
 
   void end_training() {
