@@ -1,6 +1,6 @@
 #pragma once
-// A backend of c10d for tests: rank 0 receives what all have, sums it in the order of ranks, and sends it back. Its sums
-// are therefore known to the last bit, and it can be killed in the middle of a message.
+// A backend of c10d for tests: rank 0 receives what all have, sums it in the order of ranks, and sends it back. Its
+// sums are therefore known to the last bit, and it can be killed in the middle of a message.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -34,9 +34,7 @@ class ThreadWork : public c10d::Work {
       try {
         body();
         work->finish();
-      } catch (...) {
-        work->finish(std::current_exception());
-      }
+      } catch (...) { work->finish(std::current_exception()); }
     }).detach();
     return work;
   }

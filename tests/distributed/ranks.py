@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -37,13 +38,16 @@ def need(holds, what):
 class Start:
     """One start of the trainee, with all its ranks: exit status, what it said, and the steps each rank wrote."""
 
-    def __init__(self, trainee, world, folder, words, env=None):
+    def __init__(self, trainee, world, folder, words, env=None, prepare=None):
         out = pathlib.Path(tempfile.mkdtemp(dir=folder))
         command = [trainee, '--out', str(out), *words]
-        clean = {name: value for name, value in os.environ.items() if not re.match('RANK|WORLD|LOCAL_|MASTER|SLURM|OMPI|PMI|OMP_', name)}
+        launchers = re.compile('RANK|WORLD|LOCAL_|MASTER|SLURM|OMPI|PMI|OMP_')
+        clean = {name: value for name, value in os.environ.items() if not launchers.match(name)}
         self.began = time.monotonic()
-        self.process = subprocess.Popen(command, env=clean | (env or {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, env=clean | (env or {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, preexec_fn=prepare
+        )
         self.out, self.world = out, world
 
     def wait(self):
@@ -121,8 +125,9 @@ def apart(left, right):
 def sums_of_whole_numbers_are_those_of_one_process(lab):
     for engine in 'gloo', 'ordered':
         for world, batch in (2, 4), (4, 2):
-            start = lab.own(world, '--engine', engine, '--model', 'exact', '--batch', str(batch), '--steps', '3').fine().alike()
-            single = lab.single('--run', 'single', '--model', 'exact', '--batch', '8', '--steps', '3')
+            words = '--model', 'exact', '--steps', '3'
+            start = lab.own(world, '--engine', engine, '--batch', str(batch), *words).fine().alike()
+            single = lab.single('--run', 'single', '--batch', '8', *words)
             need(start.steps() == single.steps(), f'{world} ranks on {engine}: {start.steps()} and {single.steps()}')
 
 
@@ -131,16 +136,18 @@ def two_and_four_ranks_have_equal_bits_and_take_the_step_of_one_process(lab):
     for run, alone in ('ours', 'single'), ('torch', 'torch-single'):
         single = lab.single('--run', alone, '--batch', '8', '--steps', '6').weights()
         for engine, world in ('gloo', 2), ('gloo', 4), ('ordered', 4):
-            start = lab.own(world, '--engine', engine, '--run', run, '--batch', str(8 // world), '--steps', '6').fine().alike()
+            words = '--engine', engine, '--run', run, '--batch', str(8 // world), '--steps', '6'
+            far = apart(lab.own(world, *words).fine().alike().weights(), single)
             bound = 2e-6 if run == 'ours' else 2e-5  # Adam divides by what may be small
-            need(apart(start.weights(), single) < bound, f'{run}, {world} ranks on {engine}: {apart(start.weights(), single)}')
+            need(far < bound, f'{run}, {world} ranks on {engine}: {far}')
 
 
 @case
 def a_window_is_exchanged_once_and_clipped_as_a_whole(lab):
-    start = lab.own(2, '--engine', 'ordered', '--accumulate', '2', '--clip', '1', '--steps', '6', '--batch', '4').fine().alike()
+    words = '--accumulate', '2', '--clip', '1', '--steps', '6'
+    start = lab.own(2, '--engine', 'ordered', '--batch', '4', *words).fine().alike()
     need('3 all-reduces' in start.stdout, start.stdout)
-    single = lab.single('--run', 'single', '--accumulate', '2', '--clip', '1', '--steps', '6', '--batch', '8')
+    single = lab.single('--run', 'single', '--batch', '8', *words)
     need(apart(start.weights(), single.weights()) < 2e-6, apart(start.weights(), single.weights()))
 
 
@@ -222,7 +229,8 @@ def rank_0_is_killed_and_nothing_is_left_over(lab):
 @case
 def an_exception_reaches_all_with_its_rank_and_its_text(lab):
     lab.ends(2, '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
-    lab.ends(2, '--fault', 'throw:0:2', says=[r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'])
+    ended = r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'
+    lab.ends(2, '--fault', 'throw:0:2', says=[ended])
 
 
 @case
@@ -232,7 +240,8 @@ def a_program_that_ends_before_its_fit_is_named(lab):
 
 @case
 def a_stopped_rank_is_named_when_time_is_up(lab):
-    lab.ends(2, '--timeout', '3000', '--fault', 'stop:1:2', says=['fulgurite.distributed.timeout', 'exchanging gradients', 'did not come: 1'])
+    says = 'fulgurite.distributed.timeout', 'exchanging gradients', 'did not come: 1'
+    lab.ends(2, '--timeout', '3000', '--fault', 'stop:1:2', says=says)
     port = free_port()
     both = [lab.launched(rank, 2, port, '--timeout', '3000', '--fault', 'stop:0:2') for rank in (0, 1)]
     both[1].wait().said('fulgurite.distributed.timeout', 'The store does not answer')
@@ -242,8 +251,21 @@ def a_stopped_rank_is_named_when_time_is_up(lab):
 
 @case
 def a_model_that_differs_is_refused_by_its_first_difference(lab):
-    lab.ends(2, '--fault', 'model:1:0',
-             says=['fulgurite.distributed.model', r"number 0 is 'first.weight Float \[8, 4\]' in rank 0 and 'first.weight Float \[9, 4\]' in rank 1"])
+    first = r"number 0 is 'first.weight Float \[8, 4\]' in rank 0 and 'first.weight Float \[9, 4\]' in rank 1"
+    lab.ends(2, '--fault', 'model:1:0', says=['fulgurite.distributed.model', first])
+
+
+@case
+def ranks_that_are_at_different_places_are_told(lab):
+    lab.ends(2, '--parts', '1', says=['fulgurite.distributed.parted', "rank 0 is at 'tea', rank 1 at 'coffee'"])
+
+
+@case
+def a_rank_that_a_launcher_started_is_missed(lab):
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--fault', 'forward:1:2') for rank in (0, 1)]
+    both[0].wait().said('fulgurite.distributed.lost', 'while exchanging gradients')
+    need(both[0].code == 1 and both[1].wait().code == -signal.SIGKILL, both[0].code)
 
 
 @case
@@ -274,8 +296,18 @@ def an_environment_that_cannot_be_is_refused(lab):
         start = Start(lab.trainee, 1, lab.folder, [], env).wait()
         need(start.code == 1, start.code)
         start.said('fulgurite.distributed.environment', says)
-    start = lab.launched(0, 2, free_port(), '--devices', '3').wait()
-    start.said('fulgurite.distributed.devices')
+    lab.launched(0, 2, 29999, '--devices', '3').wait().said('fulgurite.distributed.devices')
+    lab.launched(0, 2, 29999, '--nodes', '2').wait().said('num_nodes = 2, and the launcher started 1')
+    lab.launched(0, 300, 29999, '--bf16', '1').wait().said('fulgurite.distributed.too_many')
+    lab.own(2, '--nodes', '2').wait().said('fulgurite.distributed.num_nodes')
+    lab.own(-1).wait().said('fulgurite.distributed.options')
+
+
+@case
+def processes_that_cannot_be_started_are_said(lab):
+    few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+    start = Start(lab.trainee, 16, lab.folder, ['--devices', '16'], prepare=few).wait()
+    start.said('fulgurite.distributed.start', 'Too many open files')
 
 
 @case
@@ -284,7 +316,8 @@ def nccl_without_a_gpu_is_refused_before_anything_starts(lab):
     if start.code == 0:
         return
     need(start.code == 1, start.code)
-    start.said('fulgurite.distributed.(nccl_absent|gpus)')
+    need(any(word in start.stderr for word in ('fulgurite.distributed.nccl_absent', 'fulgurite.distributed.gpus')),
+         start.stderr)
 
 
 @case
@@ -295,8 +328,8 @@ def slurm_and_mpi_are_understood(lab):
         for rank in 0, 1:
             env = {'MASTER_PORT': port, 'OMP_NUM_THREADS': 1}
             if name == 'slurm':
-                env |= {'SLURM_STEP_ID': 0, 'SLURM_PROCID': rank, 'SLURM_LOCALID': rank, 'SLURM_NTASKS': 2, 'SLURM_NNODES': 1,
-                        'SLURM_NODELIST': 'node[3-4]', 'SLURM_JOB_ID': 4711}
+                env |= {'SLURM_STEP_ID': 0, 'SLURM_PROCID': rank, 'SLURM_LOCALID': rank, 'SLURM_NTASKS': 2,
+                        'SLURM_NNODES': 1, 'SLURM_NODELIST': 'node[3-4]', 'SLURM_JOB_ID': 4711}
             else:
                 env |= {'OMPI_COMM_WORLD_RANK': rank, 'OMPI_COMM_WORLD_SIZE': 2, 'OMPI_COMM_WORLD_LOCAL_RANK': rank,
                         'OMPI_COMM_WORLD_LOCAL_SIZE': 2}

@@ -231,6 +231,7 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
   DistributedDataParallel made{.backend = words.text("--engine") == "nccl" ? Collectives::nccl : Collectives::gloo,
                                .devices = static_cast<int>(words.number("--devices", 0)),
+                               .num_nodes = static_cast<int>(words.number("--nodes", 0)),
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
@@ -254,8 +255,10 @@ int main(int argc, char** argv) try {
   scene.out.open(words.text("--out") + "/rank" + std::to_string(scene.rank));
   std::printf("rank %ld of %d\n", scene.rank, strategy.world());
 
+  if (words.number("--parts", 0)) strategy.barrier(scene.rank == 0 ? "tea" : "coffee");
+
   Automatic const how{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1)),
-                            .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
+                      .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
   auto const run = words.text("--run", "ours");
   if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
   else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);

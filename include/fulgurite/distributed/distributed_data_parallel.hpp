@@ -69,18 +69,20 @@ class Unsynchronized {
 };
 }  // namespace distributed
 
-/// Each process computes the gradients of its own batch; before an update they become the mean over all of them, so that
-/// k processes with batches of b samples take the step of one with k * b. A window of several batches is exchanged once.
+/// Each process computes the gradients of its own batch; before an update they become the mean over all of them, so
+/// that k processes with batches of b samples take the step of one with k * b. A window of several batches is exchanged
+/// once.
 ///
 /// Under torchrun, srun or mpirun, which say how many processes there are, each is one of them. Else the program itself
-/// starts ranks 1 to devices - 1, as itself with the same arguments, when its first run begins: main() then runs in each
-/// of them from its first line, so it has to do the same in all, and what only one may do asks for `rank()`.
+/// starts ranks 1 to devices - 1, as itself with the same arguments, when its first run begins: main() then runs in
+/// each of them from its first line, so it has to do the same in all, and what only one may do asks for `rank()`.
 ///
 /// An aggregate; all has a default. Errors are thrown before anything is started where they can be.
 struct DistributedDataParallel {
   Collectives backend = Collectives::automatic;
-  int devices = 0;    ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
-  int num_nodes = 0;  ///< machines; 0: as many as the launcher used
+  int devices =
+      0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
+  int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
   bool broadcast_buffers = true;                ///< after each step all ranks have the buffers of rank 0
   OtherRanks others = OtherRanks::prefixed;
@@ -112,11 +114,14 @@ struct DistributedDataParallel {
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     if (is_on_gpu()) distributed::require_nccl(options().place().local_world);
+    bool const compresses = compression == Compression::bf16;
+    auto const parameters = libtorch::scalar_type(Precision::parameters);
+    distributed::require_counts(compresses ? at::kBFloat16 : parameters, options().place().world);
     auto& group = *(fit.group = &distributed::Group::of(options()));
     share_processors();
-    fit.gradients.emplace(compression == Compression::bf16);
+    fit.gradients.emplace(compresses);
     fit.buffers.reset();
-    libtorch::relocate(model, device(), libtorch::scalar_type(Precision::parameters));
+    libtorch::relocate(model, device(), parameters);
     fit.replica.take(group, model);
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
@@ -170,7 +175,8 @@ struct DistributedDataParallel {
     distributed::reduce_in_place(group(), values, how);
   }
   std::string broadcast(std::string bytes, int from = 0) const {
-    return group().exchange(rank() == from ? std::string_view(bytes) : std::string_view(), "broadcast")
+    return group()
+        .exchange(rank() == from ? std::string_view(bytes) : std::string_view(), "broadcast")
         .at(static_cast<std::size_t>(from));
   }
   std::vector<std::string> gather(std::string const& bytes) const { return group().exchange(bytes, "gather"); }

@@ -120,8 +120,8 @@ struct ExchangePlan {
       }
       auto const stage = stage_of(slot.parameter, compressed);
       if (!std::exchange(joined, true))
-        stretches.push_back({buffer.gradients_too.narrow(0, slot.begin, 0), stage, stages[stage].size, 0, items.size(),
-                             items.size()});
+        stretches.push_back(
+            {buffer.gradients_too.narrow(0, slot.begin, 0), stage, stages[stage].size, 0, items.size(), items.size()});
       auto& stretch = stretches.back();
       auto const begin = slot.begin - stretch.gradients.storage_offset();
       items.push_back({slot.parameter, stage, stretch.offset + begin, &slot});

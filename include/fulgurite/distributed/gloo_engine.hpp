@@ -2,7 +2,8 @@
 // gloo as LibTorch brings it: sums on the CPU, over TCP.
 
 #if !__has_include(<gloo/algorithm.h>)
-#error "[fulgurite.distributed.gloo_headers] LibTorch has gloo without its headers, and what is declared in their place \
+#error                                                                                                                 \
+    "[fulgurite.distributed.gloo_headers] LibTorch has gloo without its headers, and what is declared in their place \
 is not on the include path: take fulgurite-torch from Meson, CMake or pkg-config, or add \
 -idirafter .../include/fulgurite/distributed/gloo_declared"
 #endif

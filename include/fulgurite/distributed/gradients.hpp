@@ -21,6 +21,16 @@
 
 namespace fulgurite::distributed {
 
+/// What travels beside the gradients, in their type, counts ranks. An Error where that type does not count so far.
+inline void require_counts(at::ScalarType type, int world) {
+  int const most = type == at::kBFloat16 ? 256 : type == at::kHalf ? 2048 : 1 << 24;
+  if (world > most)
+    throw Error("fulgurite.distributed.too_many",
+                std::to_string(world) + " processes exchange gradients of type " + c10::toString(type) +
+                    ", which counts to " + std::to_string(most) +
+                    " only: exchange float32, without compression and with parameters in float32");
+}
+
 /// Keeps the tensor that is exchanged. Its end tells, for each parameter, how many ranks have a gradient for it, and
 /// has the riders: numbers of the loops, which are summed with the gradients in place of a collective of their own.
 ///
@@ -68,22 +78,11 @@ class GradientExchange {
     if (agreed_.insert(std::move(all)).second) require_same(group, lines, "parameters of its optimizers");
     for (std::size_t i = 0; i != plan_.stages.size(); ++i) {
       auto& stage = plan_.stages[i];
-      if (i == 0) require_exact(stage.type, group.place().world);
       auto const tail = i == 0 ? static_cast<std::int64_t>(plan_.items.size() + most_riders) : 0;
       stage.buffer = at::empty({stage.size + tail}, at::TensorOptions().dtype(stage.type).device(stage.device));
     }
     signature_ = signature;
   }
-  /// The counts at the end are whole numbers up to `world`.
-  static void require_exact(at::ScalarType type, int world) {
-    int const most = type == at::kBFloat16 ? 256 : type == at::kHalf ? 2048 : 1 << 24;
-    if (world > most)
-      throw Error("fulgurite.distributed.too_many",
-                  std::to_string(world) + " processes exchange gradients of type " + c10::toString(type) +
-                      ", which counts to " + std::to_string(most) +
-                      " only: exchange float32, without compression and with parameters in float32");
-  }
-
   at::Tensor part(Item const& item) const {
     return plan_.stages[item.stage].buffer.narrow(0, item.offset, item.parameter.numel()).view(item.parameter.sizes());
   }

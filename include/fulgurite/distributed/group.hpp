@@ -219,13 +219,9 @@ class Group {
         if (!std::exchange(told, true)) watch_->waits(std::string(what));
         if (waited > options_.timeout) time_is_up(what);
       }
-    } catch (loop::RankEnded const&) {
+    } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
       throw;
-    } catch (Error const&) {
-      throw;
-    } catch (std::exception const& error) {
-      lost(what, error.what());
-    }
+    } catch (std::exception const& error) { lost(what, error.what()); }
     if (told) watch_->waits({});
   }
 
@@ -239,7 +235,9 @@ class Group {
   }
   [[noreturn]] void time_is_up(std::string_view what) {
     std::string sentence("rank ");
-    sentence.append(std::to_string(place_.rank)).append(" has waited ").append(std::to_string(options_.timeout.count()));
+    sentence.append(std::to_string(place_.rank))
+        .append(" has waited ")
+        .append(std::to_string(options_.timeout.count()));
     sentence.append(" ms (while ").append(what).append("). ");
     auto const others = watch_->all_wait_for();
     if (!others) {

@@ -24,18 +24,19 @@ namespace fulgurite::distributed {
 inline void require_nccl(int local_world) {
 #if !defined(FULGURITE_HAS_NCCL)
   static_cast<void>(local_world);
-  throw Error("fulgurite.distributed.nccl_absent",
-              "NCCL was asked for, and this program was compiled without it: it needs a LibTorch with CUDA, the headers "
-              "of the CUDA toolkit, and nccl.h; or take Collectives::gloo, which computes on the CPU");
+  throw Error(
+      "fulgurite.distributed.nccl_absent",
+      "NCCL was asked for, and this program was compiled without it: it needs a LibTorch with CUDA, the headers "
+      "of the CUDA toolkit, and nccl.h; or take Collectives::gloo, which computes on the CPU");
 #else
   if (!torch::cuda::is_available())
     throw Error("fulgurite.distributed.nccl_absent",
                 "NCCL was asked for, and LibTorch sees no GPU here: install a driver, or take Collectives::gloo, which "
                 "computes on the CPU");
   if (torch::cuda::device_count() < local_world)
-    throw Error("fulgurite.distributed.gpus",
-                "there are " + std::to_string(torch::cuda::device_count()) + " GPUs for " +
-                    std::to_string(local_world) + " processes of this machine: each needs one of its own");
+    throw Error("fulgurite.distributed.gpus", "there are " + std::to_string(torch::cuda::device_count()) +
+                                                  " GPUs for " + std::to_string(local_world) +
+                                                  " processes of this machine: each needs one of its own");
 #endif
 }
 

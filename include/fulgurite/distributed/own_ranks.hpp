@@ -64,12 +64,11 @@ class OwnRanks {
   void work(int devices, int port) {
     try {
       for (int rank = 1; rank != devices; ++rank)
-        children_.emplace_back(rank, std::vector{"RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
-                                                 "WORLD_SIZE=" + std::to_string(devices),
-                                                 "LOCAL_WORLD_SIZE=" + std::to_string(devices),
-                                                 "MASTER_PORT=" + std::to_string(port),
-                                                 std::string("MASTER_ADDR=127.0.0.1"), std::string("GROUP_RANK=0"),
-                                                 "FULGURITE_STARTED_BY=" + std::to_string(::getpid())});
+        children_.emplace_back(
+            rank, std::vector{"RANK=" + std::to_string(rank), "LOCAL_RANK=" + std::to_string(rank),
+                              "WORLD_SIZE=" + std::to_string(devices), "LOCAL_WORLD_SIZE=" + std::to_string(devices),
+                              "MASTER_PORT=" + std::to_string(port), std::string("MASTER_ADDR=127.0.0.1"),
+                              std::string("GROUP_RANK=0"), "FULGURITE_STARTED_BY=" + std::to_string(::getpid())});
     } catch (...) {
       problem_ = std::current_exception();
       for (auto const& child : children_) child.signal(SIGKILL);

@@ -118,8 +118,7 @@ class Watch {
     auto const waits = shared.waits;
     bool const told = waits == shared.waits_told, asked = std::exchange(shared.asked, false);
     lock.unlock();
-    if (telling)
-      store.compareSet("ended", {}, bytes_of(std::to_string(telling->rank) + "\n" + telling->text));
+    if (telling) store.compareSet("ended", {}, bytes_of(std::to_string(telling->rank) + "\n" + telling->text));
     if (!told) store.set("waits/" + std::to_string(place.rank), bytes_of(waits));
     if (!shared.any && store.check({"ended"})) {
       auto const text = text_of(store.get("ended"));
