@@ -204,6 +204,17 @@ def the_bare_program_and_a_launcher_give_the_same_bits(lab):
 
 
 @case
+def ranks_that_start_again_from_the_last_file_end_with_the_bits_of_an_unbroken_run(lab):
+    whole = lab.own(2, '--run', 'kept', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    need(len(whole) == 16, f'{len(whole)} steps, and a loader of 16 batches an epoch was to be shared by two')
+    for fault in 'forward:1:5', 'forward:0:10', 'backward:1:12':
+        words = '--run', 'kept', '--keeps', f'{lab.folder}/{fault}'
+        need(lab.own(2, '--fault', fault, *words).wait().code != 0, 'nothing went wrong')
+        again = lab.own(2, '--from', 'last', *words).fine().alike().steps()
+        need(len(again) < 16 and again == whole[-len(again):], f'{fault}: other bits after {16 - len(again)} steps')
+
+
+@case
 def output_of_other_ranks_is_prefixed_or_silenced(lab):
     need('[rank 1] rank 1 of 2\n' in lab.own(2).fine().stdout, 'no prefix')
     need('rank 1' not in lab.own(2, '--silent', '1').fine().stdout, 'not silent')

@@ -23,8 +23,10 @@
 #include <torch/optim/adam.h>
 #include <torch/utils.h>
 
+#include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/distributed/captured.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/trainer.hpp>
@@ -101,7 +103,7 @@ struct Scene {
   }
 };
 
-struct Batch {
+struct Rows {
   at::Tensor x, y;
 };
 
@@ -134,9 +136,9 @@ struct Net : nn::Module {
     if (kind == "half" && scene.rank == 1) return third->forward(hidden);
     return second->forward(hidden);
   }
-  at::Tensor loss(Batch const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
+  at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
 
-  at::Tensor training_step(Batch const& batch) {
+  at::Tensor training_step(Rows const& batch) {
     for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place);
     auto made = loss(batch);
     if (scene.fault.kind == "backward")
@@ -146,7 +148,7 @@ struct Net : nn::Module {
       });
     return made;
   }
-  void validation_step(Batch const& batch) {
+  void validation_step(Rows const& batch) {
     scene.maybe("validation");
     loss(batch);
   }
@@ -163,6 +165,11 @@ struct NetWithOurs : Net {
     return optim::SGD(parameters(), {.lr = 0.125, .momentum = exact ? 0.0 : 0.5, .weight_decay = exact ? 0.0 : 0.01});
   }
 };
+/// On rows of a loader, which is shared out between the ranks.
+struct NetOnLoader : NetWithOurs {
+  using NetWithOurs::NetWithOurs;
+  at::Tensor training_step(auto const& batch) { return Net::training_step(Rows{batch.data, batch.target}); }
+};
 struct NetWithTorchs : Net {
   using Net::Net;
   auto configure_optimizers() { return torch::optim::Adam(parameters(), 0.01); }
@@ -177,11 +184,11 @@ struct Pair : nn::Module {
   auto configure_optimizers() {
     return optimizers(optim::SGD(left->parameters(), 0.1), optim::Adam(right->parameters(), 0.01));
   }
-  void training_step(Batch const& batch, auto& ctx) {
+  void training_step(Rows const& batch, auto& ctx) {
     auto& [one, two] = ctx.optimizers();
     ctx.minimize(one, (left->forward(batch.x) - batch.y).square().mean());
-    auto const halves = [&](std::size_t i) { return Batch{batch.x.chunk(2)[i], batch.y.chunk(2)[i]}; };
-    auto const loss = [&](Batch const& half) { return (right->forward(half.x) - half.y).square().mean() / 2; };
+    auto const halves = [&](std::size_t i) { return Rows{batch.x.chunk(2)[i], batch.y.chunk(2)[i]}; };
+    auto const loss = [&](Rows const& half) { return (right->forward(half.x) - half.y).square().mean() / 2; };
     two.zero_grad();
     {
       auto const scope = ctx.toggle(two, {.sync_grad = false});
@@ -197,10 +204,10 @@ struct Pair : nn::Module {
 };
 
 /// Batches of the whole run, cut so that rank r of k has the r-th part of each.
-std::vector<Batch> batches(Words const& words, long rank, long world, bool whole_numbers) {
+std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
   long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
   torch::manual_seed(7);
-  std::vector<Batch> all;
+  std::vector<Rows> all;
   for (long i = 0; i != steps; ++i) {
     auto x = whole_numbers ? torch::randint(-1, 3, {size * world, 4}).to(at::kFloat) : torch::randn({size * world, 4});
     auto y = whole_numbers ? torch::randint(-2, 3, {size * world, 1}).to(at::kFloat) : x.sum(1, true).sin();
@@ -226,6 +233,21 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
   if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
   if constexpr (requires { strategy.account(); })
     for (auto const& line : strategy.account()) std::printf("%s\n", line.c_str());
+}
+
+/// Keeps a file every three steps, and goes on from the last one where that is asked for.
+void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
+  auto const& words = scene.words;
+  torch::manual_seed(7);
+  auto const x = torch::randn({64, 4});
+  data::TensorLoader loader{x, x.sum(1, true).sin(), {.batch_size = 4, .shuffle = true, .seed = 5}};
+  torch::manual_seed(3);
+  NetOnLoader model(scene);
+  auto trainer = make_trainer<NetOnLoader>(
+      TrainerOptions{.max_epochs = 2, .default_root_dir = words.text("--out")}, strategy, Float32{}, Automatic{},
+      ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}});
+  if (words.text("--from").empty()) trainer.fit(model, loader);
+  else trainer.fit(model, loader, CkptPath{words.text("--from")});
 }
 
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
@@ -262,6 +284,7 @@ int main(int argc, char** argv) try {
   auto const run = words.text("--run", "ours");
   if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
   else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);
+  else if (run == "kept") train_and_keep(scene, strategy);
   else if (run == "captured") train<NetWithOurs>(scene, Captured{strategy}, Float32{}, how);
   else if (run == "bf16") train<NetWithOurs>(scene, strategy, Bf16Mixed{}, how);
   else if (run == "torch") train<NetWithTorchs>(scene, strategy, Float32{}, how);

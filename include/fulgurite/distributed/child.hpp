@@ -38,6 +38,7 @@ class Child {
     if (pid_ == 0) {  // only calls that are safe beside other threads
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(126);
+      ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(error[1], STDERR_FILENO);
       ::execve("/proc/self/exe", argv.data(), envp.data());
