@@ -111,7 +111,8 @@ TEST_CASE("ranks: a run that goes on from a file has the bits of the unbroken on
 }
 
 TEST_CASE("ranks: between epochs another number of ranks goes on, each with its share of the same order") {
-  auto const two = toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}, asks_each_epoch()); });
+  auto const two =
+      toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}, asks_each_epoch()); });
   require_fine(two);
   auto const three = toy::on_ranks(3, [&](Rank rank) { return ran(rank, 3, CkptPath{"here"}, Automatic{}); });
   require_fine(three);

@@ -75,8 +75,8 @@ consteval bool has_strategy_functions() {
 /// loop/exchange.hpp, which alone call them.
 #define FULGURITE_DISTRIBUTED_FUNCTIONS(ROW)                                                                           \
   ROW(world)                                                                                                           \
-  ROW(local_rank) ROW(agree) ROW(reduce) ROW(reduce_in_place) ROW(reduce_gradients) ROW(broadcast) ROW(gather)         \
-      ROW(barrier)
+  ROW(local_rank)                                                                                                      \
+  ROW(agree) ROW(reduce) ROW(reduce_in_place) ROW(reduce_gradients) ROW(broadcast) ROW(gather) ROW(barrier)
 struct DistributedDecoy {
 #define FULGURITE_ROW(NAME) void NAME();
   FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)

@@ -11,13 +11,13 @@
 #include <fulgurite/loop/answer_searches.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/epoch_end.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/sanity_check.hpp>
-#include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/loop/statistics_pass.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/training_plan.hpp>
@@ -327,55 +327,12 @@ class OpenFit {
     if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, pack_, source_, plan_);
   }
 
-  /// Those who have not heard an event that failed in the run that goes on; all, where none did.
   template <class Hook, class Ctx>
   Flow tell_or_rest(Ctx& ctx) {
-    if constexpr (resumes)
-      if (run_.due.heard.template failed<Hook>()) return tell_others<Hook>(run_, pack_, ctx);
-    return tell<Hook>(run_, pack_, ctx);
+    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
   }
-
-  /// `from`: so many parts of it are over. Where the next one fails, a fit goes on there.
   void end_epoch(bool left_early, std::uint8_t from = 0) {
-    auto& progress = run_.progress;
-    run_.point = {.at = At::epoch_end, .last = run_.facts.is_last_batch, .left_early = left_early, .parts = from};
-    Context<R, phase::Train> ctx(run_);
-    auto part = [this, n = std::uint8_t{0}](auto&& work) mutable {
-      if (n++ < run_.point.parts) return;
-      work();
-      run_.point.parts = n;
-    };
-    if constexpr (shares<R>) part([&] { share_epoch(run_, Origin::train_step); });
-    part([&] {
-      if (tell_or_rest<hook::on_train_epoch_end>(ctx) == Flow::stop) wish_stop(run_);
-    });
-    if constexpr (shares<R>)
-      part([&] {
-        share_epoch(run_, Origin::train_epoch);
-        agree_on_stop(run_);
-      });
-    part([&] { deliver_posted(run_, pack_, last_step(run_)); });
-    part([&] {
-      if constexpr (R::automatic)
-        if (run_.facts.is_last_batch)
-          observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-    });
-    part([&] { report_epoch(run_, pack_); });
-    ++progress.epoch;
-    progress.batch = progress.window_start = 0;
-    if constexpr (shares<R>) stand_between_epochs();
-    run_.facts.accumulating = false;
-    run_.measured.train_board.restart();
-    run_.point = {.at = At::after_epoch, .left_early = left_early};
-    write_requests(run_, pack_, source_, run_.point);
-    run_.point = {};
-  }
-
-  /// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
-  void stand_between_epochs() {
-    auto& loader = source_.train();
-    if constexpr (Jumps<std::remove_reference_t<decltype(loader)>> && requires { loader.set_epoch(long{}); })
-      loader.set_epoch(long{run_.progress.epoch});
+    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
   }
 
   void end_training() {

@@ -16,9 +16,12 @@
 
 namespace fulgurite::loop {
 
-/// What differs from rank to rank: random numbers, the figures of the epoch so far, loaders that keep their place.
+/// What differs from rank to rank: random numbers, the figures of the epoch so far, loaders that keep their place, what
+/// the others are yet to hear.
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
+  auto& shared = run.shared;
+  archive("wishes_stop", shared.wishes_stop)("not_finite", shared.not_finite)("validates", shared.validates);
   archive.child("epoch_so_far", run.measured.train_board);
   fold_loader(run, source, archive);
   auto random = R::Backend::rng_state();

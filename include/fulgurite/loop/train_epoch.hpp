@@ -133,7 +133,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;
     bool const stepped = this->leave_out(run, b, last);
-    if (last && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    if ((last || epoch_ends(run)) && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     run.point.counts = stepped;
     facts.in_batch = true;  // a flush has ended it
     begin_end_hooks<Pack>(run);
