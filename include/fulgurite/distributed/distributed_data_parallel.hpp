@@ -4,7 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstring>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,8 +42,9 @@ struct FitState {
   Replica replica = {};
   std::optional<GradientExchange> gradients = std::nullopt;
   std::optional<AsBytes> buffers = std::nullopt;
-  Group* group = nullptr;  ///< once a run has begun
-  int unsynchronized = 0;  ///< scopes that are open
+  Group* group = nullptr;                           ///< once a run has begun
+  std::optional<at::Device> device = std::nullopt;  ///< likewise
+  int unsynchronized = 0;                           ///< scopes that are open
 
   FitState() = default;
   FitState(FitState const&) : FitState() {}
@@ -103,8 +104,9 @@ struct DistributedDataParallel {
   int local_rank() const { return distributed::launched_place() ? distributed::launched_place()->local_rank : 0; }
   int world() const { return fit.group ? fit.group->place().world : options().place().world; }
 
-  bool is_on_gpu() const { return !engine && options().uses_nccl(); }
+  bool is_on_gpu() const { return fit.device ? fit.device->is_cuda() : !engine && options().uses_nccl(); }
   at::Device device() const {
+    if (fit.device) return *fit.device;
     if (!is_on_gpu()) return at::Device(at::kCPU);
     return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(local_rank()));
   }
@@ -118,6 +120,7 @@ struct DistributedDataParallel {
     auto const parameters = libtorch::scalar_type(Precision::parameters);
     distributed::require_counts(compresses ? at::kBFloat16 : parameters, options().place().world);
     auto& group = *(fit.group = &distributed::Group::of(options()));
+    fit.device = device();
     share_processors();
     fit.gradients.emplace(compresses);
     fit.buffers.reset();

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -97,7 +98,6 @@ class Group {
       if (at.substr(0, at.find('\0')) != name) mismatch(what, static_cast<int>(rank), at.substr(0, at.find('\0')));
       answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
       longest = std::max(longest, length);
-      answers.back().reserve(length);
     }
     if (longest <= inline_size) return answers;
     std::string rest(said);

@@ -2,6 +2,7 @@
 // What a strategy of several processes knows of its model: the names, by which ranks compare what they have, and the
 // buffers.
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <string>
