@@ -63,6 +63,9 @@ set(lib ${libtorch}/lib)
 add_library(fulgurite::torch INTERFACE IMPORTED GLOBAL)
 target_link_libraries(fulgurite::torch INTERFACE fulgurite::fulgurite torch_cpu c10)
 target_include_directories(fulgurite::torch SYSTEM INTERFACE ${libtorch}/include ${libtorch}/${api})
+# gloo lies inside libtorch_cpu without its headers; where there are none, what is declared in their place is found last.
+target_compile_options(fulgurite::torch INTERFACE
+  "SHELL:-idirafter ${headers}/fulgurite/distributed/gloo_declared")
 target_link_directories(fulgurite::torch INTERFACE ${lib})
 set(links LINKER:-rpath,${lib} LINKER:--disable-new-dtags LINKER:--allow-shlib-undefined)
 target_link_options(fulgurite::torch INTERFACE ${links})

@@ -1,7 +1,8 @@
 #pragma once
 // Everything, for programs; never included by a header of ours. Without LibTorch on the include path: everything above
-// it. Left out: data/stride.hpp, whose range-v3 would cost every program half a second, and what draws digits
-// (torch/data/digits.hpp, data/strokes.hpp, data/glyphs.hpp), which is for examples and benchmarks.
+// it. Left out: data/stride.hpp, whose range-v3 would cost every program half a second; distributed/, whose process
+// groups cost several; and what draws digits (torch/data/digits.hpp, data/strokes.hpp, data/glyphs.hpp), which is for
+// examples and benchmarks.
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>

@@ -6,14 +6,14 @@
 
 using namespace fulgurite;
 
-struct Many : toy::Device {
-#ifndef LEGAL
-  static constexpr bool is_distributed = true;
+#ifdef LEGAL
+using Many = toy::Device;
+#else
+using Many = toy::Several;
 #endif
-};
 int main() {
   toy::P net;
   auto trainer =
       make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{}, BatchSizeFinder<toy::P>{});
-  trainer.fit(net, toy::batches(4));
+  trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }

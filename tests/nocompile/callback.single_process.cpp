@@ -5,11 +5,11 @@
 
 using namespace fulgurite;
 
-struct Many : toy::Device {
-#ifndef LEGAL
-  static constexpr bool is_distributed = true;
+#ifdef LEGAL
+using Many = toy::Device;
+#else
+using Many = toy::Several;
 #endif
-};
 /// Finds the largest batch that fits.
 struct Search {
   static constexpr bool needs_single_process = true;
@@ -19,5 +19,5 @@ struct Search {
 int main() {
   toy::P net;
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{}, Search{});
-  trainer.fit(net, toy::batches(4));
+  trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }

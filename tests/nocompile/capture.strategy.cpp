@@ -7,9 +7,7 @@
 using namespace fulgurite;
 
 /// Steps of several processes, which also exchange gradients.
-struct Many : toy::Device {
-  static constexpr bool is_distributed = true;
-};
+using Many = toy::Several;
 
 int main() {
   toy::P net;
@@ -18,5 +16,5 @@ int main() {
 #else
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{Many{}}, Float32{}, Automatic{});
 #endif
-  trainer.fit(net, toy::batches(4));
+  trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }

@@ -5,11 +5,11 @@
 
 using namespace fulgurite;
 
-struct Many : toy::Device {
-#ifndef LEGAL
-  static constexpr bool is_distributed = true;
+#ifdef LEGAL
+using Many = toy::Device;
+#else
+using Many = toy::Several;
 #endif
-};
 struct Net : toy::P {
   std::optional<toy::Tensor> training_step(double batch) { return batch > 1 ? std::optional(-p) : std::nullopt; }
 };
@@ -17,5 +17,5 @@ struct Net : toy::P {
 int main() {
   Net net;
   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Many{}, Float32{}, Automatic{});
-  trainer.fit(net, toy::batches(4));
+  trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }

@@ -53,7 +53,10 @@ struct World {
   long fetched = 0;                             ///< tensors whose bytes were taken to the host
   long copied_together = 0;                     ///< times that several tensors were copied at once
 };
-inline World world;
+/// Each rank of several has a world of its own (ranks.hpp); everywhere else there is one.
+inline World the_world;
+inline thread_local World* rank_world = nullptr;
+inline thread_local World& world = rank_world ? *rank_world : the_world;
 
 inline double draw() {
   world.rng = world.rng * 6364136223846793005ULL + 1442695040888963407ULL;

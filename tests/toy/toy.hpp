@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <iterator>
+#include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -51,6 +53,22 @@ struct DeviceOn {
 using Device = DeviceOn<fulgurite::Known::no>;
 using Gpu = DeviceOn<fulgurite::Known::yes>;
 using SomeDevice = DeviceOn<fulgurite::Known::at_run_time>;
+
+/// A distributed strategy, for what the compiler decides: it is alone. ranks.hpp has one that is not.
+struct Several : Device {
+  static constexpr bool is_distributed = true;
+  int local_rank() const { return 0; }
+  bool agree(bool says) const { return says; }
+  template <class V>
+  V reduce(V value, fulgurite::Reduce) const {
+    return value;
+  }
+  void reduce_in_place(std::span<double>, std::span<fulgurite::Reduce const>) const {}
+  void reduce_gradients(std::span<double>, auto& /*optimizers*/) {}
+  std::string broadcast(std::string bytes, int = 0) const { return bytes; }
+  std::vector<std::string> gather(std::string bytes) const { return {bytes}; }
+  void barrier(std::string_view) const {}
+};
 
 /// Gradient descent with momentum. Counts its calls. Groups added later begin at some place of `params` and have their
 /// own rate.
@@ -139,6 +157,26 @@ class Unsized {
 
  private:
   int n_;
+};
+
+/// A sized loader of what one rank of several was given.
+template <class Batch>
+struct OwnPart {
+  static constexpr bool shards_itself = true;
+  static constexpr bool batches_stay_valid = true;
+  std::vector<Batch> all = {};
+  std::size_t size() const { return all.size(); }
+  auto begin() { return all.begin(); }
+  auto end() { return all.end(); }
+};
+/// The same without a size.
+template <class Batch>
+struct OwnStream {
+  static constexpr bool shards_itself = true;
+  static constexpr bool batches_stay_valid = true;
+  std::vector<Batch> all = {};
+  auto begin() { return all.begin(); }
+  auto end() { return all.end(); }
 };
 
 /// Batches made one after the other by `make(epoch, batch)` into one place, until it has nothing more: what a generator

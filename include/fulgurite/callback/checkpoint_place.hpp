@@ -38,6 +38,7 @@ class Place {
     if (!given_.empty()) folder_ = given_;
     else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
     else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
+    folder_ = ctx.of_first_rank(folder_.string());  // loggers name theirs there alone
     chosen_ = true;
     return moved();
   }

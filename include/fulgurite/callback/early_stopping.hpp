@@ -84,7 +84,7 @@ class EarlyStopping {
   }
   bool check(auto& ctx) {
     if (!watch::in_fit(ctx)) return false;
-    std::optional<double> const value = ctx.value(metric_);
+    std::optional<double> const value = ctx.shared_value(metric_);
     if (!value) {
       if (!options_.strict) return false;
       throw Error("fulgurite.callback.early_stopping_metric",

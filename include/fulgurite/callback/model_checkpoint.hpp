@@ -226,7 +226,7 @@ class ModelCheckpoint {
   /// Saves the step that is due: at once, or when the validation that follows knows the metric.
   void save_step(auto& ctx, bool in_batch) {
     if constexpr (watches) {
-      if ((in_batch && validation_follows(ctx)) || (ctx.has_validation() && !ctx.value(monitor_))) {
+      if ((in_batch && validation_follows(ctx)) || (ctx.has_validation() && !ctx.shared_value(monitor_))) {
         deferred_ = true;
         return;
       }
@@ -237,7 +237,7 @@ class ModelCheckpoint {
   void save(auto& ctx, bool in_batch = false) {
     SavingFile now{.name = {}, .epoch = ctx.current_epoch(), .step = ctx.global_step()};
     if constexpr (watches) {
-      now.score = ctx.value(monitor_);
+      now.score = ctx.shared_value(monitor_);
       if (!now.score) return missing(ctx);
       if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
       current_ = now.score;

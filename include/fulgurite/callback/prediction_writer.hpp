@@ -15,7 +15,8 @@
 
 namespace fulgurite {
 
-/// The positions of a batch's samples in their loader, counted from 0 in the order in which they come.
+/// The positions of a batch's samples in their loader, counted from 0 in the order in which they come; of several
+/// processes each counts in its part of the loader.
 using BatchIndices = std::vector<long>;
 
 /// `PredictionWriter{ToDisk{"out"}}`. The writer has one of these functions, or both; those that it has are called:

@@ -73,16 +73,20 @@ class Signals {
   void on_train_start() { trains_ = true; }
 
   void on_train_batch_end(auto& ctx) {
-    if (signal() == 0) [[likely]]
+    int const ends_by = ctx.signal_of_all(signal());
+    if (ends_by == 0) [[likely]]
       return;
     // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
     std::pair const here(ctx.current_epoch(), ctx.batch_idx());
     if (asked_at_ && *asked_at_ < here) return;
     asked_at_ = here;
     // Thrown where the next file would be written: between steps.
-    ctx.request_checkpoint({this, [](CheckpointFiles&) { throw Interrupted(signal()); }});
+    ctx.request_checkpoint({this, [ends_by](CheckpointFiles&) { throw Interrupted(ends_by); }});
   }
-  void on_validation_batch_end(auto&) { end_now(); }
+  void on_validation_batch_end(auto& ctx) {
+    // Several processes end a fit together, after the next step.
+    if (ctx.world() == 1 || !in_fit(ctx)) end_now();
+  }
   void on_test_batch_end(auto&) { end_now(); }
   void on_predict_batch_end(auto&) { end_now(); }
   /// Between batches that no hook tells of, and after a run: one whose end was asked for too late for a place before.
@@ -101,10 +105,10 @@ class Signals {
     ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
   }
   void teardown(auto& ctx) {
-    late_ = signal();
+    late_ = ctx.signal_here(signal());
     if (late_ == 0) {
       forget();
-      late_ = signal();
+      late_ = ctx.signal_here(signal());
     }
     if (in_fit(ctx)) give_up(ctx, late_ == 0);
     if (late_ != 0) leave(late_, ctx);

@@ -55,7 +55,7 @@ class SpikeDetection {
 
   void on_train_batch_end(auto& ctx) {
     if (ctx.dev_run()) return;
-    std::optional<double> const value = ctx.value(Last<typename M::metric>{});
+    std::optional<double> const value = ctx.shared_value(Last<typename M::metric>{});
     if (!value) return;
     bool const looking = seen_++ >= options_.warmup && (!recent_.empty() || !std::isfinite(*value));
     if (looking && spikes(*value)) stop(*value, ctx);

@@ -1,6 +1,8 @@
 #pragma once
 // A state that is kept in memory, to go back to.
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fulgurite/checkpoint/archive.hpp>
@@ -27,6 +29,16 @@ class StateMemory {
   void add_to(StateSaver& archive) const {
     if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
       for (auto const& entry : *entries) archive(entry.name, entry.node);
+  }
+  /// All of it as text, tensors included, and back: what another process can hold.
+  std::string text() const { return to_text(tree_); }
+  void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }
+  /// fold(archive) with an archive that saves, of which nothing is kept: for who has to take part in a fold alone.
+  template <class Fold>
+  static void visit(Fold&& fold) {
+    ArchiveNode passing;
+    StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
+    fold(saver);
   }
   /// All of it, or nothing.
   template <class Fold>

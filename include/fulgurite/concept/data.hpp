@@ -57,6 +57,13 @@ concept sizes_by_functions = requires(L& loader, L const& asked, long size) {
 };
 
 template <class L>
+concept shards_by_member = requires(L& loader, bool training) { loader.shard(0, 1, training); };
+template <class L>
+concept shards_by_function = requires(L& loader, bool training) { shard(loader, 0, 1, training); };
+template <class L>
+concept says_shards_itself = requires { requires std::remove_cvref_t<L>::shards_itself; };
+
+template <class L>
 consteval bool batches_stay_valid() {
   using Loader = std::remove_cvref_t<L>;
   if constexpr (requires { Loader::batches_stay_valid; }) return Loader::batches_stay_valid;
@@ -92,7 +99,25 @@ concept KeepsOrder = requires(L& loader, bool on) { loader.in_order(on); };
 template <class L>
 concept SettableBatchSize = loop::sizes_by_members<L> || loop::sizes_by_functions<L>;
 
+/// Can be shared out between processes that train one model: by a member `void shard(int rank, int world, bool
+/// training)`, or by a function `shard(loader, rank, world, training)` that is found in its namespace. It then yields
+/// the part of that rank, from the next `begin()` on. In training all ranks should have equally many batches, or each
+/// epoch ends with the shortest; in evaluation no sample should be in two parts, since metrics are of all ranks.
+template <class L>
+concept ShardableLoader = loop::shards_by_member<L> || loop::shards_by_function<L>;
+
+/// Says `static constexpr bool shards_itself = true`: each process was given, or makes, its own part.
+template <class L>
+concept ShardsItself = loop::says_shards_itself<L>;
+
 namespace loop {
+
+/// The part of one rank.
+template <ShardableLoader L>
+void shard_of(L& loader, int rank, int world, bool training) {
+  if constexpr (shards_by_member<L>) loader.shard(rank, world, training);
+  else shard(loader, rank, world, training);
+}
 
 /// The rows of a batch, as they are set.
 template <SettableBatchSize L>

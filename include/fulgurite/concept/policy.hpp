@@ -71,5 +71,26 @@ consteval bool has_strategy_functions() {
 }
 #undef FULGURITE_STRATEGY_FUNCTIONS
 
+/// What they call of one that is_distributed beside these; what each does stands in loop/shared_decisions.hpp and
+/// loop/exchange.hpp, which alone call them.
+#define FULGURITE_DISTRIBUTED_FUNCTIONS(ROW)                                                                           \
+  ROW(world)                                                                                                           \
+  ROW(local_rank)                                                                                                      \
+  ROW(agree) ROW(reduce) ROW(reduce_in_place) ROW(reduce_gradients) ROW(broadcast) ROW(gather) ROW(barrier)
+struct DistributedDecoy {
+#define FULGURITE_ROW(NAME) void NAME();
+  FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+template <class S>
+struct DistributedProbe : S, DistributedDecoy {};
+template <class S>
+consteval bool has_distributed_functions() {
+#define FULGURITE_ROW(NAME) &&!requires { &DistributedProbe<S>::NAME; }
+  return !S::is_distributed || (true FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW));
+#undef FULGURITE_ROW
+}
+#undef FULGURITE_DISTRIBUTED_FUNCTIONS
+
 }  // namespace judge
 }  // namespace fulgurite

@@ -44,6 +44,7 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
   using typename Base::Batch;
   static constexpr CombineMode combine_mode = Mode;
   static constexpr bool wraps_loaders = true;  ///< what is missing in one of the loaders is missing here
+  static constexpr bool shards_itself = (ShardsItself<std::remove_reference_t<Ls>> && ...);
   /// A combined batch holds the batches that the loaders made, so it stays valid as long as theirs do.
   static constexpr bool batches_stay_valid = (BatchesStayValid<std::remove_reference_t<Ls>> && ...);
 
@@ -86,6 +87,13 @@ class Combined : public Batches<Combined<Mode, Ls...>, std::tuple<BatchIn<Mode, 
     if (same) return;
     this->lay_out_anew();
     each([&](auto& one) { loop::set_batch_size_of(one.loader(), size); });
+  }
+
+  /// The part of one process among several, of each of the loaders.
+  void shard(int rank, int world, bool training)
+    requires(ShardableLoader<std::remove_reference_t<Ls>> && ...)
+  {
+    each([&](auto& one) { loop::shard_of(one.loader(), rank, world, training); });
   }
 
   /// While on, epochs are not shuffled, from the next one on. Returns false where a loader cannot be told, which may

@@ -74,7 +74,6 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
  private:
   friend Batches<Loader, Batch>;
   using Base::batch_size_;
-  using Base::sampler_;
   using Plan = Epoch<D, Collate>;
 
   /// `dataset` is moved from only after `count`, its size, was asked for.
@@ -88,7 +87,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     plan_->number = epoch;
     plan_->batch_size = static_cast<std::size_t>(batch_size_);
     plan_->order.clear();
-    each_index(sampler_, epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
+    this->each_sample(epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
     next_ = std::min(static_cast<std::size_t>(first), this->size());
     int const workers = std::min(options_.workers, static_cast<int>(this->size() - next_));
     if (workers == 0) return;

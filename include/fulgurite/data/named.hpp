@@ -19,6 +19,7 @@ class Borrowed {
  public:
   static constexpr bool batches_stay_valid = BatchesStayValid<L>;
   static constexpr bool wraps_loaders = true;  ///< what is missing in the loader is missing here
+  static constexpr bool shards_itself = ShardsItself<L>;
 
   explicit Borrowed(L& loader) : loader_(&loader) {}
 
@@ -49,6 +50,11 @@ class Borrowed {
     requires SettableBatchSize<L>
   {
     loop::set_batch_size_of(get(), size);
+  }
+  void shard(int rank, int world, bool training) const
+    requires ShardableLoader<L>
+  {
+    loop::shard_of(get(), rank, world, training);
   }
   auto in_order(bool on) const
     requires KeepsOrder<L>

@@ -2,7 +2,6 @@
 // The sampler of one process among several: it takes every world-th sample of an order that all of them share.
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,14 +13,9 @@
 #include <range/v3/view/take.hpp>
 
 #include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/share.hpp>
 
 namespace fulgurite::data {
-
-/// What becomes of the samples that are left over when the ranks do not divide them evenly. Ranks that reduce gradients
-/// together must have equally many batches, or the one with more waits for ever: `repeat` takes the first samples once
-/// more, `drop` leaves the rest out. `keep` gives the first ranks one sample more, for evaluation in which ranks do not
-/// wait for each other: each sample is then seen exactly once.
-enum class Leftover : std::uint8_t { repeat, drop, keep };
 
 /// Visits every `world`-th position of `inner`, from `rank` on: `Stride{Shuffle{n, seed}, {.rank = 1, .world = 4}}`
 /// visits 1, 5, 9, ... of the shuffled order. All ranks need the same inner sampler, with the same seed, and the same
@@ -29,6 +23,7 @@ enum class Leftover : std::uint8_t { repeat, drop, keep };
 template <Sampler Inner>
 class Stride {
  public:
+  static constexpr bool shares_samples = true;  ///< a loader of it is not shared out once more
   struct Options {
     int rank = 0;
     int world = 1;
@@ -42,12 +37,7 @@ class Stride {
                                              std::to_string(options.world) + ": ranks count from 0 to world - 1");
   }
 
-  std::size_t size() const {
-    std::size_t const all = inner_.size();
-    if (options_.leftover == Leftover::drop) return all / world();
-    if (options_.leftover == Leftover::repeat) return (all + world() - 1) / world();
-    return all > rank() ? (all - rank() + world() - 1) / world() : 0;
-  }
+  std::size_t size() const { return Share{options_.rank, options_.world, options_.leftover}.size(inner_.size()); }
 
   std::vector<std::size_t> indices(long epoch) const {
     namespace views = ranges::views;

@@ -44,6 +44,7 @@ consteval auto given() {
 template <class R, class Source, class Phase, class Loader>
 consteval auto loader() {
   FULGURITE_RULES(LoaderRules<R, Loader>::judge())
+  FULGURITE_RULES(TrainingLoaderRules<R, Loader, std::is_same_v<Phase, phase::Train>>::judge())
   return transfer_from<R, Source, Phase, Loader>();
 }
 

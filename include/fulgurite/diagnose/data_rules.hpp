@@ -68,8 +68,29 @@ struct LoaderRules {
     FULGURITE_RULE("[fulgurite.data.no_loader] a loader is a range of batches, and one argument is none: pass a "
                    "loader, or a std::tuple of them",
                    accepts<M>, LoaderLike<L>)
+    FULGURITE_RULE("[fulgurite.data.not_shared_out] every process would read all of this loader: give it `void "
+                   "shard(int rank, int world, bool training)`, or pass data::of_this_rank(loader), each process its "
+                   "own part",
+                   accepts<M>, !S::is_distributed || ShardableLoader<L> || ShardsItself<L>)
     FULGURITE_HOOKS(L, loader_hooks<L>())
     FULGURITE_HOOKS(S, uncallable<hook::process_dataloader, S, L>(HookId::process_dataloader))
+    return Fine{};
+  }
+};
+
+/// The same, where it is trained on.
+template <class R, class L, bool Trains>
+struct TrainingLoaderRules {
+  using Rules = TrainingLoaderRules;
+  using M = typename R::Model;
+  using S = typename R::Strategy;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    // The last step's gradients tell the others that the epoch ends with it.
+    FULGURITE_RULE("[fulgurite.data.end_unknown] several processes have to know the epoch's last batch before its "
+                   "step: give the loader size(), or `static constexpr bool batches_stay_valid = true` if it may be "
+                   "read one batch ahead",
+                   accepts<M>, !Trains || !S::is_distributed || SizedLoader<L> || BatchesStayValid<L>)
     return Fine{};
   }
 };

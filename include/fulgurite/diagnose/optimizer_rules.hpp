@@ -47,6 +47,10 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.policy.closure_needs_unscaled] an optimizer that evaluates the loss several times a "
                      "step cannot work with a scaled loss: use Float32 or Bf16Mixed",
                      accepts<M>, !R::Precision::scales_loss || !loop::Optimizers<R>::needs_closure)
+      // It looks at the loss to decide how often, and each process has another one.
+      FULGURITE_RULE("[fulgurite.optimizer.closure_distributed] an optimizer that evaluates the loss several times a "
+                     "step would do so differently in each process: take another optimizer, or train in one process",
+                     accepts<M>, !S::is_distributed || !loop::Optimizers<R>::needs_closure)
       // A replayed step writes into the same gradients each time.
       FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
                      "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",

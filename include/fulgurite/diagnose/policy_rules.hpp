@@ -41,6 +41,10 @@ struct PolicyRules {
                    "gradients, backward, flush and rank, and this one lacks some: add them, or derive it from "
                    "SingleDevice",
                    accepts<S>, has_strategy_functions<S>())
+    FULGURITE_RULE("[fulgurite.policy.distributed_functions] a strategy that is_distributed has world, local_rank, "
+                   "agree, reduce, reduce_in_place, reduce_gradients, broadcast, gather and barrier, and this one "
+                   "lacks some: add them, or derive it from DistributedDataParallel",
+                   accepts<S>, has_distributed_functions<S>())
     FULGURITE_RULES(TraitRules<S, !strategy_says_too_late<S>() && !supports_too_late<S, P>()>::judge())
     FULGURITE_RULE("[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as "
                    "Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss",

@@ -93,6 +93,11 @@ struct RecurrenceRules {
     FULGURITE_RULE("[fulgurite.model.hidden_manual] Manual does not cut batches along time, so `using Hidden` has no "
                    "effect: slice them in training_step and remove it, or use Automatic{.tbptt = k}",
                    accepts<M>, !Recurrent<M> || R::automatic)
+    // Each slice is a step, in which the processes meet.
+    FULGURITE_RULE("[fulgurite.model.hidden_distributed] the batches of several processes may be of different length, "
+                   "and a model with Hidden steps once for each slice of one: train in one process, or remove `using "
+                   "Hidden`",
+                   accepts<M>, !Recurrent<M> || !R::Strategy::is_distributed)
     FULGURITE_RULE("[fulgurite.model.hidden_split] tbptt_split_batch is only called for a model that carries a state "
                    "from slice to slice: add `using Hidden = ...`",
                    accepts<M>, Recurrent<M> || !hook::tbptt_split_batch::named<M>)

@@ -9,6 +9,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/guarded_update.hpp>
 #include <fulgurite/loop/moving_schedules.hpp>
 #include <fulgurite/loop/step_gradients.hpp>
@@ -108,6 +109,7 @@ template <class R, class Pack, class Ctx, class Batch>
     if (result) run.measured.train_board.discard_step();
     result.emplace(gradients(run, pack, ctx, batch, key));
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.parts.optimizers->optimizers).parameters(), rescale);
+    exchange(run);
     before_update(run, pack, ctx, loss_of<Backend>(*result));
     if constexpr (Optimizers<R>::needs_closure) evaluated(run);
     if constexpr (closure_is_shown<R>) return loss_of<Backend>(*result) ? run.carried.loss : typename Backend::Value{};
@@ -117,14 +119,23 @@ template <class R, class Pack, class Ctx, class Batch>
 }
 
 /// A window that has to end before its last batch (a stop): its gradients, the mean of the batches seen, are stepped,
-/// not lost.
+/// not lost. Under several ranks the others step, too, also where this one has seen none (`rescale` is 0 then). Whether
+/// there was a step.
 template <class R, class Pack, class Ctx>
-void flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
+bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
+  auto const flush = [&] { run.parts.strategy.flush(std::get<0>(run.parts.optimizers->optimizers), rescale); };
+  if constexpr (shares<R>) {
+    bool const contributes = rescale != 0;
+    if (contributes) flush();
+    else std::get<0>(run.parts.optimizers->optimizers).zero_grad();  // those of the last step
+    if (!exchange(run, contributes)) return false;
+  }
   update(run, ctx, false, [&] {
-    run.parts.strategy.flush(std::get<0>(run.parts.optimizers->optimizers), rescale);
+    if constexpr (!shares<R>) flush();
     before_update(run, pack, ctx, nullptr);
     return run.carried.loss;
   });
+  return true;
 }
 
 }  // namespace loop

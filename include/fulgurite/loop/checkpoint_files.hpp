@@ -59,8 +59,8 @@ struct CheckpointRequest {
       : act(std::move(what)), holder(who) {}
 };
 
-/// What a request does with files at its safe point. On other ranks than 0 names are found, and nothing is written or
-/// removed.
+/// What a request does with files at its safe point. Other ranks than 0 do the same, find the names that rank 0 finds,
+/// and write or remove nothing.
 class CheckpointFiles {
  public:
   using Awaited = std::function<bool(std::filesystem::path const& file)>;
@@ -87,14 +87,18 @@ class CheckpointFiles {
     std::error_code ignored;
     using enum std::filesystem::file_type;
     auto const there = std::filesystem::symlink_status(file, ignored).type();
-    return (there != none && there != not_found && there != unknown) || of_others(file);
+    bool const exists = there != none && there != not_found && there != unknown;
+    return (first_says_ ? first_says_(exists) : exists) || of_others(file);
   }
   /// The weights as they are now, and the state of the run; `weights_only`: of that state only what the model saves
   /// and where in the run it was.
   void write(std::filesystem::path const& file, bool weights_only = false) {
-    if (writes_) write_(file, weights_only);
+    if (writes_ || first_says_) write_(file, weights_only);
     held_.hold(file, holder_);
   }
+  /// Several ranks: each does the same here, and takes part where a file is written. `first_says(mine)` is rank 0's
+  /// word.
+  void are_shared(std::function<bool(bool)> first_says) { first_says_ = std::move(first_says); }
   /// Whether files can be written while the run goes on.
   bool later() const { return writes_ && write_later_; }
   void can_write_later(WriteLater how) { write_later_ = std::move(how); }
@@ -129,6 +133,7 @@ class CheckpointFiles {
   Awaited awaited_;
   bool writes_;
   Write write_;
+  std::function<bool(bool)> first_says_ = nullptr;
   WriteLater write_later_ = nullptr;
   Rename rename_ = nullptr;
   Remove remove_ = nullptr;

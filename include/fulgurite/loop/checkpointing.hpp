@@ -23,6 +23,7 @@
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_position.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/shared_files.hpp>
 
 namespace fulgurite::loop {
 
@@ -36,6 +37,7 @@ void fold_everything(State<R>& run, Pack& pack, Source& source, Archive& archive
   fold_optimizers(run, archive);
   fold_loader(run, source, archive);
   fold_run(run, archive);
+  fold_parts_of_all(run, archive);
   auto random = R::Backend::rng_state();
   archive.child("random", random);
   if constexpr (Archive::loading) random.restore();
@@ -94,13 +96,22 @@ template <class R, class Pack, class Source>
 void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
                       bool weights_only = false) {
   finish_files(run);
-  show_and_save(run, pack, [&] { save_model(run, source, path, fold_of_file(run, pack, source, weights_only)); });
+  auto const fold = fold_of_file(run, pack, source, weights_only);
+  auto const save = [&] { save_model(run, source, path, fold); };
+  if constexpr (shares<R>) {
+    PartsOfAll<R, Source> const parts(run, source);
+    write_together(
+        run, path, [&] { show_and_save(run, pack, save); },
+        [&] { show_and_save(run, pack, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+  } else {
+    show_and_save(run, pack, save);
+  }
 }
 
 /// Copies the run as it is now; another thread writes the files.
 template <class R, class Pack, class Source>
 CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder) {
-  if constexpr (WritesLater<typename R::Backend>) {
+  if constexpr (WritesLater<typename R::Backend> && !shares<R>) {
     if (!run.asked.options.save_in_background) return nullptr;
     return [&run, &pack, &source, holder](auto planned, bool weights_only, CheckpointFiles::Then then) {
       finish_files(run);  // one copy at a time
@@ -129,7 +140,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   due.now = requests;
   due.done = 0;
   auto const awaited = [&due](auto const& file) { return due.awaits(file); };
-  bool const writes = run.parts.strategy.rank() == 0;
+  bool const writes = speaks_for_all(run);
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     write_checkpoint(run, pack, source, file, weights_only);
   };
@@ -161,6 +172,8 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     CheckpointFiles files(run.made.held_files, request.holder, awaited, writes, write);
+    if constexpr (shares<R>)
+      if (!run.shared.alone) files.are_shared([&run, writes](bool mine) { return any_rank(run, writes && mine); });
     files.can_write_later(writing_later(run, pack, source, request.holder));
     attempt([&] { finish_files(run); });  // of an earlier request: one copy at a time
     due.done = i + 1;

@@ -65,7 +65,7 @@ class Conductor {
     heard_ = run_->progress.global_step;
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
-    run_->due.stop = true;
+    run_->due.stop = true;  // of several ranks all have seen the same loss
     return Flow::stop;
   }
 
@@ -73,7 +73,11 @@ class Conductor {
   std::function<double()> loss_of_batch([[maybe_unused]] Outputs* outputs) const {
     if constexpr (!std::is_same_v<Outputs, NoOutput>) {
       if (auto* loss = loss_of<Backend>(*outputs))
-        return [loss, batches = batches_of_window()] { return Backend::read(*loss) * static_cast<double>(batches); };
+        return [this, loss, batches = batches_of_window()] {
+          double const mine = Backend::read(*loss) * static_cast<double>(batches);
+          if constexpr (shares<R>) return run_->parts.strategy.reduce(mine, Reduce::mean);
+          else return mine;
+        };
     }
     return nullptr;
   }

@@ -15,6 +15,7 @@
 #include <fulgurite/loop/context_log.hpp>
 #include <fulgurite/loop/phase.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/policy/optimization.hpp>
 
 namespace fulgurite {
@@ -83,9 +84,9 @@ class Context : public loop::LogContext<R, Phase> {
     requires(Phase::trains)
   {
     asked(Asks::request_stop);
-    state_->due.stop = true;
+    loop::wish_stop(*state_);
   }
-  bool stop_requested() const { return asked(Asks::stop_requested), state_->due.stop; }
+  bool stop_requested() const { return asked(Asks::stop_requested), loop::stop_wished(*state_); }
 
   /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.
   long logged_steps() const { return asked(Asks::logged_steps), state_->progress.logged_steps; }

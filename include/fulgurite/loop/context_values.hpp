@@ -6,7 +6,8 @@
 #include <optional>
 #include <type_traits>
 
-#include <fulgurite/loop/context_place.hpp>
+#include <fulgurite/loop/context_ranks.hpp>
+#include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite::loop {
@@ -22,8 +23,8 @@ consteval std::size_t place_of() {
 }
 
 template <class R, class Phase>
-class ValuesContext : public PlaceContext<R> {
-  using Base = PlaceContext<R>;
+class ValuesContext : public RanksContext<R> {
+  using Base = RanksContext<R>;
 
  public:
   // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
@@ -40,7 +41,27 @@ class ValuesContext : public PlaceContext<R> {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
-    return find(metric, [](auto& board) { board.collect(); });
+    return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
+  }
+  /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
+  /// end. Every rank has to ask.
+  template <class M>
+  std::optional<double> shared_value(M const& metric) const {
+    if constexpr (!shares<R>) {
+      return value(metric);
+    } else {
+      Figures mine;
+      bool news = false;
+      find(
+          metric, [](auto& board) { board.collect(); },
+          [&](Figures const& found, bool is_shared) {
+            mine = found;
+            news = !is_shared;
+            return std::optional<double>();
+          });
+      share_found(*state_, mine, news);
+      return Reduced<M>{}(mine, true);
+    }
   }
   /// The same without ever waiting: what the host knows already.
   template <class M>
@@ -48,7 +69,7 @@ class ValuesContext : public PlaceContext<R> {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
-    return find(metric, [](auto&) {});
+    return find(metric, [](auto&) {}, Reduced<M>{});
   }
   template <class M>
   bool value_waits(M const&) const {
@@ -82,8 +103,19 @@ class ValuesContext : public PlaceContext<R> {
   }
 
  private:
-  template <class M, class Prepare>
-  std::optional<double> find(M const& metric, Prepare&& prepare) const {
+  /// What M asks for of the figures that were found.
+  template <class M>
+  struct Reduced {
+    std::optional<double> operator()(Figures const& figures, bool) const {
+      constexpr bool last = !requires(M metric) { metric.loader; } && !std::is_same_v<typename M::metric, M>;
+      if constexpr (last) return figures.count ? std::optional(figures.last) : std::nullopt;
+      else return figures.reduced(reduction_of(place_of<Metrics, M>()));
+    }
+  };
+
+  /// use(figures, whether they are those of all processes) with the figures that the metric's value is made of.
+  template <class M, class Prepare, class Use>
+  std::optional<double> find(M const& metric, Prepare&& prepare, Use&& use) const {
     asked(Asks::value);
     constexpr std::size_t at = place_of<Metrics, M>();
     if constexpr (requires { metric.loader; }) {
@@ -92,24 +124,24 @@ class ValuesContext : public PlaceContext<R> {
       if (l == names.size()) return std::nullopt;
       if (Phase::evaluates && state_->facts.validating) {
         prepare(state_->measured.eval_boards[l]);
-        if (auto const& live = state_->measured.eval_boards[l][at].epoch; live.count != 0)
-          return live.reduced(reduction_of(at));
+        if (auto const& live = state_->measured.eval_boards[l][at].epoch; live.count != 0) return use(live, false);
       }
-      return state_->measured.loader_results[l][at].reduced(reduction_of(at));
+      return use(state_->measured.loader_results[l][at], true);
     } else if constexpr (at < Metrics::size) {
       Figures live;
+      bool is_shared = false;
       each_live_board([&](auto& running) {
         prepare(running);
         live.merge(running[at].epoch);
+        is_shared = running[at].shared;
       });
       if (live.count == 0 && trains_on(at)) {
         prepare(state_->measured.train_board);
         live = state_->measured.train_board[at].epoch;
+        is_shared = state_->measured.train_board[at].shared;
       }
-      auto const& figures = live.count != 0 ? live : state_->measured.results[at];
-      if constexpr (!std::is_same_v<typename M::metric, M>)
-        return figures.count ? std::optional(figures.last) : std::nullopt;
-      else return figures.reduced(reduction_of(at));
+      if (live.count != 0) return use(live, is_shared);
+      return use(state_->measured.results[at], true);
     } else {
       return std::nullopt;
     }

@@ -49,8 +49,8 @@ class EpochWindows {
     bool const closes = b + 1 == run.progress.window_end || last;
     run.facts.accumulating = R::automatic && seen(run, b) != 0;
     ++run.progress.left_out;
-    bool const stepped = run.facts.accumulating && closes;
-    if (stepped) flush(run, b + 1, false);
+    bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // the others may have batches
+    if (stepped) stepped = flush(run, b + 1, false);
     if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
     return stepped;
   }
@@ -66,20 +66,25 @@ class EpochWindows {
     return open;
   }
 
-  /// The window at hand ends before batch `after`: stepped as the mean of what it has.
-  void flush(State<R>& run, long after, bool report = true) {
+  /// The window at hand ends before batch `after`: stepped as the mean of what it has. Whether there was a step: under
+  /// several ranks perhaps by what others have.
+  bool flush(State<R>& run, long after, bool report = true) {
+    bool stepped = false;
     if constexpr (R::automatic) {
       auto& progress = run.progress;
       long const divisor =
           (plan_.batches ? std::min(progress.window_end, *plan_.batches) : progress.window_end) - progress.window_start;
       run.facts.accumulating = false;
       run.facts.in_batch = true;
-      flush_window(run, pack_, ctx_, static_cast<double>(divisor) / static_cast<double>(seen(run, after)));
+      long const batches = seen(run, after);
+      stepped = flush_window(run, pack_, ctx_,
+                             batches == 0 ? 0.0 : static_cast<double>(divisor) / static_cast<double>(batches));
       run.measured.train_board.fold();
       progress.window_start = after;
-      if (report) report_step(run, pack_);
+      if (report && stepped) report_step(run, pack_);
       run.facts.in_batch = false;
     }
+    return stepped;
   }
 
   /// A step and its validation are over.

@@ -14,6 +14,7 @@
 #include <fulgurite/loop/evaluation_kind.hpp>
 #include <fulgurite/loop/evaluation_results.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/shared_figures.hpp>
 
 namespace fulgurite::loop {
 
@@ -49,7 +50,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, tell<typename Kind::start>(run, pack, ctx));
     flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
-      check_not_empty(loader);
+      check_not_empty<R>(loader);
       if constexpr (requires { loader.set_epoch(long{}); })
         if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
       facts.loader = facts.board = position;
@@ -83,6 +84,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.loader = 0;
     facts.board = outside_loaders;
     flow = graver(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
+    share_evaluation(run);
     std::vector<MetricValue> row;
     for (std::size_t l = 0; l != n; ++l) {
       auto& board = run.measured.eval_boards[l];
@@ -107,11 +109,11 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     facts.validating = false;
     if constexpr (has_logger<Pack>)
       if (!facts.sanity_checking) log_row(run, pack, row, run.progress.logged_steps);
-    if (flow == Flow::stop && !outside.sanity_checking) run.due.stop = true;  // holds, should the next one fail
+    if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // holds, should the next one fail
     Context<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));
   });
-  if (flow == Flow::stop && !outside.sanity_checking) run.due.stop = true;
+  if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
   for (auto& board : run.measured.eval_boards) board.restart();
   facts = outside;
   return results;

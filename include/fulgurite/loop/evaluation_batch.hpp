@@ -17,9 +17,10 @@
 namespace fulgurite::loop {
 
 /// A loader that says it has nothing: an evaluation of it would have no value, and nobody would know why.
-template <class Loader>
+/// One rank of several may have no part of a small one.
+template <class R, class Loader>
 void check_not_empty(Loader& loader) {
-  if (size_of(loader) == 0)
+  if (!shares<R> && size_of(loader) == 0)
     throw Error("fulgurite.data.empty",
                 "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
 }

@@ -11,6 +11,7 @@
 #include <fulgurite/loop/answer_searches.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/epoch_end.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
@@ -131,6 +132,7 @@ class OpenFit {
     run_.loading.loaders = &loader_names<Source>;
     run_.carried.pass_random.reset();
     run_.point = {};
+    if constexpr (shares<R>) run_.shared = {};
     run_.watch.manual = {};
     watch_finite(run_);
     run_.parts.optimizers.reset();
@@ -153,7 +155,7 @@ class OpenFit {
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
     run_.clock.fit_began = run_.asked.options.now();
-    if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later
     log_hyperparameters(run_, pack_, source_);
@@ -189,6 +191,7 @@ class OpenFit {
   /// The sanity check; then, unless there is nothing to train, what has to be known of the loaders, and on_train_start.
   void start_training() {
     sanity_check(run_, pack_, source_);
+    agree_on_stop(run_);
     auto const& options = run_.asked.options;
     // A run that was stopped at its limit still has the end of its epoch, and of training, before it.
     bool const owes = is_resumed() && run_.point.at != At::ended;
@@ -220,7 +223,8 @@ class OpenFit {
       write_checkpoint(run_, pack_, source_, file);
     };
     Context<R, phase::Train> ctx(run_);
-    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) run_.due.stop = true;
+    if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
+    agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
       if (resumed_) go_on(point);
@@ -306,7 +310,9 @@ class OpenFit {
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
-    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) run_.due.stop = true;
+    begin_shared_epoch(run_);
+    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
+    agree_on_stop(run_);
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
@@ -321,41 +327,12 @@ class OpenFit {
     if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, pack_, source_, plan_);
   }
 
-  /// Those who have not heard an event that failed in the run that goes on; all, where none did.
   template <class Hook, class Ctx>
   Flow tell_or_rest(Ctx& ctx) {
-    if constexpr (resumes)
-      if (run_.due.heard.template failed<Hook>()) return tell_others<Hook>(run_, pack_, ctx);
-    return tell<Hook>(run_, pack_, ctx);
+    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
   }
-
-  /// `from`: so many parts of it are over. Where the next one fails, a fit goes on there.
   void end_epoch(bool left_early, std::uint8_t from = 0) {
-    auto& progress = run_.progress;
-    run_.point = {.at = At::epoch_end, .last = run_.facts.is_last_batch, .left_early = left_early, .parts = from};
-    Context<R, phase::Train> ctx(run_);
-    auto part = [this, n = std::uint8_t{0}](auto&& work) mutable {
-      if (n++ < run_.point.parts) return;
-      work();
-      run_.point.parts = n;
-    };
-    part([&] {
-      if (tell_or_rest<hook::on_train_epoch_end>(ctx) == Flow::stop) run_.due.stop = true;
-    });
-    part([&] { deliver_posted(run_, pack_, last_step(run_)); });
-    part([&] {
-      if constexpr (R::automatic)
-        if (run_.facts.is_last_batch)
-          observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
-    });
-    part([&] { report_epoch(run_, pack_); });
-    ++progress.epoch;
-    progress.batch = progress.window_start = 0;
-    run_.facts.accumulating = false;
-    run_.measured.train_board.restart();
-    run_.point = {.at = At::after_epoch, .left_early = left_early};
-    write_requests(run_, pack_, source_, run_.point);
-    run_.point = {};
+    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
   }
 
   void end_training() {

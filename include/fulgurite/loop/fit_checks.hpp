@@ -47,11 +47,13 @@ void check_fit(State<R>& run, Pack& pack, Source& source) {
   auto const& options = run.asked.options;
   check_optimization(run);
   check_timers(run, pack);
-  if constexpr (!WritesLater<typename R::Backend> && any_names_files<Pack>)
+  if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
     if (options.save_in_background)
       run.warn("fulgurite.options.save_in_background",
-               "save_in_background is set, and the strategy's tensor library has no form of files that another thread "
-               "could write: they are written at once, and training waits for each");
+               std::string("save_in_background is set, and ") +
+                   (shares<R> ? "several processes save together"
+                              : "the strategy's tensor library has no form of files that another thread could write") +
+                   ": they are written at once, and training waits for each");
   check_special(run, pack);
   if (options.barebones && observes_any<R>)
     throw Error("fulgurite.options.barebones",

@@ -12,6 +12,7 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
 
@@ -66,9 +67,12 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
   check_device(run);
   auto& module = source.module();
   using Module = std::remove_cvref_t<decltype(module)>;
-  if constexpr (requires { module.prepare_data(); }) module.prepare_data();
-  if constexpr (!std::is_same_v<Module, typename R::Model>)
-    if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
+  if constexpr (requires { module.prepare_data(); } || requires { run.parts.model->prepare_data(); })
+    once_a_machine(run, "prepare_data", [&] {
+      if constexpr (requires { module.prepare_data(); }) module.prepare_data();
+      if constexpr (!std::is_same_v<Module, typename R::Model>)
+        if constexpr (requires { run.parts.model->prepare_data(); }) run.parts.model->prepare_data();
+    });
   file.find();
   tell_all<hook::setup>(run, pack, source, ctx);
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
@@ -150,6 +154,7 @@ void leave_run(State<R>& run, Pack& pack) {
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
+  fails(run, error);
   // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
   // done.
   auto const still = [&run](auto&& cleanup) {
@@ -204,6 +209,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
   run.point = {};
+  if constexpr (shares<R>) run.shared = {};
   run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
   run.measured.train_board.restart();
 }

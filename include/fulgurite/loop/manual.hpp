@@ -12,6 +12,7 @@
 #include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/guarded_update.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/precision_step.hpp>
@@ -53,6 +54,7 @@ class StepContext : public Context<R, phase::Train> {
     loop::backward(run, ctx, loss, 1.0);
     loop::tell<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (requires { run.parts.strategy.post_backward(loss); }) run.parts.strategy.post_backward(loss);
+    if (syncs_) loop::exchange(run);
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
   }
 
@@ -115,10 +117,14 @@ class StepContext : public Context<R, phase::Train> {
   [[nodiscard]] auto toggle(O& optimizer, ToggleOptions options = {}) {
     auto& state = *this->state_;
     auto gradients = [&] { return Backend::toggled(loop::raw(optimizer), state.parts.optimizers->optimizers); };
-    auto exchange = [&] {
+    auto strategy = [&] {
       if constexpr (requires { state.parts.strategy.no_sync(true); })
         return state.parts.strategy.no_sync(!options.sync_grad);
       else return loop::NothingToUndo{};
+    };
+    auto exchange = [&] {
+      if constexpr (loop::shares<R>) return loop::Unsynced(strategy, syncs_, options.sync_grad);
+      else return strategy();
     };
     return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);
   }
@@ -166,7 +172,8 @@ class StepContext : public Context<R, phase::Train> {
   Pack* pack_;
   typename Handles::type handles_;
   void const* unscaled_ =
-      nullptr;  ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
+      nullptr;         ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
+  bool syncs_ = true;  ///< several processes exchange gradients after each backward
 };
 
 namespace loop {

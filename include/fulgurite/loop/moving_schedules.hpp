@@ -43,7 +43,7 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
     if constexpr (Observing<S>) {
       if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
-      auto const value = ctx.value(scheduler.metric());
+      auto const value = ctx.shared_value(scheduler.metric());
       if (!value) {
         auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
         if (scheduler.strict())

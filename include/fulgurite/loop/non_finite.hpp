@@ -45,6 +45,7 @@ template <class R>
 /// `what` is not finite in the batch at hand: the fit ends, or the update of its window will be left out.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
+  if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
   auto const where = "batch " + std::to_string(run.facts.batch_idx) + " of epoch " +
                      std::to_string(run.progress.epoch) +
                      (run.facts.batch_size == 0 && run.facts.no_rows ? ", which has no rows," : "");
@@ -63,7 +64,13 @@ template <class R>
 
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_loss(State<R>& run, double loss) {
-  if (run.watch.finite.look == Look::on) found_non_finite(run, "the loss is " + std::to_string(loss));
+  if (run.watch.finite.look != Look::on) return;
+  if constexpr (shares<R>) {  // all ranks hear it with their gradients
+    run.shared.not_finite = true;
+    run.shared.loss = loss;
+  } else {
+    found_non_finite(run, "the loss is " + std::to_string(loss));
+  }
 }
 /// A loss of several elements has a backward of the model's own, and is left to its gradients.
 template <class R, class Loss>

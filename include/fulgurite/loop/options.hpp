@@ -48,9 +48,9 @@ struct TrainerOptions {
   std::optional<Limit> overfit_batches =
       std::nullopt;                           ///< the same first batches in every epoch, of training and of validation
   int reload_dataloaders_every_n_epochs = 0;  ///< loaders are asked for again after so many epochs; 0: never
-  bool use_distributed_sampler = true;        ///< a distributed strategy may give each process its part of a loader
-  bool inference_mode = true;                 ///< validate, test and predict; validation inside fit uses no_grad
-  NonFinite non_finite = NonFinite::stop;     ///< losses and gradients of a fit
+  bool use_distributed_sampler = true;     ///< several processes: each gets its part of a loader; false: loaders stay
+  bool inference_mode = true;              ///< validate, test and predict; validation inside fit uses no_grad
+  NonFinite non_finite = NonFinite::stop;  ///< losses and gradients of a fit
   // Switches of the whole process: trainers that run at the same time share them, and contradictory wishes are refused.
   bool detect_anomaly = false;                   ///< backward throws where a function returns a nan, and names it; slow
   bool deterministic = false;                    ///< only algorithms that give the same bits each time; others throw

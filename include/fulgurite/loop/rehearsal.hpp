@@ -71,9 +71,11 @@ class Rehearsal final : public Rehearser<R> {
     KeptRun<R, TrainingAlone<Data>> kept(run_, data);
     bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
+    auto const shared = run_.shared;
     auto const put_back = [&] {
       run_.searching.rehearsing = false;
       kept.put_back();
+      run_.shared = shared;
       if (has_loader) kept.put_back_loader(data.train());
     };
     try {
@@ -132,6 +134,7 @@ class Rehearsal final : public Rehearser<R> {
     auto& loader = data.train();
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
+    begin_shared_epoch(run_);
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress.epoch});
     if (!std::exchange(begun, false)) tell<hook::on_train_epoch_start>(run_, pack, ctx);
     if (!stops(run_)) {

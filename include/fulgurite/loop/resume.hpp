@@ -128,6 +128,7 @@ class Resumption {
         fold_assembly(run_, pack_, archive);
         fold_everything(run_, pack_, source_, archive);
       });
+      take_own_part(run_, source_);
       try {
         find_place();
       } catch (...) {

@@ -20,6 +20,7 @@
 #include <fulgurite/loop/run_key.hpp>
 #include <fulgurite/loop/safe_point.hpp>
 #include <fulgurite/loop/searching.hpp>
+#include <fulgurite/loop/shared_facts.hpp>
 #include <fulgurite/loop/warnings.hpp>
 #include <fulgurite/loop/watch.hpp>
 
@@ -55,6 +56,7 @@ struct State {
   Loading loading{};
   Searching<R> searching{};
   RunClock clock{};
+  [[no_unique_address]] SharedOf<R> shared{};
   Made made{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   Warnings said{};

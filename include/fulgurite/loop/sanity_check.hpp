@@ -21,6 +21,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     run.loading.validation_since =
         validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     bool const asked = run.due.stop;
+    [[maybe_unused]] bool const wished = stop_wished(run);
     tell<hook::on_sanity_check_start>(run, pack, ctx);
     evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
                          run.asked.options.limit_val_batches,
@@ -28,6 +29,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     tell<hook::on_sanity_check_end>(run, pack, ctx);
     run.facts.sanity_checking = false;
     run.due.stop = asked;  // nothing of a sanity check is kept
+    if constexpr (shares<R>) run.shared.wishes_stop = wished;
     run.due.requests.clear();
     run.due.posted.clear();
   }

@@ -19,7 +19,7 @@ namespace loop {
 inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved", "callback.checkpoint_waits",
     "callback.learning_rate", "callback.once_a_window", "capture.eager", "capture.gone_back",
-    "capture.unchecked", "checkpoint.failed_too", "data.none", "exception.second", "hook.once_a_window",
+    "capture.unchecked", "checkpoint.failed_too", "data.none", "data.uneven", "exception.second", "hook.once_a_window",
     "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
     "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "options.barebones_log",
     "options.dev_run", "options.few_rows", "options.overfit_order", "options.save_in_background",

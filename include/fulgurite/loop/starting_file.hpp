@@ -10,6 +10,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/found_checkpoints.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/whole_file.hpp>
 
 namespace fulgurite::loop {
@@ -38,6 +39,7 @@ class StartingFile {
     } else if (ForFit && run.asked.options.fast_dev_run == 0) {
       look_for_rescued(run, pack);
     }
+    files_of_first_rank(run);
     with_whole_file(run, files_, ForFit, [&](RunFile file) { file_.emplace(std::move(file)); });
   }
   bool is_found() const { return file_.has_value(); }
@@ -76,6 +78,18 @@ class StartingFile {
   }
 
  private:
+  /// Every rank reads the file that rank 0 has found.
+  void files_of_first_rank([[maybe_unused]] State<R>& run) {
+    if constexpr (shares<R>) {
+      std::string names;
+      for (auto const& file : files_.files) names.append(file.native()).push_back('\0');
+      names = of_first_rank(run, std::move(names));
+      files_.files.clear();
+      for (std::size_t at = 0; at != names.size(); at = names.find('\0', at) + 1)
+        files_.files.emplace_back(names.substr(at, names.find('\0', at) - at));
+    }
+  }
+
   /// Of a call that names none: what a scheduler has started again goes on; so does a fit that ended by an exception.
   template <class Pack>
   void look_for_rescued(State<R>& run, Pack& pack) {

@@ -2,6 +2,7 @@
 // The scope in which one optimizer's parameters alone receive gradients.
 
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/loop/in_place.hpp>
@@ -10,6 +11,25 @@ namespace fulgurite {
 
 namespace loop {
 struct NothingToUndo {};
+
+/// Several processes: whether gradients are exchanged after a backward is put back when the scope ends.
+template <class OfStrategy>
+class Unsynced {
+ public:
+  template <class Strategy>
+  Unsynced(Strategy&& of_strategy, bool& syncs, bool now)
+      : of_strategy_(of_strategy()), syncs_(syncs), before_(std::exchange(syncs, now)) {}
+  Unsynced(Unsynced const&) = delete;
+  Unsynced& operator=(Unsynced const&) = delete;
+  ~Unsynced() { syncs_ = before_; }
+
+ private:
+  [[maybe_unused, no_unique_address]] OfStrategy of_strategy_;
+  bool& syncs_;
+  bool before_;
+};
+template <class Strategy>
+Unsynced(Strategy&&, bool&, bool) -> Unsynced<std::invoke_result_t<Strategy&>>;
 }  // namespace loop
 
 /// The scope that ctx.toggle returns.

@@ -113,12 +113,12 @@ class TrainEpoch : private EpochReplays<R, Pack> {
       skip_epoch(run, b);
       return false;
     }
-    if (started == Flow::stop) run.due.stop = true;
+    if (started == Flow::stop) wish_stop(run);
     // What hooks have logged is no part of the step: neither recorded with it nor discarded.
     run.measured.train_board.fold();
 
     auto const ended = train_on(run, pack, ctx_, batch, window);
-    if (ended == Flow::stop) run.due.stop = true;
+    if (ended == Flow::stop) wish_stop(run);
     return finish(run, pack, b, end, !window.key.closes);
   }
 
@@ -133,11 +133,11 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;
     bool const stepped = this->leave_out(run, b, last);
-    if (last && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
+    if ((last || epoch_ends(run)) && R::automatic) tick_schedulers(run, ctx_, Interval::epoch);
     run.point.counts = stepped;
     facts.in_batch = true;  // a flush has ended it
     begin_end_hooks<Pack>(run);
-    if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) run.due.stop = true;
+    if (tell<hook::on_train_batch_end>(run, pack, ctx_) == Flow::stop) wish_stop(run);
     run.point.counts = false;
     facts.left_out = false;
     return finish(run, pack, b, end, facts.accumulating, stepped);
@@ -148,7 +148,12 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   template <class End>
   [[gnu::always_inline]] bool finish(State<R>& run, Pack& pack, long b, End& end, bool accumulating,
                                      bool stepped = true) {
-    bool const known = end.before_step(), last = end.after_step();
+    bool const known = end.before_step();
+    bool last = end.after_step();
+    if constexpr (shares<R>) {
+      last = last || epoch_ends(run);
+      if (run.shared.skipped) validates_ = false;
+    }
     if constexpr (End::late)
       if (last && !known) {
         if (this->end_found(run, b)) stepped = true;
@@ -217,7 +222,10 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   /// on_train_batch_start answered skip_epoch: what was accumulated is stepped, epoch schedules move, nothing else of
   /// this batch runs.
   void skip_epoch(State<R>& run, long b) {
-    if (seen(run, b) != 0) {
+    if constexpr (shares<R>) {  // the others end their epoch with the next step, which is this one's, too
+      run.shared.skips = true;
+      if (flush(run, b)) count_step(run);
+    } else if (seen(run, b) != 0) {
       flush(run, b);
       count_step(run);
     }
@@ -240,7 +248,7 @@ class TrainEpoch : private EpochReplays<R, Pack> {
     auto random = R::Backend::rng_state();
     auto const others = [&](auto&... args) {
       random.restore();
-      if (tell_others<hook::on_train_batch_end>(run, pack, args...) == Flow::stop) run.due.stop = true;
+      if (tell_others<hook::on_train_batch_end>(run, pack, args...) == Flow::stop) wish_stop(run);
     };
     auto const end_with = [&](long b, auto& end, bool left_out, auto&& tell_of_it) {
       auto& facts = run.facts;

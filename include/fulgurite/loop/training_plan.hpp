@@ -13,8 +13,8 @@ namespace fulgurite::loop {
 template <class R, class Source>
 EpochPlan plan_training(State<R>& run, Source& source) {
   auto& loader = training_loader(run, source);
-  auto const taken = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
-  auto const size = size_of(loader);
+  auto const mine = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
+  auto const [taken, size] = fewest_batches(run, {.taken = mine, .size = size_of(loader)});
   auto const plan = plan_epoch(run.asked.options, size, taken, run.facts.has_validation);
   run.facts.train_batches = plan.most();
   run.loading.training_is_open = true;
@@ -46,7 +46,7 @@ void check_validation(State<R>& run, Source& source) {
     auto loaders = evaluation_loaders<hook::val_dataloader>(run, source);
     run.loading.validation_is_open = true;
     each_loader(loaders, [&](auto& loader, std::size_t) {
-      check_not_empty(loader);
+      check_not_empty<R>(loader);
       batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);
     });
   }

@@ -9,6 +9,7 @@
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_figures.hpp>
 
 namespace fulgurite::loop {
 
@@ -18,6 +19,7 @@ void report_step(State<R>& run, Pack& pack) {
   int const every = run.asked.options.log_every_n_steps;
   if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
+  share_step(run);
   if constexpr (has_logger<Pack>) {
     std::vector<MetricValue> row;
     each_step_value<typename R::Metrics>(run.measured.train_board,

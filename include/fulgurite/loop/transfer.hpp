@@ -26,13 +26,16 @@ template <class Hook, class Module, class Model, class Ctx, class Batch, class O
 
 /// A loader as the options and the strategy want it, each time it was asked for.
 template <class R, class Loader>
-void prepare_loader(State<R>& run, Loader& loader) {
+void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool training) {
   bool const ordered = run.asked.options.overfit_batches.has_value();
   if (!keep_order(loader, ordered) && ordered)
     run.warn("fulgurite.options.overfit_order",
              "overfit_batches wants the same first batches in every epoch, and a loader "
              "cannot be told to keep its order: give it `void in_order(bool)`, or see "
              "that it does not shuffle");
+  if constexpr (shares<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
+    if (run.asked.options.use_distributed_sampler)
+      shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
   if constexpr (requires { run.parts.strategy.process_dataloader(loader); })
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
@@ -41,7 +44,7 @@ void prepare_loader(State<R>& run, Loader& loader) {
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
   auto& loader = source.train();
-  if (source.is_train_fresh()) prepare_loader(run, loader);
+  if (source.is_train_fresh()) prepare_loader(run, loader, true);
   return loader;
 }
 
@@ -50,7 +53,7 @@ template <class Hook, class R, class Source>
 auto evaluation_loaders(State<R>& run, Source& source) {
   auto loaders = source.template evaluation<Hook>();
   if (source.template is_fresh<Hook>())
-    std::apply([&](auto&... loader) { (prepare_loader(run, loader), ...); }, loaders);
+    std::apply([&](auto&... loader) { (prepare_loader(run, loader, false), ...); }, loaders);
   return loaders;
 }
 

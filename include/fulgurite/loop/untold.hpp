@@ -47,7 +47,7 @@ void each_participant(State<R>& run, Pack& pack, F&& f) {
 template <class Hook, class... Args, class R, class Pack>
 [[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, Told const& told) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
-  if (told.gravest == Flow::stop) run.due.stop = true;
+  if (told.gravest == Flow::stop) wish_stop(run);
   run.due.heard = {.event = std::string(Hook::name())};
   int left = told.participants;
   each_participant<Hook>(run, pack, [&]<class T>(T&, std::string const& name) {
@@ -79,7 +79,7 @@ template <class Hook, class R, class Pack, class... Args>
       }
     });
   } catch (...) {
-    if (gravest == Flow::stop) run.due.stop = true;
+    if (gravest == Flow::stop) wish_stop(run);
     throw;
   }
   heard = {};

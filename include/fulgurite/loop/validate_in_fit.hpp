@@ -19,7 +19,7 @@ template <class R, class Pack>
     Context<R, phase::ValidateEnd> after(run);
     flow = tell_others<hook::on_validation_end>(run, pack, after);
   });
-  if (flow == Flow::stop) run.due.stop = true;
+  if (flow == Flow::stop) wish_stop(run);
 }
 
 /// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
@@ -50,6 +50,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     run.point = after;
     if (!run.due.requests.empty()) write_now(run, pack, source);
     run.due.take_back();
+    agree_on_stop(run);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite::loop {
 
@@ -75,7 +76,7 @@ bool epochs_exhausted(State<R> const& run) {
 template <class R>
 void check_time(State<R>& run) {
   if (run.asked.options.max_time && run.seconds_since_fit_start() >= run.asked.options.max_time->count())
-    run.due.stop = true;
+    wish_stop(run);
 }
 
 /// Training leaves now: a stop was asked for and the minima are met.
@@ -98,8 +99,7 @@ template <class R>
       plan.interval && o.check_val_every_n_epoch && *plan.interval > run.progress.batch;  // the loader ended before it
   if (last && !plan.batches && (o.val_check_interval.epoch_end() || beyond)) return true;
   if (stops(run)) return true;
-  if (o.val_check_interval.kind == ValidationInterval::Kind::time)
-    return Seconds(o.now() - *run.clock.last_validation) >= o.val_check_interval.time;
+  if (o.val_check_interval.kind == ValidationInterval::Kind::time) return clock_says_validate(run);
   if (!plan.interval) return false;
   long const batches = o.check_val_every_n_epoch ? run.progress.batch : run.progress.total_batches;
   return batches % *plan.interval == 0;

@@ -74,6 +74,7 @@ struct Cell {
   Pending pending = Pending::nothing;
   Origin origin = Origin::train_step;
   bool in_step_row = false;  ///< logged since the last row of step values
+  bool shared = false;       ///< `epoch` holds what all ranks have logged
   long waiting = 0;          ///< entries whose reading would wait for a device
   Figures epoch;
   bool again = false;  ///< logged more than once in this step ...
@@ -89,6 +90,7 @@ struct Cell {
     again = false;
     pending = Pending::nothing;
     in_step_row = false;
+    shared = false;
     waiting = 0;
     tensor = Value{};
   }

@@ -45,6 +45,9 @@ struct Metric {
   bool logger = true;
   Report on_step = Report::by_hook;
   Report on_epoch = Report::by_hook;
+  /// Several processes: the rows of steps have the value over all of them, at the price of one more exchange a row;
+  /// without it, rank 0's own. Values of epochs are always those of all processes.
+  bool sync_on_step = false;
 
   static constexpr std::string_view name() { return Name.view(); }
   /// Reported both ways, a metric has two names, `loss_step` and `loss_epoch`; these are the two values behind them.

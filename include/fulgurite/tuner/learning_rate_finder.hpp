@@ -34,7 +34,7 @@ class LearningRateFinder {
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
   static constexpr Order order = Order::tuner;
   static constexpr bool searches = true, finds_rate = true, needs_automatic = true, needs_one_optimizer = true,
-                        needs_single_process = true, inert_in_dev_run = true;
+                        inert_in_dev_run = true;
   static constexpr std::string_view writes = "learning rates, the model's field of them";
 
   LearningRateFinder() : LearningRateFinder(LearningRateFinderOptions<Model>{}) {}

@@ -17,6 +17,7 @@
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/random.hpp>
 #include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/share.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
 
@@ -46,7 +47,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
       : BlockLoader(std::make_shared<std::vector<std::int64_t> const>(std::move(numbers)), options) {}
 
   std::size_t size() const { return static_cast<std::size_t>(batches_); }
-  Layout layout() const { return {.batches = batches_, .batch_size = options_.batch_size, .samples = pieces()}; }
+  Layout layout() const { return {.batches = batches_, .batch_size = options_.batch_size, .samples = own_pieces()}; }
 
   long batch_size() const { return options_.batch_size; }
   /// Pieces in a batch, from the next `begin()` on, which starts an epoch. Where `.batches` was given, there are still
@@ -56,6 +57,16 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
     if (size == options_.batch_size) return;
     this->lay_out_anew();
     options_.batch_size = size;
+    count();
+  }
+
+  /// The part of one process among several: pieces from elsewhere, or each `world`-th one. In training all processes
+  /// have equally many batches. The trainer calls this.
+  void shard(int rank, int world, bool training) {
+    Share const now{rank, world, training ? Leftover::repeat : Leftover::keep};
+    if (now == share_) return;
+    this->lay_out_anew();
+    share_ = now;
     count();
   }
 
@@ -87,28 +98,31 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   }
 
   void count() {
-    long const pass = (pieces() + options_.batch_size - 1) / options_.batch_size;
+    long const pass = (own_pieces() + options_.batch_size - 1) / options_.batch_size;
     batches_ = options_.batches == 0 ? pass : options_.random ? options_.batches : std::min(options_.batches, pass);
   }
 
   /// Pieces that do not overlap; each needs one number after it.
   long pieces() const { return (static_cast<long>(numbers_->size()) - 1) / options_.block; }
 
+  long own_pieces() const { return static_cast<long>(share_.size(static_cast<std::size_t>(pieces()))); }
+
   void start(long /*epoch*/, long first) { next_ = first; }
 
   bool next(std::optional<Batch>& batch) {
     if (next_ >= batches_) return false;
-    long const rows =
-        options_.random ? options_.batch_size : std::min(options_.batch_size, pieces() - next_ * options_.batch_size);
+    long const rows = options_.random ? options_.batch_size
+                                      : std::min(options_.batch_size, own_pieces() - next_ * options_.batch_size);
     auto const options = torch::TensorOptions(torch::kLong);
     batch.emplace(data_.next(rows, options_.batch_size, {options_.block}, options),
                   target_.next(rows, options_.batch_size, {options_.block}, options));
     auto *data = batch->data.mutable_data_ptr<std::int64_t>(), *target = batch->target.mutable_data_ptr<std::int64_t>();
-    Random random{options_.seed, static_cast<std::uint64_t>(drawn_epoch()), static_cast<std::uint64_t>(next_)};
+    Random random{options_.seed, static_cast<std::uint64_t>(drawn_epoch()),
+                  static_cast<std::uint64_t>(next_ * share_.world + share_.rank)};
     for (long row = 0; row < rows; ++row) {
       auto const starts = numbers_->size() - static_cast<std::size_t>(options_.block);
       long const from = options_.random ? static_cast<long>(random.below(starts))
-                                        : (next_ * options_.batch_size + row) * options_.block;
+                                        : piece(next_ * options_.batch_size + row) * options_.block;
       data = std::copy_n(numbers_->data() + from, options_.block, data);
       target = std::copy_n(numbers_->data() + from + 1, options_.block, target);
     }
@@ -116,7 +130,13 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
     return true;
   }
 
+  /// The i-th piece of this process.
+  long piece(long i) const {
+    return static_cast<long>(share_.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
+  }
+
   Numbers numbers_;
+  Share share_{};
   BlockOptions options_;
   Buffers data_, target_;
   long batches_ = 0, next_ = 0;

@@ -95,7 +95,6 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
  private:
   friend Batches<TensorLoader, Batch>;
   using Base::batch_size_;
-  using Base::sampler_;
 
   static std::size_t rows(torch::Tensor const& data) {
     return data.defined() && data.dim() > 0 ? static_cast<std::size_t>(data.size(0)) : 0;
@@ -103,9 +102,9 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 
   void start(long epoch, long first) {
     LoadingMode const mode;
-    torch::Tensor order = torch::empty({static_cast<std::int64_t>(sampler_.size())}, torch::kLong);
+    torch::Tensor order = torch::empty({static_cast<std::int64_t>(this->samples())}, torch::kLong);
     auto* at = order.mutable_data_ptr<std::int64_t>();
-    each_index(sampler_, epoch, rows(data_), [&](std::size_t index) { *at++ = static_cast<std::int64_t>(index); });
+    this->each_sample(epoch, rows(data_), [&](std::size_t index) { *at++ = static_cast<std::int64_t>(index); });
     order_ = order.to(data_.device());
     next_ = first;
   }

@@ -335,6 +335,8 @@ class ArenaParameters : public std::span<at::Tensor const> {
   }
   /// Whether the parameter at this position had a gradient when this range was asked for.
   bool has_gradient(std::size_t position) const { return arena_->slots()[position].received; }
+  /// For a strategy that exchanges the gradients with other processes.
+  Arena& arena() const { return *arena_; }
   bool no_gradients() const {
     bool none = true;
     arena_->each_gradient([&](auto const&) { none = false; });

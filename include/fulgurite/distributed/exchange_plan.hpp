@@ -1,0 +1,136 @@
+#pragma once
+// How the gradients of a step lie in the one tensor that is summed over all processes.
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/torch/optim/arena.hpp>
+
+namespace fulgurite::distributed {
+
+/// A parameter whose gradient is exchanged, and its place in the exchange.
+struct Item {
+  at::Tensor parameter = {};
+  std::size_t stage = 0;
+  std::int64_t offset = 0;
+  libtorch::Arena::Slot const* slot = nullptr;  ///< where it lies in an arena
+  bool received = false;                        ///< it has a gradient in this step
+};
+
+/// Neighbours in an arena, which are copied as one.
+struct Stretch {
+  at::Tensor gradients = {};  ///< that part of the arena's gradients
+  std::size_t stage = 0;
+  std::int64_t offset = 0, size = 0;
+  std::size_t first = 0, last = 0;  ///< items
+};
+
+/// One tensor for each element type, which mostly is one in all.
+struct Stage {
+  at::ScalarType type;
+  at::Device device;
+  std::int64_t size = 0;
+  at::Tensor buffer = {};
+};
+
+/// The parameters that require a gradient, of all optimizers in their order, each once.
+struct ExchangePlan {
+  std::vector<Item> items = {};
+  std::vector<Stretch> stretches = {};
+  std::vector<std::size_t> loose = {};  ///< items of optimizers without an arena
+  std::vector<Stage> stages = {};
+
+  /// `compressed`: floats and doubles travel as bfloat16.
+  template <class Optimizers>
+  void lay_out(Optimizers& optimizers, bool compressed) {
+    items.clear();
+    stretches.clear();
+    loose.clear();
+    stages.clear();
+    std::apply([&](auto&... each) { (add(each, compressed), ...); }, optimizers);
+  }
+
+  /// A number that another layout does not have. What it reads changes where a parameter is frozen or moved.
+  template <class Optimizers>
+  static std::size_t signature(Optimizers& optimizers) {
+    std::size_t sum = 1469598103934665603U;
+    auto const mix = [&](auto value) { sum = (sum ^ static_cast<std::size_t>(value)) * 1099511628211U; };
+    auto const one = [&](auto& optimizer) {
+      auto&& parameters = optimizer.parameters();
+      for (auto const& parameter : parameters) {
+        mix(reinterpret_cast<std::uintptr_t>(parameter.unsafeGetTensorImpl()));
+        mix(parameter.requires_grad() ? 2 : 1);
+      }
+      if constexpr (requires { parameters.arena(); })
+        for (auto const& buffer : parameters.arena().buffers())
+          mix(reinterpret_cast<std::uintptr_t>(buffer.gradients.const_data_ptr()));
+      mix(3);
+    };
+    std::apply([&](auto&... each) { (one(each), ...); }, optimizers);
+    return sum;
+  }
+
+  /// Which gradients this step has made.
+  void look() {
+    for (auto& item : items) item.received = item.slot ? item.slot->received : item.parameter.grad().defined();
+  }
+
+ private:
+  std::size_t stage_of(at::Tensor const& parameter, bool compressed) {
+    auto const type = compressed && parameter.is_floating_point() ? at::kBFloat16 : parameter.scalar_type();
+    for (std::size_t i = 0; i != stages.size(); ++i)
+      if (stages[i].type == type && stages[i].device == parameter.device()) return i;
+    stages.push_back({type, parameter.device()});
+    return stages.size() - 1;
+  }
+  bool has(at::Tensor const& parameter) const {
+    for (auto const& item : items)
+      if (item.parameter.is_same(parameter)) return true;
+    return false;
+  }
+
+  template <class Optimizer>
+  void add(Optimizer& optimizer, bool compressed) {
+    auto&& parameters = optimizer.parameters();
+    if constexpr (requires { parameters.arena(); }) {
+      auto& arena = parameters.arena();
+      for (auto const& buffer : arena.buffers()) add_neighbours(arena, buffer, compressed);
+    } else {
+      for (auto const& parameter : parameters) {
+        if (!parameter.requires_grad() || has(parameter)) continue;
+        auto const stage = stage_of(parameter, compressed);
+        loose.push_back(items.size());
+        items.push_back({parameter, stage, stages[stage].size});
+        stages[stage].size += parameter.numel();
+      }
+    }
+  }
+  void add_neighbours(libtorch::Arena& arena, libtorch::Arena::Buffer const& buffer, bool compressed) {
+    bool joined = false;
+    for (auto const i : buffer.slots) {
+      auto const& slot = arena.slots()[i];
+      if (!slot.parameter.requires_grad() || has(slot.parameter)) {
+        joined = false;
+        continue;
+      }
+      auto const stage = stage_of(slot.parameter, compressed);
+      if (!std::exchange(joined, true))
+        stretches.push_back(
+            {buffer.gradients_too.narrow(0, slot.begin, 0), stage, stages[stage].size, 0, items.size(), items.size()});
+      auto& stretch = stretches.back();
+      auto const begin = slot.begin - stretch.gradients.storage_offset();
+      items.push_back({slot.parameter, stage, stretch.offset + begin, &slot});
+      stretch.last = items.size();
+      stretch.size = begin + slot.parameter.numel();
+      stages[stage].size = stretch.offset + stretch.size;
+      stretch.gradients = buffer.gradients_too.narrow(0, stretch.gradients.storage_offset(), stretch.size);
+    }
+  }
+};
+
+}  // namespace fulgurite::distributed

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <chrono>
+
+namespace gloo {
+
+class Context {
+ public:
+  void setTimeout(std::chrono::milliseconds timeout);
+};
+
+namespace transport {
+class UnboundBuffer;
+}  // namespace transport
+
+}  // namespace gloo

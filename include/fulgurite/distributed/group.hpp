@@ -1,0 +1,311 @@
+#pragma once
+// The processes of a run as one group: what they tell each other, in turn, with nobody waiting for ever.
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/distributed/group_options.hpp>
+#include <fulgurite/distributed/watch.hpp>
+#include <fulgurite/loop/rank_ended.hpp>
+
+namespace fulgurite::distributed {
+
+/// What went over the wire, counted.
+struct Traffic {
+  long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
+  long broadcasts = 0;                         ///< of weights and buffers
+  long exchanges = 0;                          ///< of decisions and numbers
+};
+
+/// One in a process, made by the first strategy that needs it and kept until the process ends. All members that talk
+/// are collectives: every rank calls them, in the same order. Where another rank has ended they throw loop::RankEnded;
+/// where one does not come in time, an Error that says which.
+class Group {
+ public:
+  /// The group of this process. Rank 0 starts the others where nobody has, and all wait until all are there.
+  static Group& of(GroupOptions const& options) {
+    auto& one = current();
+    if (!one) {
+      auto made = std::unique_ptr<Group>(new Group(options));
+      made->open();
+      one = made.release();  // its threads outlive static objects, so it is closed at exit and never destroyed
+      std::atexit([] { current()->close(); });
+    }
+    if (auto const place = options.place(); place.world != one->place_.world)
+      throw Error("fulgurite.distributed.devices",
+                  "this process belongs to a group of " + std::to_string(one->place_.world) +
+                      " already, and a strategy asks for " + std::to_string(place.world) +
+                      ": a program has one group, so give all its strategies the same number");
+    return *one;
+  }
+  static bool is_open() { return current() != nullptr; }
+
+  Group(Group const&) = delete;
+  Group& operator=(Group const&) = delete;
+
+  Place const& place() const { return place_; }
+  Traffic const& traffic() const { return traffic_; }
+
+  /// The sum over all ranks, in place.
+  void all_reduce(at::Tensor const& tensor, std::string_view what) {
+    ++traffic_.all_reduces;
+    traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
+    std::vector<at::Tensor> tensors{tensor};
+    run(what, [&] { return gradients_->allreduce(tensors); });
+  }
+  /// What rank `from` has, to all.
+  void broadcast(at::Tensor const& tensor, int from, std::string_view what) {
+    ++traffic_.broadcasts;
+    std::vector<at::Tensor> tensors{tensor};
+    c10d::BroadcastOptions options;
+    options.rootRank = from;
+    run(what, [&] { return gradients_->broadcast(tensors, options); });
+  }
+
+  /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same
+  /// one.
+  std::vector<std::string> exchange(std::string_view said, std::string_view what) {
+    auto const name = what.substr(0, name_size);
+    std::string message(8, '\0');
+    std::uint64_t const size = said.size();
+    std::memcpy(message.data(), &size, 8);
+    message.append(name).resize(8 + name_size);
+    message.append(said.substr(0, inline_size)).resize(message_size);
+    auto all = all_gather(message, what);
+    std::vector<std::string> answers;
+    std::uint64_t longest = 0;
+    for (std::size_t rank = 0; rank != all.size(); ++rank) {
+      std::string_view const other(all[rank]);
+      std::uint64_t length = 0;
+      std::memcpy(&length, other.data(), 8);
+      auto const at = other.substr(8, name_size);
+      if (at.substr(0, at.find('\0')) != name) mismatch(what, static_cast<int>(rank), at.substr(0, at.find('\0')));
+      answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
+      longest = std::max(longest, length);
+    }
+    if (longest <= inline_size) return answers;
+    std::string rest(said);
+    rest.resize(longest);
+    auto whole = all_gather(rest, what);
+    for (std::size_t rank = 0; rank != all.size(); ++rank) {
+      std::uint64_t length = 0;
+      std::memcpy(&length, all[rank].data(), 8);
+      whole[rank].resize(length);
+    }
+    return whole;
+  }
+
+  /// Tells the others that this rank's run has failed. Never throws.
+  void abort(std::string_view text) noexcept {
+    try {
+      failed_ = true;
+      watch_->tell(place_.rank, std::string(text));
+    } catch (...) {}
+  }
+
+ private:
+  static constexpr std::size_t name_size = 56, inline_size = 192, message_size = 8 + name_size + inline_size;
+  using Clock = std::chrono::steady_clock;
+
+  explicit Group(GroupOptions const& options) : options_(options), place_(options.place()) {}
+  static Group*& current() {
+    static Group* group = nullptr;
+    return group;
+  }
+
+  void open() {
+    bool const nccl = options_.uses_nccl() && !options_.engine;
+    if (nccl) require_nccl(place_.local_world);
+    bool const own = !launched_place() && place_.world > 1;
+    bool const serves = place_.rank == 0 && !place_.agent_has_store;
+    store_ = serves ? serve(place_, options_.timeout) : connect(place_, options_.timeout);
+    watch_ = std::make_unique<Watch>(place_, connect(place_, options_.timeout));
+    try {
+      if (own)
+        others_ = std::make_unique<OwnRanks>(
+            place_.world, place_.port, options_.others,
+            [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
+      meet();
+      auto const make = [&](std::string const& name) {
+        Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
+        auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+        return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
+      };
+      decisions_ = make("decisions");
+#if defined(FULGURITE_HAS_NCCL)
+      if (nccl) {
+        Store const keys = c10::make_intrusive<c10d::PrefixStore>("gradients", store_);
+        gradients_ = nccl_engine(keys, place_, options_.timeout);
+        return;
+      }
+#endif
+      gradients_ = make("gradients");
+    } catch (std::exception const& error) {
+      if (!dynamic_cast<loop::RankEnded const*>(&error)) abort(error.what());
+      failed_ = true;
+      close();
+      throw;
+    }
+  }
+
+  /// Waits until all ranks are there.
+  void meet() {
+    auto const until = Clock::now() + options_.timeout;
+    store_->set("here/" + std::to_string(place_.rank), bytes_of("yes"));
+    std::string missing;
+    for (int rank = 0; rank != place_.world; ++rank) {
+      auto const key = "here/" + std::to_string(rank);
+      while (!store_->check({key}) && Clock::now() < until) {
+        if (auto const ended = watch_->ended_within(std::chrono::milliseconds(20)))
+          throw loop::RankEnded(ended->rank, ended->text);
+      }
+      if (!store_->check({key})) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
+    }
+    if (!missing.empty())
+      throw Error("fulgurite.distributed.absent",
+                  "of " + std::to_string(place_.world) + " processes these ranks did not come within " +
+                      std::to_string(options_.timeout.count()) + " ms: " + missing +
+                      ": see whether they were started, and with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
+  }
+
+  std::vector<std::string> all_gather(std::string const& message, std::string_view what) {
+    ++traffic_.exchanges;
+    auto const bytes = static_cast<std::int64_t>(message.size());
+    auto const one = [&] { return at::empty({bytes}, at::TensorOptions().dtype(at::kByte)); };
+    std::vector<at::Tensor> mine{one()};
+    std::memcpy(mine[0].mutable_data_ptr(), message.data(), message.size());
+    std::vector<std::vector<at::Tensor>> all(1);
+    for (int rank = 0; rank != place_.world; ++rank) all[0].push_back(one());
+    run(what, [&] { return decisions_->allgather(all, mine); });
+    std::vector<std::string> answers;
+    for (auto const& tensor : all[0])
+      answers.emplace_back(static_cast<char const*>(tensor.const_data_ptr()), message.size());
+    return answers;
+  }
+
+  /// Begins a collective and waits for it, looking after the others meanwhile.
+  template <class Begin>
+  void run(std::string_view what, Begin&& begin) {
+    if (auto const ended = watch_->ended()) throw loop::RankEnded(ended->rank, ended->text);
+    auto const began = Clock::now();
+    bool told = false;
+    try {
+      auto const work = begin();
+      for (;;) {
+        try {
+          work->wait(std::chrono::milliseconds(100));
+          break;
+        } catch (std::exception const&) {
+          if (work->isCompleted()) throw;
+        }
+        if (auto const ended = watch_->ended()) throw loop::RankEnded(ended->rank, ended->text);
+        auto const waited = Clock::now() - began;
+        if (!std::exchange(told, true)) watch_->waits(std::string(what));
+        if (waited > options_.timeout) time_is_up(what);
+      }
+    } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
+      throw;
+    } catch (std::exception const& error) { lost(what, error.what()); }
+    if (told) watch_->waits({});
+  }
+
+  /// A connection broke: the process at its other end is gone, and soon somebody says which.
+  [[noreturn]] void lost(std::string_view what, std::string_view why) {
+    if (auto const ended = watch_->ended_within(std::chrono::seconds(2)))
+      throw loop::RankEnded(ended->rank, ended->text);
+    std::string sentence("another process of this run is gone (while ");
+    sentence.append(what).append("): ").append(why.substr(0, why.find('\n')));
+    throw Error("fulgurite.distributed.lost", sentence);
+  }
+  [[noreturn]] void time_is_up(std::string_view what) {
+    std::string sentence("rank ");
+    sentence.append(std::to_string(place_.rank))
+        .append(" has waited ")
+        .append(std::to_string(options_.timeout.count()));
+    sentence.append(" ms (while ").append(what).append("). ");
+    auto const others = watch_->all_wait_for();
+    if (!others) {
+      sentence += "The store does not answer: its process, rank 0's or the launcher's, is stopped or gone";
+    } else {
+      std::string absent, elsewhere;
+      for (std::size_t rank = 0; rank != others->size(); ++rank) {
+        auto const& at = (*others)[rank];
+        if (static_cast<int>(rank) == place_.rank || at == what) continue;
+        auto& list = at.empty() ? absent : elsewhere;
+        list.append(list.empty() ? "" : ", ").append(std::to_string(rank));
+        if (!at.empty()) list.append(" (").append(at).append(")");
+      }
+      if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
+      if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
+      sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; a rank that needs "
+                  "longer needs a longer .timeout";
+    }
+    throw Error("fulgurite.distributed.timeout", sentence);
+  }
+  [[noreturn]] void mismatch(std::string_view what, int rank, std::string_view other) const {
+    std::string sentence("ranks have parted: rank ");
+    sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', rank ");
+    sentence.append(std::to_string(rank)).append(" at '").append(other);
+    throw Error("fulgurite.distributed.parted",
+                sentence.append("': all ranks have to run the same program on the same number of batches"));
+  }
+
+  /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go.
+  void close() {
+    if (watch_->ended()) failed_ = true;
+    if (others_) {
+      auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
+      if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
+        others_->signal(SIGTERM);
+        if (!gone(patience / 5)) others_->signal(SIGKILL);
+      }
+      others_.reset();
+    } else if (!failed_) {
+      leave_together();
+    }
+    watch_->stop();
+    if (failed_) return;  // what still waits would hold up whoever destroys it
+    gradients_.reset();
+    decisions_.reset();
+  }
+  /// Who keeps the store leaves last.
+  void leave_together() noexcept {
+    try {
+      store_->set("left/" + std::to_string(place_.rank), bytes_of("yes"));
+      if (place_.rank != 0 || place_.agent_has_store) return;
+      auto const until = Clock::now() + patience;
+      for (int rank = 1; rank != place_.world; ++rank)
+        while (!store_->check({"left/" + std::to_string(rank)}) && Clock::now() < until)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    } catch (...) {}
+  }
+
+  static constexpr std::chrono::milliseconds patience{5000};
+
+  GroupOptions options_;
+  Place place_;
+  Store store_ = {};
+  std::unique_ptr<Watch> watch_ = {};
+  std::unique_ptr<OwnRanks> others_ = {};  ///< that this process started
+  Engine decisions_ = {}, gradients_ = {};
+  Traffic traffic_ = {};
+  bool failed_ = false;
+};
+
+}  // namespace fulgurite::distributed

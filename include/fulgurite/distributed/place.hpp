@@ -1,0 +1,162 @@
+#pragma once
+// Which process of a run this one is, as its environment says: the variables of torchrun, SLURM and MPI. What they say
+// is checked here, once, so that a mistake is one sentence and not a run that waits.
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::distributed {
+
+/// Who started the processes of this run.
+enum class Launcher : std::uint8_t { this_program, torchrun, slurm, mpi };
+
+/// One process among those of a run, and where they meet.
+struct Place {
+  Launcher launcher = Launcher::this_program;
+  int rank = 0, world = 1;              ///< among all processes
+  int local_rank = 0, local_world = 1;  ///< among those of this machine
+  std::string host = "127.0.0.1";       ///< of the store through which they meet
+  int port = 0;                         ///< 0: not known yet
+  bool agent_has_store = false;         ///< the launcher keeps the store; else rank 0 does
+  int restart = 0;                      ///< how often the launcher has started all processes anew
+
+  bool one_machine() const { return local_world == world; }
+};
+
+/// Reads an environment; `variable("RANK")` is a text, or nullptr where there is none.
+template <class Variable>
+class Environment {
+ public:
+  explicit Environment(Variable const& variable) : variable_(variable) {}
+
+  /// The place that a launcher gave this process; nullopt where it was started by hand.
+  std::optional<Place> place() const {
+    if (has("RANK") || has("WORLD_SIZE")) return torchrun();
+    if ((has("SLURM_STEP_ID") || has("SLURM_STEPID")) && has("SLURM_PROCID")) return slurm();
+    if (has("OMPI_COMM_WORLD_RANK"))
+      return mpi("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                 "OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (has("PMI_RANK")) return mpi("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+    return std::nullopt;
+  }
+
+ private:
+  std::string_view text(char const* name) const {
+    char const* const value = variable_(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+  }
+  bool has(char const* name) const { return !text(name).empty(); }
+
+  [[noreturn]] static void refuse(std::string const& what) {
+    throw Error("fulgurite.distributed.environment",
+                what + ": start all processes with torchrun, srun or mpirun, which set these variables alike, or none "
+                       "of them, and let `.devices` say how many processes this program starts");
+  }
+  int number(char const* name, int least, int most) const {
+    auto const value = text(name);
+    if (value.empty()) refuse(std::string(name) + " is not set, while variables that belong to it are");
+    int read = 0;
+    auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), read);
+    if (error != std::errc() || end != value.data() + value.size() || read < least || read > most) {
+      std::string what(name);
+      what.append(" is '").append(value).append("', and a whole number from ").append(std::to_string(least));
+      refuse(what.append(" to ").append(std::to_string(most)).append(" was expected"));
+    }
+    return read;
+  }
+  int number_or(char const* name, int least, int most, int otherwise) const {
+    return has(name) ? number(name, least, most) : otherwise;
+  }
+
+  /// Ranks, with what each launcher calls them.
+  Place ranks(Launcher launcher, char const* rank, char const* world, char const* local, char const* locals) const {
+    Place place{.launcher = launcher};
+    place.world = number(world, 1, most_ranks);
+    place.rank = number(rank, 0, place.world - 1);
+    place.local_world = number(locals, 1, place.world);
+    place.local_rank = number(local, 0, place.local_world - 1);
+    return place;
+  }
+  void meet(Place& place, std::string host, int port) const {
+    place.host = has("MASTER_ADDR") ? std::string(text("MASTER_ADDR")) : std::move(host);
+    place.port = number_or("MASTER_PORT", 1, 65535, port);
+    if (place.host.empty())
+      refuse("the processes lie on several machines, and MASTER_ADDR does not name the one of rank 0");
+    if (place.one_machine()) place.host = "127.0.0.1";
+  }
+
+  Place torchrun() const {
+    auto place = ranks(Launcher::torchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+    if (!has("FULGURITE_STARTED_BY") && !has("MASTER_ADDR")) refuse("RANK is set and MASTER_ADDR is not");
+    place.port = number("MASTER_PORT", 1, 65535);
+    meet(place, "127.0.0.1", place.port);
+    place.restart = number_or("TORCHELASTIC_RESTART_COUNT", 0, 1 << 30, 0);
+    place.agent_has_store = text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    if (place.agent_has_store) place.host = text("MASTER_ADDR");
+    if (has("FULGURITE_STARTED_BY")) place.launcher = Launcher::this_program;
+    return place;
+  }
+
+  std::optional<Place> slurm() const {
+    char const* const tasks = has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    Place place{.launcher = Launcher::slurm};
+    place.world = number(tasks, 1, most_ranks);
+    if (place.world == 1) return std::nullopt;
+    place.rank = number("SLURM_PROCID", 0, place.world - 1);
+    char const* const machines = has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+    int const nodes = number(machines, 1, place.world);
+    if (place.world % nodes != 0)
+      refuse(std::to_string(place.world) + " tasks on " + std::to_string(nodes) +
+             " nodes: ask for the same number on each, by --ntasks-per-node");
+    place.local_world = place.world / nodes;
+    place.local_rank = number("SLURM_LOCALID", 0, place.local_world - 1);
+    auto const list = text(has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_NODELIST");
+    meet(place, first_node(list), port_of_job());
+    return place;
+  }
+  /// Two jobs of one machine seldom have the same.
+  int port_of_job() const {
+    auto const id = text("SLURM_JOB_ID");
+    auto const digits = id.substr(id.size() > 4 ? id.size() - 4 : 0);
+    int last = 0;
+    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), last);
+    return error == std::errc() && end == digits.data() + digits.size() ? 15000 + last : 12910;
+  }
+
+  std::optional<Place> mpi(char const* rank, char const* world, char const* local, char const* locals) const {
+    auto place = ranks(Launcher::mpi, rank, world, local, locals);
+    if (place.world == 1) return std::nullopt;
+    meet(place, place.one_machine() ? "127.0.0.1" : "", 29500);
+    return place;
+  }
+
+  /// "gpu[03-07,9],cpu1" begins with gpu03.
+  static std::string first_node(std::string_view list) {
+    auto const end = list.find_first_of(",[");
+    std::string name(list.substr(0, end));
+    if (end == std::string_view::npos || list[end] == ',') return name;
+    auto const inside = list.substr(end + 1);
+    return name.append(inside.substr(0, inside.find_first_of("-,]")));
+  }
+
+  static constexpr int most_ranks = 1 << 20;
+  Variable const& variable_;
+};
+
+/// The same of this process, read once.
+inline std::optional<Place> const& launched_place() {
+  static std::optional<Place> const place = [] {
+    auto const variable = [](char const* name) { return static_cast<char const*>(std::getenv(name)); };
+    return Environment(variable).place();
+  }();
+  return place;
+}
+
+}  // namespace fulgurite::distributed

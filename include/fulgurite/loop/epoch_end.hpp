@@ -1,0 +1,69 @@
+#pragma once
+// The end of an epoch of training, in parts: where one fails, a run goes on with the next.
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/moving_schedules.hpp>
+#include <fulgurite/loop/shared_figures.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/training_rows.hpp>
+#include <fulgurite/loop/untold.hpp>
+
+namespace fulgurite::loop {
+
+/// Those who have not heard an event that failed in the run that goes on; all, where none did.
+template <class Hook, bool Resumes, class R, class Pack, class Ctx>
+Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
+  if constexpr (Resumes)
+    if (run.due.heard.template failed<Hook>()) return tell_others<Hook>(run, pack, ctx);
+  return tell<Hook>(run, pack, ctx);
+}
+
+/// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
+template <class R, class Source>
+void stand_between_epochs(State<R>& run, Source& source) {
+  auto& loader = source.train();
+  if constexpr (Jumps<std::remove_reference_t<decltype(loader)>> && requires { loader.set_epoch(long{}); })
+    loader.set_epoch(long{run.progress.epoch});
+}
+
+/// `from`: so many parts of it are over. Where the next one fails, a fit goes on there.
+template <bool Resumes, class R, class Pack, class Source>
+void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
+  auto& progress = run.progress;
+  run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
+  Context<R, phase::Train> ctx(run);
+  auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
+    if (n++ < run.point.parts) return;
+    work();
+    run.point.parts = n;
+  };
+  if constexpr (shares<R>) part([&] { share_epoch(run, Origin::train_step); });
+  part([&] {
+    if (tell_or_rest<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) wish_stop(run);
+  });
+  if constexpr (shares<R>)
+    part([&] {
+      share_epoch(run, Origin::train_epoch);
+      agree_on_stop(run);
+    });
+  part([&] { deliver_posted(run, pack, last_step(run)); });
+  part([&] {
+    if constexpr (R::automatic)
+      if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
+  });
+  part([&] { report_epoch(run, pack); });
+  ++progress.epoch;
+  progress.batch = progress.window_start = 0;
+  if constexpr (shares<R>) stand_between_epochs(run, source);
+  run.facts.accumulating = false;
+  run.measured.train_board.restart();
+  run.point = {.at = At::after_epoch, .left_early = left_early};
+  write_requests(run, pack, source, run.point);
+  run.point = {};
+}
+
+}  // namespace fulgurite::loop

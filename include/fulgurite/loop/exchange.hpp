@@ -1,0 +1,90 @@
+#pragma once
+// The one reduction of a step under several ranks: that of its gradients, with which everything else rides that they
+// have to tell each other.
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
+
+namespace fulgurite::loop {
+
+/// What rides with the gradients: so many ranks say so.
+enum class Rider : std::uint8_t { contributes, stop, epoch_ends, skips, not_finite, validates, signal, count };
+
+/// Losses that wait on a device are read before the reduction, where an update is to be left out by all.
+template <class R>
+void read_waiting_loss(State<R>& run) {
+  auto& finite = run.watch.finite;
+  if (!finite.fresh || run.asked.options.non_finite != NonFinite::skip) return;
+  double value = 0;
+  R::Backend::read_all(std::span<typename R::Value const>(&*finite.noted, 1), std::span<double>(&value, 1));
+  finite.fresh = false;
+  finite.noted.reset();
+  if (is_finite(value)) return;
+  run.shared.not_finite = true;
+  run.shared.loss = value;
+}
+
+template <class R>
+bool first_clock_is_due(State<R> const& run) {
+  auto const& options = run.asked.options;
+  if (options.val_check_interval.kind != ValidationInterval::Kind::time) return false;
+  if (run.parts.strategy.rank() != 0 || !run.facts.has_validation || !run.clock.last_validation) return false;
+  return Seconds(options.now() - *run.clock.last_validation) >= options.val_check_interval.time;
+}
+
+/// The gradients become their mean over the ranks that have some, and all ranks know what one of them had to tell.
+/// `contributes`: this one has gradients. Whether any had; with one process that is this one. Called by every rank once
+/// a step, before anything looks at the gradients. Error on all ranks where a loss of one is not finite and training is
+/// to stop by it.
+template <class R>
+[[gnu::always_inline]] inline bool exchange(State<R>& run, bool contributes = true) {
+  if constexpr (shares<R>) return exchange_riders(run, contributes);
+  else return contributes;
+}
+
+template <class R>
+[[gnu::noinline]] bool exchange_riders(State<R>& run, bool contributes) {
+  auto& shared = run.shared;
+  read_waiting_loss(run);
+  std::array<double, static_cast<std::size_t>(Rider::count)> riders{};
+  auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
+  auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
+  says(Rider::contributes, contributes);
+  says(Rider::stop, std::exchange(shared.wishes_stop, false));
+  says(Rider::epoch_ends, run.facts.is_last_batch);
+  says(Rider::skips, std::exchange(shared.skips, false));
+  says(Rider::not_finite, shared.not_finite);
+  says(Rider::validates, first_clock_is_due(run));
+  says(Rider::signal, shared.signal != 0);
+  run.parts.strategy.reduce_gradients(std::span<double>(riders), run.parts.optimizers->optimizers);
+
+  double const world = run.parts.strategy.world(), with = rider(Rider::contributes);
+  if (with != 0 && with != world)
+    std::apply([&](auto&... o) { (R::Backend::scale_gradients(o.parameters(), world / with), ...); },
+               run.parts.optimizers->optimizers);
+  if (rider(Rider::stop) != 0) run.due.stop = true;
+  shared.skipped = rider(Rider::skips) != 0;
+  shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;
+  if (shared.epoch_ends) run.facts.is_last_batch = true;
+  shared.validates = rider(Rider::validates) != 0;
+  if (rider(Rider::signal) != 0) shared.ends_by = shared_signal(run, shared.signal);
+  if (rider(Rider::not_finite) != 0) [[unlikely]] {
+    std::string what = "the loss of another rank is not finite";
+    if (std::exchange(shared.not_finite, false)) {
+      what = "the loss is " + std::to_string(shared.loss);
+      what += " on rank " + std::to_string(run.parts.strategy.rank());
+    }
+    if (run.watch.finite.look == Look::on) found_non_finite(run, what);
+  }
+  return with != 0;
+}
+
+}  // namespace fulgurite::loop

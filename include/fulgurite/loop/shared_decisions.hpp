@@ -1,0 +1,152 @@
+#pragma once
+// What several ranks have to decide together. The loops ask here, and nowhere else; with one process each question is
+// its own answer, and costs nothing.
+//
+// No question of a step is a collective of its own: what one rank wishes rides with the next gradients (exchange.hpp).
+// Where all ranks meet anyway, at the beginnings and ends of epochs and after validations, they are asked at once.
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fulgurite/loop/rank_ended.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite::loop {
+
+/// Training is to end, says this rank. With one process that holds at once, else when all have heard it.
+template <class R>
+[[gnu::always_inline]] inline void wish_stop(State<R>& run) {
+  if constexpr (shares<R>) run.shared.wishes_stop = true;
+  else run.due.stop = true;
+}
+template <class R>
+[[gnu::always_inline]] inline bool stop_wished(State<R> const& run) {
+  if constexpr (shares<R>) return run.due.stop || run.shared.wishes_stop;
+  else return run.due.stop;
+}
+
+/// Where all ranks meet: whether any of them says so. This rank's own word where it may ask nobody any more.
+template <class R>
+[[gnu::always_inline]] inline bool any_rank(State<R>& run, bool says) {
+  if constexpr (shares<R>)
+    if (!run.shared.alone) return run.parts.strategy.agree(says);
+  return says;
+}
+
+/// Where all ranks meet: a stop that one of them has wished for holds for all.
+template <class R>
+[[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
+  if constexpr (shares<R>)
+    if (any_rank(run, std::exchange(run.shared.wishes_stop, false))) run.due.stop = true;
+}
+
+/// Rank 0's answer, in bytes, for all; its own with one process. What is looked up outside of the program, such as the
+/// name of a file, may be found differently by each.
+template <class R>
+std::string of_first_rank(State<R>& run, std::string mine) {
+  if constexpr (shares<R>)
+    if (!run.shared.alone) return run.parts.strategy.broadcast(std::move(mine));
+  return mine;
+}
+
+/// All ranks wait here for each other.
+template <class R>
+void meet(State<R>& run, [[maybe_unused]] std::string_view what) {
+  if constexpr (shares<R>)
+    if (!run.shared.alone) run.parts.strategy.barrier(what);
+}
+
+/// work() on one process of each machine, while the others wait for it: what is written to a disk that they share.
+template <class R, class Work>
+void once_a_machine(State<R>& run, std::string_view what, Work&& work) {
+  if constexpr (shares<R>) {
+    if (run.parts.strategy.local_rank() == 0) work();
+    meet(run, what);
+  } else {
+    work();
+  }
+}
+
+/// Whether this rank alone prints, logs and writes.
+template <class R>
+bool speaks_for_all(State<R> const& run) {
+  return run.parts.strategy.rank() == 0;
+}
+
+/// The batches of an epoch, after limits and before: the fewest of all ranks, since a rank that had more would wait for
+/// the others at its next step. nullopt where no rank knows.
+struct EpochBatches {
+  std::optional<long> taken;
+  std::optional<long> size;
+};
+template <class R>
+EpochBatches fewest_batches(State<R>& run, EpochBatches mine) {
+  if constexpr (shares<R>) {
+    std::array<double, 3> numbers{static_cast<double>(mine.taken.value_or(0)),
+                                  static_cast<double>(mine.taken.value_or(0)),
+                                  static_cast<double>(mine.size.value_or(0))};
+    constexpr std::array how{Reduce::min, Reduce::max, Reduce::min};
+    run.parts.strategy.reduce_in_place(numbers, how);
+    if (numbers[0] != numbers[1])
+      run.warn("fulgurite.data.uneven",
+               "the ranks have between " + std::to_string(static_cast<long>(numbers[0])) + " and " +
+                   std::to_string(static_cast<long>(numbers[1])) +
+                   " training batches an epoch: each epoch ends for all of them where the first one ends");
+    if (mine.taken) mine.taken = static_cast<long>(numbers[0]);
+    if (mine.size) mine.size = static_cast<long>(numbers[2]);
+  }
+  return mine;
+}
+
+/// Whether a validation by time is due after the batch at hand. The clock is rank 0's, and was looked at with the
+/// gradients of the last step.
+template <class R>
+bool clock_says_validate(State<R>& run) {
+  if constexpr (shares<R>) return std::exchange(run.shared.validates, false);
+  else
+    return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
+}
+
+/// A rank has heard that the epoch ends for all with the batch at hand.
+template <class R>
+[[gnu::always_inline]] inline bool epoch_ends(State<R> const& run) {
+  if constexpr (shares<R>) return run.shared.epoch_ends;
+  else return false;
+}
+
+/// An epoch begins: nothing is known of its end.
+template <class R>
+[[gnu::always_inline]] inline void begin_shared_epoch(State<R>& run) {
+  if constexpr (shares<R>) run.shared.epoch_ends = run.shared.skipped = run.shared.validates = false;
+}
+
+/// The run has failed. Where that is this rank's own fault, the others are told, so that none of them waits for it, and
+/// nothing is asked of them any more; an exception that all of them throw at the same place is no news.
+template <class R>
+void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
+  if constexpr (shares<R>) {
+    bool const heard = dynamic_cast<RankEnded const*>(&error) != nullptr;
+    if (!heard && (run.shared.together || run.shared.ends_by != 0)) return;
+    run.shared.alone = true;
+    if constexpr (requires { run.parts.strategy.abort(error.what()); })
+      if (!heard) run.parts.strategy.abort(error.what());
+  }
+}
+
+/// By which signal all ranks end, 0: by none. `mine`: what has come to this one. Where all of them meet.
+template <class R>
+int shared_signal(State<R>& run, int mine) {
+  if constexpr (shares<R>)
+    if (!run.shared.alone)
+      return static_cast<int>(run.parts.strategy.reduce(static_cast<std::int64_t>(mine), Reduce::max));
+  return mine;
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,40 @@
+#pragma once
+// Part of a run's state under several ranks: what they have yet to tell each other, and what they were told.
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace fulgurite::loop {
+
+/// Several processes train one model, so that whatever changes its course has to be decided by all of them.
+template <class R>
+inline constexpr bool shares = R::Strategy::is_distributed;
+
+struct SharedFacts {
+  // Of this rank alone. The others hear it with the next gradients, or where all of them meet.
+  bool wishes_stop = false;  ///< somebody has asked for a stop
+  bool skips = false;        ///< on_train_batch_start answered skip_epoch
+  bool not_finite = false;   ///< a loss of the window at hand is not
+  double loss = 0;           ///< that loss
+  int signal = 0;            ///< by which the system has asked for the program's end
+
+  // Known to all.
+  bool epoch_ends = false;  ///< with the batch at hand: a rank has no further one
+  bool skipped = false;     ///< the epoch was left by a rank's skip_epoch: no validation follows
+  bool validates = false;   ///< after the step at hand, as rank 0's clock says
+  int ends_by = 0;          ///< the signal by which all end
+
+  std::vector<std::string> parts = {};  ///< of the file at hand: what each rank alone keeps, as text
+
+  bool together = false;  ///< the exception at hand was thrown by every rank
+  bool alone = false;     ///< this rank has failed by itself: nothing may be asked of the others any more
+};
+
+/// In place of them with one process.
+struct NothingShared {};
+
+template <class R>
+using SharedOf = std::conditional_t<shares<R>, SharedFacts, NothingShared>;
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,145 @@
+#pragma once
+// Metrics over several ranks: what each has logged becomes what all have logged, at the ends of epochs and evaluations.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite::loop {
+
+/// The figures of several cells on their way through one collective.
+class FiguresOnTheWay {
+ public:
+  void add(Figures& figures) {
+    all_.push_back(&figures);
+    bool const any = figures.count != 0;
+    add(figures.sum, Reduce::sum);
+    add(figures.weighted, Reduce::sum);
+    add(figures.weight, Reduce::sum);
+    add(figures.least, Reduce::min);
+    add(figures.greatest, Reduce::max);
+    add(static_cast<double>(figures.count), Reduce::sum);
+    add(any ? figures.last : 0, Reduce::sum);
+    add(any ? 1 : 0, Reduce::sum);
+  }
+  bool empty() const { return all_.empty(); }
+  std::span<double> values() { return values_; }
+  std::span<Reduce const> how() const { return how_; }
+
+  /// What came back is what all ranks have logged; the last value is the mean of theirs.
+  void arrive() {
+    for (std::size_t i = 0; i != all_.size(); ++i) {
+      double const* const at = &values_[i * 8];
+      *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
+                  .sum = at[0],
+                  .weighted = at[1],
+                  .weight = at[2],
+                  .least = at[3],
+                  .greatest = at[4],
+                  .count = static_cast<long>(at[5])};
+    }
+  }
+
+ private:
+  void add(double value, Reduce how) {
+    values_.push_back(value);
+    how_.push_back(how);
+  }
+
+  std::vector<Figures*> all_;
+  std::vector<double> values_;
+  std::vector<Reduce> how_;
+};
+
+template <class R>
+void share(State<R>& run, FiguresOnTheWay& figures) {
+  if (figures.empty() || run.shared.alone) return;
+  run.parts.strategy.reduce_in_place(figures.values(), figures.how());
+  figures.arrive();
+}
+
+/// The training epoch's figures, of what was logged in steps, or in hooks of the epoch (`origin`), become those of all
+/// ranks. Called by every rank, also where it has logged nothing.
+template <class R>
+void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
+  if constexpr (shares<R> && State<R>::metrics != 0) {
+    auto& board = run.measured.train_board;
+    board.collect();
+    std::array<Figures, State<R>::metrics> all{};
+    FiguresOnTheWay figures;
+    for (std::size_t i = 0; i != all.size(); ++i) {
+      auto const& cell = board[i];
+      if (!cell.shared && cell.origin == origin) all[i] = cell.epoch;
+      figures.add(all[i]);
+    }
+    share(run, figures);
+    for (std::size_t i = 0; i != all.size(); ++i)
+      if (all[i].count != 0) {
+        board[i].epoch = all[i];
+        board[i].shared = true;
+      }
+  }
+}
+
+/// Figures that decide something: those of all ranks, where any of them has such as are not shared yet (`news`).
+template <class R>
+void share_found(State<R>& run, Figures& mine, bool news) {
+  Figures all = news ? mine : Figures{};
+  FiguresOnTheWay figures;
+  figures.add(all);
+  share(run, figures);
+  if (all.count != 0) mine = all;
+}
+
+/// The figures of an evaluation, of all its loaders, become those of all ranks.
+template <class R>
+void share_evaluation(State<R>& run) {
+  if constexpr (shares<R> && State<R>::metrics != 0) {
+    FiguresOnTheWay figures;
+    for (auto& board : run.measured.eval_boards) {
+      board.collect();
+      for (std::size_t i = 0; i != State<R>::metrics; ++i) figures.add(board[i].epoch);
+    }
+    share(run, figures);
+  }
+}
+
+template <class Metrics>
+inline constexpr bool any_sync_on_step = [] {
+  bool any = false;
+  Metrics::each([&](std::size_t, auto const& metric) { any = any || metric.sync_on_step; });
+  return any;
+}();
+
+/// A step's values of metrics that ask for it become those of all ranks, before their row.
+template <class R>
+void share_step(State<R>& run) {
+  if constexpr (shares<R> && State<R>::metrics != 0 && any_sync_on_step<typename R::Metrics>) {
+    auto& board = run.measured.train_board;
+    std::vector<double> values;
+    std::vector<Reduce> how;
+    R::Metrics::each([&](std::size_t i, auto const& metric) {
+      if (!metric.sync_on_step) return;
+      auto const& cell = board[i];
+      bool const mean = metric.reduce == Reduce::mean;
+      values.push_back(mean ? cell.epoch.last * cell.weight : cell.epoch.last);
+      how.push_back(mean ? Reduce::sum : metric.reduce);
+      values.push_back(cell.weight);
+      how.push_back(Reduce::sum);
+    });
+    run.parts.strategy.reduce_in_place(values, how);
+    R::Metrics::each([&, at = std::size_t{0}](std::size_t i, auto const& metric) mutable {
+      if (!metric.sync_on_step) return;
+      bool const mean = metric.reduce == Reduce::mean;
+      board[i].epoch.last = mean ? values[at] / values[at + 1] : values[at];
+      at += 2;
+    });
+  }
+}
+
+}  // namespace fulgurite::loop

@@ -1,0 +1,117 @@
+#pragma once
+// Checkpoints of several ranks: all of them take part in the fold, rank 0 writes, and what each rank alone keeps is in
+// the file for each.
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/shared_figures.hpp>
+
+namespace fulgurite::loop {
+
+/// What differs from rank to rank: random numbers, the figures of the epoch so far, loaders that keep their place, what
+/// the others are yet to hear.
+template <class R, class Source, class Archive>
+void fold_own_part(State<R>& run, Source& source, Archive& archive) {
+  auto& shared = run.shared;
+  archive("wishes_stop", shared.wishes_stop)("not_finite", shared.not_finite)("validates", shared.validates);
+  archive.child("epoch_so_far", run.measured.train_board);
+  fold_loader(run, source, archive);
+  auto random = R::Backend::rng_state();
+  archive.child("random", random);
+  if constexpr (Archive::loading) random.restore();
+}
+
+/// While one lives, the file that is being written has the parts of all ranks, and in place of this rank's figures
+/// those of all, which is what another number of ranks goes on with. Made and ended by every rank.
+template <class R, class Source>
+class PartsOfAll {
+ public:
+  PartsOfAll(State<R>& run, Source& source) : run_(run) {
+    if (run.shared.alone) return;
+    typename R::Backend::RunFile::Memory mine;
+    mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
+    run.shared.parts = run.parts.strategy.gather(mine.text());
+    FiguresOnTheWay figures;
+    for (std::size_t i = 0; i != before_.size(); ++i) {
+      auto& cell = run.measured.train_board[i];
+      before_[i] = cell.epoch;
+      if (cell.shared && run.parts.strategy.rank() != 0) cell.epoch = {};  // rank 0 tells of them
+      figures.add(cell.epoch);
+    }
+    share(run, figures);
+    if (run.point.accumulating) exchange_open_window();
+  }
+  ~PartsOfAll() {
+    if (run_.shared.alone) return;
+    for (std::size_t i = 0; i != before_.size(); ++i) run_.measured.train_board[i].epoch = before_[i];
+    run_.shared.parts.clear();
+  }
+  PartsOfAll(PartsOfAll const&) = delete;
+  PartsOfAll& operator=(PartsOfAll const&) = delete;
+
+ private:
+  /// The gradients of a window that is open become their mean over the ranks, with which this run and one that goes on
+  /// from the file both go on.
+  void exchange_open_window() {
+    run_.parts.strategy.reduce_gradients(std::span<double>(), run_.parts.optimizers->optimizers);
+  }
+
+  State<R>& run_;
+  std::array<Figures, State<R>::metrics> before_{};
+};
+
+/// The parts of all ranks, in a file of several; a program of one process passes over them.
+template <class R, class Archive>
+void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
+  if constexpr (shares<R>) {
+    if (!lacks(archive, "ranks")) archive("ranks", run.shared.parts);
+  } else if constexpr (Archive::loading) {
+    std::vector<std::string> others;
+    if (archive.has("ranks")) archive("ranks", others);
+  }
+}
+
+/// Loaded, this rank goes on with its own part. In a file of another number of ranks there is none for it: rank 0 has
+/// the figures of the epoch so far, and random numbers are those of rank 0 for all.
+template <class R, class Source>
+void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
+  if constexpr (shares<R>) {
+    auto const parts = std::exchange(run.shared.parts, {});
+    auto const rank = static_cast<std::size_t>(run.parts.strategy.rank());
+    if (parts.size() == static_cast<std::size_t>(run.parts.strategy.world())) {
+      typename R::Backend::RunFile::Memory mine;
+      mine.read(parts[rank]);
+      mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
+    } else if (rank != 0) {
+      for (std::size_t i = 0; i != State<R>::metrics; ++i) run.measured.train_board[i].epoch = {};
+    }
+  }
+}
+
+/// `write()` on rank 0, `visit()` on the others; what fails on rank 0 is an Error on all of them.
+template <class R, class Write, class Visit>
+void write_together(State<R>& run, std::filesystem::path const& file, Write&& write, Visit&& visit) {
+  if (run.shared.alone) return speaks_for_all(run) ? write() : void();
+  std::string failure;
+  try {
+    if (speaks_for_all(run)) write();
+    else visit();
+  } catch (RankEnded const&) { throw; } catch (std::exception const& error) {
+    if (!speaks_for_all(run)) throw;
+    failure = error.what();
+  }
+  failure = of_first_rank(run, std::move(failure));
+  if (failure.empty()) return;
+  run.shared.together = true;
+  throw Error("fulgurite.distributed.file", "rank 0 could not write " + file.string() + ": " + failure);
+}
+
+}  // namespace fulgurite::loop

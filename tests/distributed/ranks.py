@@ -1,0 +1,374 @@
+"""Starts the trainee as one process and as several, and compares what each rank wrote; prints TAP.
+
+    ranks.py TRAINEE [--only REGEX]
+
+Every start has a time limit. What is compared: the bits of all weights after each step, over ranks; the weights of k
+ranks with batches of b samples with those of one process with k * b; and what is said when something goes wrong."""
+
+import argparse
+import os
+import pathlib
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 60  # seconds for any start; a hang is a failure
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+class Failed(Exception):
+    pass
+
+
+def need(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+class Start:
+    """One start of the trainee, with all its ranks: exit status, what it said, and the steps each rank wrote."""
+
+    def __init__(self, trainee, world, folder, words, env=None, prepare=None):
+        out = pathlib.Path(tempfile.mkdtemp(dir=folder))
+        command = [trainee, '--out', str(out), *words]
+        launchers = re.compile('RANK|WORLD|LOCAL_|MASTER|SLURM|OMPI|PMI|OMP_')
+        clean = {name: value for name, value in os.environ.items() if not launchers.match(name)}
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(
+            command, env=clean | (env or {}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True, preexec_fn=prepare
+        )
+        self.out, self.world = out, world
+
+    def wait(self):
+        try:
+            self.stdout, self.stderr = self.process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+            raise Failed(f'nothing ended it within {LIMIT} s')
+        self.took = time.monotonic() - self.began
+        self.code = self.process.returncode
+        return self
+
+    def fine(self):
+        self.wait()
+        need(self.code == 0, f'it returned {self.code}: {self.stderr}')
+        return self
+
+    def steps(self, rank=0):
+        return (self.out / f'rank{rank}').read_text().splitlines()
+
+    def weights(self):
+        return [[float(word) for word in line.split()[1:]] for line in self.steps()]
+
+    def alike(self):
+        """All ranks have the same bits after every step."""
+        need(len(self.steps()) > 0, 'no step was written')
+        for rank in range(1, self.world):
+            need(self.steps(rank) == self.steps(), f'rank {rank} has other bits than rank 0')
+        return self
+
+    def said(self, *words):
+        for word in words:
+            need(re.search(word, self.stderr), f'nothing says {word!r}: {self.stderr}')
+        return self
+
+
+class Lab:
+    def __init__(self, trainee, folder):
+        self.trainee, self.folder = trainee, folder
+
+    def own(self, world, *words, env=None):
+        return Start(self.trainee, world, self.folder, ['--devices', str(world), *words], env)
+
+    def launched(self, rank, world, port, *words, env=None):
+        """One rank as torchrun would start it."""
+        variables = {'RANK': rank, 'LOCAL_RANK': rank, 'WORLD_SIZE': world, 'LOCAL_WORLD_SIZE': world,
+                     'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': port}
+        return Start(self.trainee, world, self.folder, words, {k: str(v) for k, v in variables.items()} | (env or {}))
+
+    def single(self, *words):
+        return Start(self.trainee, 1, self.folder, words, {'OMP_NUM_THREADS': '1'}).fine()
+
+    def ends(self, world, *words, says, most=15, code=1):
+        """A run that goes wrong ends, in time, with a sentence."""
+        start = self.own(world, *words).wait()
+        need(start.code == code, f'it returned {start.code}: {start.stderr}')
+        need(start.took < most, f'it took {start.took:.1f} s')
+        left = subprocess.run(['pgrep', '-f', str(start.out)], capture_output=True, text=True).stdout
+        need(not left, f'processes are left over: {left}')
+        return start.said(*says)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(('127.0.0.1', 0))
+        return one.getsockname()[1]
+
+
+def apart(left, right):
+    return max(abs(a - b) for one, other in zip(left, right, strict=True) for a, b in zip(one, other, strict=True))
+
+
+@case
+def sums_of_whole_numbers_are_those_of_one_process(lab):
+    for engine in 'gloo', 'ordered':
+        for world, batch in (2, 4), (4, 2):
+            words = '--model', 'exact', '--steps', '3'
+            start = lab.own(world, '--engine', engine, '--batch', str(batch), *words).fine().alike()
+            single = lab.single('--run', 'single', '--batch', '8', *words)
+            need(start.steps() == single.steps(), f'{world} ranks on {engine}: {start.steps()} and {single.steps()}')
+
+
+@case
+def two_and_four_ranks_have_equal_bits_and_take_the_step_of_one_process(lab):
+    for run, alone in ('ours', 'single'), ('torch', 'torch-single'):
+        single = lab.single('--run', alone, '--batch', '8', '--steps', '6').weights()
+        for engine, world in ('gloo', 2), ('gloo', 4), ('ordered', 4):
+            words = '--engine', engine, '--run', run, '--batch', str(8 // world), '--steps', '6'
+            far = apart(lab.own(world, *words).fine().alike().weights(), single)
+            bound = 2e-6 if run == 'ours' else 2e-5  # Adam divides by what may be small
+            need(far < bound, f'{run}, {world} ranks on {engine}: {far}')
+
+
+@case
+def a_window_is_exchanged_once_and_clipped_as_a_whole(lab):
+    words = '--accumulate', '2', '--clip', '1', '--steps', '6'
+    start = lab.own(2, '--engine', 'ordered', '--batch', '4', *words).fine().alike()
+    need('3 all-reduces' in start.stdout, start.stdout)
+    single = lab.single('--run', 'single', '--batch', '8', *words)
+    need(apart(start.weights(), single.weights()) < 2e-6, apart(start.weights(), single.weights()))
+
+
+@case
+def buffers_are_those_of_rank_0_after_each_step(lab):
+    lab.own(2, '--model', 'norm').fine().alike()
+
+
+@case
+def a_rank_that_does_not_use_a_layer_still_has_the_bits_of_the_others(lab):
+    for run in 'ours', 'torch':
+        lab.own(2, '--model', 'half', '--run', run).fine().alike()
+
+
+@case
+def weights_that_were_drawn_differently_become_those_of_rank_0(lab):
+    lab.own(2, '--differs', '1').fine().alike()
+
+
+@case
+def captured_steps_have_the_bits_of_steps_as_written(lab):
+    words = '--engine', 'ordered', '--steps', '12'
+    captured = lab.own(2, '--run', 'captured', *words).fine().alike()
+    need(captured.steps() == lab.own(2, *words).fine().steps(), 'other bits than as written')
+    need(re.search('[1-9][0-9]* .*replayed', captured.stdout), captured.stdout)
+
+
+@case
+def mixed_precision_and_compressed_gradients(lab):
+    exact = lab.own(2, '--steps', '4').fine().weights()
+    for words in ('--run', 'bf16'), ('--bf16', '1'):
+        start = lab.own(2, '--steps', '4', *words).fine().alike()
+        need(0 < apart(start.weights(), exact) < 0.05, apart(start.weights(), exact))
+    half = lab.own(2, '--bf16', '1').fine().stdout
+    whole = lab.own(2).fine().stdout
+    count = [int(re.search(r'gradients, (\d+) bytes', text)[1]) for text in (half, whole)]
+    need(2 * count[0] == count[1], f'{count} bytes')
+
+
+@case
+def manual_optimization_exchanges_where_it_is_told_to(lab):
+    start = lab.own(2, '--run', 'pair', '--engine', 'ordered', '--batch', '4').fine().alike()
+    need('8 all-reduces' in start.stdout, start.stdout)
+
+
+@case
+def the_bare_program_and_a_launcher_give_the_same_bits(lab):
+    bare = lab.own(2).fine().alike()
+    port = free_port()
+    both = [lab.launched(rank, 2, port, env={'OMP_NUM_THREADS': '1'}) for rank in (0, 1)]
+    for rank, start in enumerate(both):
+        start.fine()
+        need(start.steps(rank) == bare.steps(), f'rank {rank} has other bits')
+
+
+@case
+def ranks_that_start_again_from_the_last_file_end_with_the_bits_of_an_unbroken_run(lab):
+    whole = lab.own(2, '--run', 'kept', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    need(len(whole) == 16, f'{len(whole)} steps, and a loader of 16 batches an epoch was to be shared by two')
+    for fault in 'forward:1:5', 'forward:0:10', 'backward:1:12':
+        words = '--run', 'kept', '--keeps', f'{lab.folder}/{fault}'
+        need(lab.own(2, '--fault', fault, *words).wait().code != 0, 'nothing went wrong')
+        again = lab.own(2, '--from', 'last', *words).fine().alike().steps()
+        need(len(again) < 16 and again == whole[-len(again):], f'{fault}: other bits after {16 - len(again)} steps')
+
+
+@case
+def output_of_other_ranks_is_prefixed_or_silenced(lab):
+    need('[rank 1] rank 1 of 2\n' in lab.own(2).fine().stdout, 'no prefix')
+    need('rank 1' not in lab.own(2, '--silent', '1').fine().stdout, 'not silent')
+
+
+KILLED = r'rank 1 ended: it was killed by signal 9 \(SIGKILL\)'
+
+
+@case
+def a_killed_rank_ends_the_others(lab):
+    for fault in 'forward:1:2', 'backward:1:1', 'validation:1:4':
+        lab.ends(2, '--fault', fault, says=[KILLED])
+    lab.ends(4, '--fault', 'forward:3:1', says=['rank 3 ended: it was killed'])
+    lab.ends(2, '--engine', 'ordered', '--fault', 'collective:1:1', says=[KILLED])
+
+
+@case
+def rank_0_is_killed_and_nothing_is_left_over(lab):
+    lab.ends(2, '--fault', 'forward:0:2', says=[], code=-signal.SIGKILL)
+    lab.ends(2, '--saves', '1', '--fault', 'saving:0:4', says=[], code=-signal.SIGKILL)
+
+
+@case
+def an_exception_reaches_all_with_its_rank_and_its_text(lab):
+    lab.ends(2, '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
+    ended = r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'
+    lab.ends(2, '--fault', 'throw:0:2', says=[ended])
+
+
+@case
+def a_program_that_ends_before_its_fit_is_named(lab):
+    lab.ends(2, '--fault', 'start:1:0', says=['rank 1 ended: its program returned 9'])
+
+
+@case
+def a_stopped_rank_is_named_when_time_is_up(lab):
+    says = 'fulgurite.distributed.timeout', 'exchanging gradients', 'did not come: 1'
+    lab.ends(2, '--timeout', '3000', '--fault', 'stop:1:2', says=says)
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--timeout', '3000', '--fault', 'stop:0:2') for rank in (0, 1)]
+    both[1].wait().said('fulgurite.distributed.timeout', 'The store does not answer')
+    both[0].process.kill()
+    both[0].wait()
+
+
+@case
+def a_model_that_differs_is_refused_by_its_first_difference(lab):
+    first = r"number 0 is 'first.weight Float \[8, 4\]' in rank 0 and 'first.weight Float \[9, 4\]' in rank 1"
+    lab.ends(2, '--fault', 'model:1:0', says=['fulgurite.distributed.model', first])
+
+
+@case
+def ranks_that_are_at_different_places_are_told(lab):
+    lab.ends(2, '--parts', '1', says=['fulgurite.distributed.parted', "rank 0 is at 'tea', rank 1 at 'coffee'"])
+
+
+@case
+def a_rank_that_a_launcher_started_is_missed(lab):
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--fault', 'forward:1:2') for rank in (0, 1)]
+    both[0].wait().said('fulgurite.distributed.lost', 'while exchanging gradients')
+    need(both[0].code == 1 and both[1].wait().code == -signal.SIGKILL, both[0].code)
+
+
+@case
+def a_port_that_is_taken_is_said(lab):
+    with socket.socket() as taken:
+        taken.bind(('127.0.0.1', 0))
+        taken.listen()
+        start = lab.launched(0, 2, taken.getsockname()[1], '--timeout', '3000').wait()
+        need(start.code == 1, start.code)
+        start.said('fulgurite.distributed.port', 'Address already in use')
+
+
+@case
+def a_peer_that_never_comes_is_named(lab):
+    start = lab.launched(0, 2, free_port(), '--timeout', '2000').wait()
+    start.said('fulgurite.distributed.absent', 'within 2000 ms: 1')
+    lonely = lab.launched(1, 2, free_port(), '--timeout', '2000').wait()
+    lonely.said('fulgurite.distributed.store', 'rank 1 reached no store')
+
+
+@case
+def an_environment_that_cannot_be_is_refused(lab):
+    for env, says in (({'RANK': '0'}, 'WORLD_SIZE is not set'),
+                      ({'RANK': '2', 'WORLD_SIZE': '2'}, "RANK is '2'"),
+                      ({'RANK': 'x', 'WORLD_SIZE': '2'}, "RANK is 'x'"),
+                      ({'OMPI_COMM_WORLD_RANK': '0', 'OMPI_COMM_WORLD_SIZE': '4', 'OMPI_COMM_WORLD_LOCAL_RANK': '0',
+                        'OMPI_COMM_WORLD_LOCAL_SIZE': '2'}, 'MASTER_ADDR')):
+        start = Start(lab.trainee, 1, lab.folder, [], env).wait()
+        need(start.code == 1, start.code)
+        start.said('fulgurite.distributed.environment', says)
+    lab.launched(0, 2, 29999, '--devices', '3').wait().said('fulgurite.distributed.devices')
+    lab.launched(0, 2, 29999, '--nodes', '2').wait().said('num_nodes = 2, and the launcher started 1')
+    lab.launched(0, 300, 29999, '--bf16', '1').wait().said('fulgurite.distributed.too_many')
+    lab.own(2, '--nodes', '2').wait().said('fulgurite.distributed.num_nodes')
+    lab.own(-1).wait().said('fulgurite.distributed.options')
+
+
+@case
+def processes_that_cannot_be_started_are_said(lab):
+    few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+    start = Start(lab.trainee, 16, lab.folder, ['--devices', '16'], prepare=few).wait()
+    start.said('fulgurite.distributed.start', 'Too many open files')
+
+
+@case
+def nccl_without_a_gpu_is_refused_before_anything_starts(lab):
+    start = lab.own(2, '--engine', 'nccl').wait()
+    if start.code == 0:
+        return
+    need(start.code == 1, start.code)
+    need(any(word in start.stderr for word in ('fulgurite.distributed.nccl_absent', 'fulgurite.distributed.gpus')),
+         start.stderr)
+
+
+@case
+def slurm_and_mpi_are_understood(lab):
+    for name in 'slurm', 'mpi':
+        port = free_port()
+        ranks = []
+        for rank in 0, 1:
+            env = {'MASTER_PORT': port, 'OMP_NUM_THREADS': 1}
+            if name == 'slurm':
+                env |= {'SLURM_STEP_ID': 0, 'SLURM_PROCID': rank, 'SLURM_LOCALID': rank, 'SLURM_NTASKS': 2,
+                        'SLURM_NNODES': 1, 'SLURM_NODELIST': 'node[3-4]', 'SLURM_JOB_ID': 4711}
+            else:
+                env |= {'OMPI_COMM_WORLD_RANK': rank, 'OMPI_COMM_WORLD_SIZE': 2, 'OMPI_COMM_WORLD_LOCAL_RANK': rank,
+                        'OMPI_COMM_WORLD_LOCAL_SIZE': 2}
+            ranks.append(Start(lab.trainee, 2, lab.folder, [], {k: str(v) for k, v in env.items()}))
+        steps = [start.fine().steps(rank) for rank, start in enumerate(ranks)]
+        need(steps[0] == steps[1], f'{name}: other bits')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('trainee')
+    parser.add_argument('--only', default='')
+    words = parser.parse_args()
+    cases = [one for one in CASES if re.search(words.only, one.__name__)]
+    print(f'1..{len(cases)}')
+    failed = False
+    for number, one in enumerate(cases, 1):
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                one(Lab(words.trainee, folder))
+                result = 'ok'
+            except Failed as why:
+                result, failed = 'not ok', True
+                print(f'{one.__name__}: {why}', file=sys.stderr)
+        print(f'{result} {number} - {one.__name__.replace("_", " ")} ({time.monotonic() - began:.1f} s)', flush=True)
+    sys.exit(failed)
+
+
+if __name__ == '__main__':
+    main()

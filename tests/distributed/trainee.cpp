@@ -1,0 +1,298 @@
+// The program that ranks.py starts, as one process or as several. It trains as its arguments say, dies where they say,
+// and each rank writes the weights after each step, in hexadecimal, to FOLDER/rankN.
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/utils.h>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/distributed/captured.hpp>
+#include <fulgurite/distributed/distributed_data_parallel.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
+#include <fulgurite/trainer.hpp>
+
+#include "ordered_engine.hpp"
+
+using namespace fulgurite;
+namespace nn = torch::nn;
+
+namespace {
+
+/// --name value, each at most once.
+struct Words {
+  std::map<std::string, std::string> all;
+  Words(int argc, char** argv) {
+    for (int i = 1; i + 1 < argc; i += 2) all[argv[i]] = argv[i + 1];
+  }
+  std::string text(std::string const& name, std::string const& otherwise = {}) const {
+    auto const found = all.find(name);
+    return found == all.end() ? otherwise : found->second;
+  }
+  long number(std::string const& name, long otherwise) const {
+    auto const found = text(name);
+    return found.empty() ? otherwise : std::stol(found);
+  }
+};
+
+/// What goes wrong, in which rank, in which step: "throw:1:2".
+struct Fault {
+  std::string kind;
+  long rank = -1, step = -1;
+
+  Fault(std::string const& text) : kind(text.substr(0, text.find(':'))) {
+    if (text.empty()) return;
+    auto const first = text.find(':'), second = text.find(':', first + 1);
+    rank = std::stol(text.substr(first + 1));
+    step = std::stol(text.substr(second + 1));
+  }
+  bool is(std::string_view what, long here, long now) const { return kind == what && rank == here && step == now; }
+};
+
+struct Scene {
+  Words words;
+  Fault fault;
+  long rank;
+  std::ofstream out;
+  long step = 0;  ///< that are over
+
+  void maybe(std::string_view place) const {
+    if (!fault.is(place, rank, step)) return;
+    if (place == "throw") throw std::runtime_error("the third disk is full");
+    ::kill(::getpid(), place == "stop" ? SIGSTOP : SIGKILL);
+  }
+  void write(torch::nn::Module const& model) {
+    std::uint64_t sum = 1469598103934665603U;
+    std::string shown;
+    auto const add = [&](at::Tensor const& tensor) {
+      auto const flat = tensor.detach().contiguous();
+      auto const* bytes = static_cast<unsigned char const*>(flat.const_data_ptr());
+      for (std::size_t i = 0; i != flat.nbytes(); ++i) sum = (sum ^ bytes[i]) * 1099511628211U;
+      if (flat.scalar_type() != at::kFloat) return;
+      for (std::int64_t i = 0; i != flat.numel(); ++i) {
+        char text[40];
+        std::snprintf(text, sizeof text, " %.9g", double{static_cast<float const*>(flat.const_data_ptr())[i]});
+        shown += text;
+      }
+    };
+    for (auto const& parameter : model.parameters()) add(parameter);
+    for (auto const& buffer : model.buffers()) add(buffer);
+    char text[20];
+    std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(sum));
+    out << text << shown << std::endl;
+    ++step;
+  }
+};
+
+struct Rows {
+  at::Tensor x, y;
+};
+
+/// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "half":
+/// ranks use another layer each. "mlp": three layers.
+struct Net : nn::Module {
+  Scene& scene;
+  std::string kind;
+  nn::Linear first = nullptr, second = nullptr, third = nullptr;
+  nn::BatchNorm1d norm = nullptr;
+
+  explicit Net(Scene& at) : scene(at), kind(at.words.text("--model", "mlp")) {
+    bool const exact = kind == "exact";
+    long const wide = scene.fault.is("model", scene.rank, 0) ? 9 : 8;
+    first = register_module("first", nn::Linear(nn::LinearOptions(4, exact ? 1 : wide).bias(!exact)));
+    if (exact) {
+      at::NoGradGuard const no_graph;
+      first->weight.zero_();
+      return;
+    }
+    if (kind == "norm") norm = register_module("norm", nn::BatchNorm1d(wide));
+    second = register_module("second", nn::Linear(wide, 1));
+    if (kind == "half") third = register_module("third", nn::Linear(wide, 1));
+  }
+  at::Tensor forward(at::Tensor const& x) {
+    auto hidden = first->forward(x);
+    if (kind == "exact") return hidden;
+    if (kind == "norm") hidden = norm->forward(hidden);
+    hidden = hidden.tanh();
+    if (kind == "half" && scene.rank == 1) return third->forward(hidden);
+    return second->forward(hidden);
+  }
+  at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
+
+  at::Tensor training_step(Rows const& batch) {
+    for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place);
+    auto made = loss(batch);
+    if (scene.fault.kind == "backward")
+      made.register_hook([this](at::Tensor const& gradient) {
+        scene.maybe("backward");
+        return gradient;
+      });
+    return made;
+  }
+  void validation_step(Rows const& batch) {
+    scene.maybe("validation");
+    loss(batch);
+  }
+  template <class Archive>
+  void state(Archive&) {
+    if constexpr (!Archive::loading) scene.maybe("saving");
+  }
+  void on_train_batch_end() { scene.write(*this); }
+};
+struct NetWithOurs : Net {
+  using Net::Net;
+  auto configure_optimizers() {
+    bool const exact = kind == "exact";
+    return optim::SGD(parameters(), {.lr = 0.125, .momentum = exact ? 0.0 : 0.5, .weight_decay = exact ? 0.0 : 0.01});
+  }
+};
+/// On rows of a loader, which is shared out between the ranks.
+struct NetOnLoader : NetWithOurs {
+  using NetWithOurs::NetWithOurs;
+  at::Tensor training_step(auto const& batch) { return Net::training_step(Rows{batch.data, batch.target}); }
+};
+struct NetWithTorchs : Net {
+  using Net::Net;
+  auto configure_optimizers() { return torch::optim::Adam(parameters(), 0.01); }
+};
+
+/// Two networks that take turns, by hand; the second one's first backward is not exchanged.
+struct Pair : nn::Module {
+  Scene& scene;
+  nn::Linear left = register_module("left", nn::Linear(4, 1)), right = register_module("right", nn::Linear(4, 1));
+
+  explicit Pair(Scene& at) : scene(at) {}
+  auto configure_optimizers() {
+    return optimizers(optim::SGD(left->parameters(), 0.1), optim::Adam(right->parameters(), 0.01));
+  }
+  void training_step(Rows const& batch, auto& ctx) {
+    auto& [one, two] = ctx.optimizers();
+    ctx.minimize(one, (left->forward(batch.x) - batch.y).square().mean());
+    auto const halves = [&](std::size_t i) { return Rows{batch.x.chunk(2)[i], batch.y.chunk(2)[i]}; };
+    auto const loss = [&](Rows const& half) { return (right->forward(half.x) - half.y).square().mean() / 2; };
+    two.zero_grad();
+    {
+      auto const scope = ctx.toggle(two, {.sync_grad = false});
+      ctx.backward(loss(halves(0)));
+    }
+    {
+      auto const scope = ctx.toggle(two);
+      ctx.backward(loss(halves(1)));
+      ctx.step(two);
+    }
+  }
+  void on_train_batch_end() { scene.write(*this); }
+};
+
+/// Batches of the whole run, cut so that rank r of k has the r-th part of each.
+std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
+  long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
+  torch::manual_seed(7);
+  std::vector<Rows> all;
+  for (long i = 0; i != steps; ++i) {
+    auto x = whole_numbers ? torch::randint(-1, 3, {size * world, 4}).to(at::kFloat) : torch::randn({size * world, 4});
+    auto y = whole_numbers ? torch::randint(-2, 3, {size * world, 1}).to(at::kFloat) : x.sum(1, true).sin();
+    all.push_back({x.narrow(0, rank * size, size), y.narrow(0, rank * size, size)});
+  }
+  return all;
+}
+
+template <class Model, class Strategy, class Precision, class Optimization>
+void train(Scene& scene, Strategy strategy, Precision precision, Optimization how) {
+  long const world = strategy.world();
+  auto train_on = batches(scene.words, scene.rank, world, scene.words.text("--model") == "exact");
+  auto validate_on = batches(scene.words, scene.rank, world, false);
+  torch::manual_seed(static_cast<std::uint64_t>(3 + scene.words.number("--differs", 0) * scene.rank));
+  Model model(scene);
+  auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1,
+                                                    .num_sanity_val_steps = 0,
+                                                    .use_distributed_sampler = false,
+                                                    .default_root_dir = scene.words.text("--out")},
+                                     strategy, precision, how);
+  if constexpr (requires { &Model::loss; }) trainer.fit(model, train_on, validate_on);
+  else trainer.fit(model, train_on);
+  if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
+  if constexpr (requires { strategy.account(); })
+    for (auto const& line : strategy.account()) std::printf("%s\n", line.c_str());
+}
+
+/// Keeps a file every three steps, and goes on from the last one where that is asked for.
+void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
+  auto const& words = scene.words;
+  torch::manual_seed(7);
+  auto const x = torch::randn({64, 4});
+  data::TensorLoader loader{x, x.sum(1, true).sin(), {.batch_size = 4, .shuffle = true, .seed = 5}};
+  torch::manual_seed(3);
+  NetOnLoader model(scene);
+  auto trainer = make_trainer<NetOnLoader>(
+      TrainerOptions{.max_epochs = 2, .default_root_dir = words.text("--out")}, strategy, Float32{}, Automatic{},
+      ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}});
+  if (words.text("--from").empty()) trainer.fit(model, loader);
+  else trainer.fit(model, loader, CkptPath{words.text("--from")});
+}
+
+DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
+  DistributedDataParallel made{.backend = words.text("--engine") == "nccl" ? Collectives::nccl : Collectives::gloo,
+                               .devices = static_cast<int>(words.number("--devices", 0)),
+                               .num_nodes = static_cast<int>(words.number("--nodes", 0)),
+                               .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
+                               .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
+                               .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
+  if (words.text("--engine") == "ordered")
+    made.engine = [fault, rank](distributed::Store const& store, distributed::Place const& place,
+                                std::chrono::milliseconds) -> distributed::Engine {
+      long const dies = fault.kind == "collective" && fault.rank == rank ? fault.step + 1 : 0;
+      return c10::make_intrusive<test::OrderedEngine>(store, place.rank, place.world, dies);
+    };
+  return made;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Words const words(argc, argv);
+  Fault const fault(words.text("--fault"));
+  Scene scene{words, fault, parallel(words, fault, 0).rank(), {}, 0};
+  if (fault.is("start", scene.rank, 0)) return 9;
+  auto const strategy = parallel(words, fault, scene.rank);
+  scene.out.open(words.text("--out") + "/rank" + std::to_string(scene.rank));
+  std::printf("rank %ld of %d\n", scene.rank, strategy.world());
+
+  if (words.number("--parts", 0)) strategy.barrier(scene.rank == 0 ? "tea" : "coffee");
+
+  Automatic const how{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1)),
+                      .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
+  auto const run = words.text("--run", "ours");
+  if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
+  else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);
+  else if (run == "kept") train_and_keep(scene, strategy);
+  else if (run == "captured") train<NetWithOurs>(scene, Captured{strategy}, Float32{}, how);
+  else if (run == "bf16") train<NetWithOurs>(scene, strategy, Bf16Mixed{}, how);
+  else if (run == "torch") train<NetWithTorchs>(scene, strategy, Float32{}, how);
+  else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
+  else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
+  else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
+  else throw std::runtime_error("no such run");
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

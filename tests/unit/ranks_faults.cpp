@@ -1,0 +1,146 @@
+// What goes wrong on one rank: the others end with its name and its text, and nobody waits for ever.
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "models.hpp"
+#include "ranks.hpp"
+
+using namespace fulgurite;
+using toy::Rank;
+using toy::Tensor;
+
+namespace {
+
+/// Fails where it is told to, on one rank.
+struct Fragile {
+  static constexpr Metric<"val"> val{};
+  using Metrics = MetricList<val>;
+  Tensor p = Tensor::parameter(0.0);
+  int rank = 0;
+  std::string where = {};
+
+  void fail(std::string_view here) const {
+    if (rank == 1 && where == here) throw std::runtime_error("no more milk");
+  }
+  Tensor training_step(double, auto& ctx) {
+    if (ctx.batch_idx() == 2) fail("training_step");
+    return -p;
+  }
+  void on_after_backward(auto& ctx) {
+    if (ctx.batch_idx() == 2) fail("on_after_backward");
+  }
+  void setup() const { fail("setup"); }
+  void on_before_optimizer_step() const { fail("on_before_optimizer_step"); }
+  void on_train_batch_end() const { fail("on_train_batch_end"); }
+  void validation_step(double, auto& ctx) {
+    ctx.log(val, 1.0);
+    fail("validation_step");
+  }
+  void on_train_epoch_end() const { fail("on_train_epoch_end"); }
+  toy::Sgd configure_optimizers() const {
+    fail("configure_optimizers");
+    return {.params = {p}};
+  }
+};
+
+struct Hears {
+  using Stateless = ByChoice;
+  std::string* heard;
+  void on_exception(std::exception const& error, auto&) const { *heard = error.what(); }
+};
+
+/// What each rank has thrown.
+std::vector<std::string> errors(std::string where, int world = 3) {
+  auto const all = toy::on_ranks(world, [&](Rank rank) {
+    Fragile model;
+    model.rank = rank.rank();
+    model.where = where;
+    std::string heard;
+    auto trainer = make_trainer<Fragile>({.max_epochs = 2, .num_sanity_val_steps = 0}, rank, Float32{}, Automatic{},
+                                         Hears{&heard});
+    toy::OwnPart<double> train{toy::batches(4)}, val{toy::batches(2)};
+    try {
+      trainer.fit(model, train, val);
+    } catch (std::exception const& error) {
+      if (heard != error.what()) throw std::logic_error("on_exception heard " + heard);
+      throw;
+    }
+    return 0;
+  });
+  std::vector<std::string> texts;
+  for (auto const& one : all) texts.push_back(one.error);
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("ranks: an exception on one ends the others, with its rank and its text, wherever it is thrown") {
+  for (std::string const where :
+       {"setup", "configure_optimizers", "training_step", "on_after_backward", "on_before_optimizer_step",
+        "on_train_batch_end", "validation_step", "on_train_epoch_end"}) {
+    CAPTURE(where);
+    auto const texts = errors(where);
+    std::string const other = "[fulgurite.distributed.rank_ended] rank 1 ended: no more milk";
+    CHECK(texts == std::vector<std::string>{other, "no more milk", other});
+  }
+}
+
+TEST_CASE("ranks: one that leaves, or never comes, is an Error of those that wait") {
+  toy::Meeting meeting(2, std::chrono::milliseconds(200));
+  auto const late = toy::on_ranks(meeting, [](Rank rank) {
+    if (rank.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(1));
+    toy::P model;
+    auto trainer = make_trainer<toy::P>({.max_epochs = 1}, rank, Float32{}, Automatic{});
+    trainer.fit(model, toy::OwnPart<double>{toy::batches(2)});
+    return 0;
+  });
+  CHECK(late[0].error.find("[toy.ranks] rank 0 waits at ") == 0);
+  CHECK(late[1].error != "");
+  auto const gone = toy::on_ranks(2, [](Rank rank) {
+    if (rank.rank() == 1) return 0;
+    toy::P model;
+    auto trainer = make_trainer<toy::P>({.max_epochs = 1}, rank, Float32{}, Automatic{});
+    trainer.fit(model, toy::OwnPart<double>{toy::batches(2)});
+    return 0;
+  });
+  CHECK(gone[0].error.find("[toy.ranks] rank 1 left while others are at ") == 0);
+}
+
+namespace {
+
+/// Its data are prepared once a machine, while the other ranks wait.
+struct Prepared {
+  std::atomic<int>* made;
+  std::atomic<bool>* there;
+  void prepare_data() const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ++*made;
+    *there = true;
+  }
+  void setup() const {
+    if (!*there) throw std::runtime_error("setup came before the data");
+  }
+  toy::OwnPart<double> train_dataloader() { return {toy::batches(2)}; }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: prepare_data runs on one process of each machine, and setup waits for it") {
+  for (int a_machine : {4, 2}) {
+    std::atomic<int> made = 0;
+    std::atomic<bool> there = false;
+    auto const all = toy::on_ranks(4, [&](Rank rank) {
+      rank.ranks_a_machine = a_machine;
+      toy::P model;
+      auto trainer = make_trainer<toy::P>({.max_epochs = 1}, rank, Float32{}, Automatic{});
+      Prepared data{&made, &there};
+      trainer.fit(model, data);
+      return 0;
+    });
+    for (auto const& one : all) CHECK(one.error == "");
+    CHECK(made == 4 / a_machine);
+  }
+}

@@ -1,0 +1,203 @@
+// Checkpoints of several ranks: all of them take part, rank 0 writes, every rank goes on from the file.
+#include <filesystem>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/data/loader.hpp>
+
+#include "checkpoint_folder.hpp"
+#include "models.hpp"
+#include "ranks.hpp"
+
+using namespace fulgurite;
+using toy::Rank;
+using toy::Tensor;
+
+namespace {
+
+using Rows = std::vector<double>;
+
+/// Draws random numbers of its rank in each step; logs the mean of what it saw.
+struct Noisy {
+  static constexpr Metric<"seen"> seen{.on_epoch = Report::yes};
+  using Metrics = MetricList<seen>;
+  Tensor p = Tensor::parameter(0.25);
+  std::vector<double> weights = {};
+  Tensor training_step(Rows const& rows, auto& ctx) {
+    double sum = 0;
+    for (double const x : rows) sum += x;
+    double const noise = toy::draw();
+    ctx.log(seen, sum + noise);
+    return p * Tensor(sum * noise);
+  }
+  void on_train_batch_end() { weights.push_back(p.value()); }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.01, .momentum = 0.5}; }
+};
+
+auto loader() {
+  std::vector<double> numbers;
+  for (int i = 0; i != 24; ++i) numbers.push_back(i + 1);
+  return data::Loader{numbers, data::LoaderOptions{.batch_size = 2, .shuffle = true, .seed = 7}};
+}
+
+/// Asks for a file at the end of each epoch: the last one stays.
+auto asks_each_epoch() {
+  return toy::Influence{[](std::string_view where, auto& ctx) {
+    if (where == "on_train_epoch_end") ctx.request_checkpoint("here");
+  }};
+}
+/// Asks for a file after that batch of that epoch.
+auto asks_at(int epoch, long batch) {
+  return toy::Influence{[=](std::string_view where, auto& ctx) {
+    if (where == "on_train_batch_end" && ctx.current_epoch() == epoch && ctx.batch_idx() == batch)
+      ctx.request_checkpoint("here");
+  }};
+}
+
+struct Ran {
+  std::vector<double> weights;
+  std::optional<double> seen;
+  std::size_t saved;
+  std::uint64_t random;
+};
+template <class From, class... Cs>
+Ran ran(Rank rank, int epochs, From from, Automatic how, Cs... callbacks) {
+  if constexpr (std::is_same_v<From, loop::Anew>) toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
+  toy::world.saved.clear();
+  Noisy model;
+  auto trainer = make_trainer<Noisy>({.max_epochs = epochs}, rank, Float32{}, how, std::move(callbacks)...);
+  auto train = loader();
+  if constexpr (std::is_same_v<From, loop::Anew>) trainer.fit(model, train);
+  else trainer.fit(model, train, from);
+  return {model.weights, trainer.value(Noisy::seen), toy::world.saved.size(), toy::world.rng};
+}
+template <class Result>
+void require_fine(std::vector<toy::RankResult<Result>> const& ranks) {
+  for (auto const& one : ranks) REQUIRE(one.error == "");
+}
+
+}  // namespace
+
+TEST_CASE("ranks: a run that goes on from a file has the bits of the unbroken one, on each rank; rank 0 alone writes") {
+  for (int k : {1, 2})
+    for (auto const& [epoch, batch] : std::vector<std::pair<int, long>>{{0, 1}, {0, 3}, {1, 3}, {0, 5}}) {
+      CAPTURE(k, epoch, batch);
+      Automatic const how{.accumulate_grad_batches = k};
+      auto const whole =
+          toy::on_ranks(2, [&](Rank rank) { return ran(rank, 3, loop::Anew{}, how, asks_at(epoch, batch)); });
+      require_fine(whole);
+      CHECK(whole[0].result->saved == 1);
+      CHECK(whole[1].result->saved == 0);
+      auto const after = toy::on_ranks(2, [&](Rank rank) {
+        toy::world.rng = 1;
+        return ran(rank, 3, CkptPath{"here"}, how, asks_at(-1, 0));
+      });
+      require_fine(after);
+      for (std::size_t r : {0U, 1U}) {
+        auto const& all = whole[r].result->weights;
+        auto const& rest = after[r].result->weights;
+        REQUIRE(rest.size() < all.size());
+        CHECK(std::vector(all.end() - static_cast<std::ptrdiff_t>(rest.size()), all.end()) == rest);
+        CHECK(rest.size() == 18 - static_cast<std::size_t>(epoch * 6 + batch + 1));
+        CHECK(after[r].result->seen == whole[r].result->seen);
+        CHECK(after[r].result->random == whole[r].result->random);
+      }
+      CHECK(whole[0].result->random != whole[1].result->random);
+    }
+}
+
+TEST_CASE("ranks: between epochs another number of ranks goes on, each with its share of the same order") {
+  auto const two =
+      toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}, asks_each_epoch()); });
+  require_fine(two);
+  auto const three = toy::on_ranks(3, [&](Rank rank) { return ran(rank, 3, CkptPath{"here"}, Automatic{}); });
+  require_fine(three);
+  CHECK(three[0].result->weights.size() == 4);
+  for (auto const& rank : three) CHECK(rank.result->weights == three[0].result->weights);
+}
+
+TEST_CASE("ranks: what rank 0 cannot write is an Error of all of them") {
+  auto const all = toy::on_ranks(2, [&](Rank rank) {
+    toy::world.disk_full = true;
+    return ran(rank, 1, loop::Anew{}, Automatic{}, asks_at(0, 1));
+  });
+  toy::world.disk_full = false;
+  for (auto const& rank : all)
+    CHECK(rank.error == "[fulgurite.distributed.file] rank 0 could not write here: no space left on device");
+}
+
+TEST_CASE("ranks: one folder, and the same files by name in each of them") {
+  probe::Folder const folder;
+  auto const all = toy::on_ranks(2, [&](Rank rank) {
+    Noisy model;
+    auto trainer = make_trainer<Noisy>({.max_epochs = 3, .default_root_dir = folder.path}, rank, Float32{}, Automatic{},
+                                       ModelCheckpoint{Noisy::seen, {.save_top_k = 2, .save_last = true}});
+    auto train = loader();
+    trainer.fit(model, train);
+    auto const& files = trainer.callback<ModelCheckpoint>();
+    std::string names =
+        files.dirpath().string() + " " + files.best_model_path().string() + " " + files.last_model_path().string();
+    for (auto const& file : files.best_k_models()) names += " " + file.string();
+    return names;
+  });
+  require_fine(all);
+  CHECK(all[0].result == all[1].result);
+}
+
+namespace {
+
+/// A signal that comes to one rank, as Signals hears it.
+struct Ends {
+  using Stateless = ByChoice;
+  int rank;
+  long batch;
+  std::vector<long>* ended_at;
+  void on_train_batch_end(auto& ctx) const {
+    int const signal = ctx.signal_of_all(ctx.rank() == rank && ctx.batch_idx() >= batch ? 15 : 0);
+    if (signal == 0) return;
+    ended_at->push_back(ctx.batch_idx());
+    ctx.request_checkpoint({this, [signal](CheckpointFiles&) { throw Interrupted(signal); }});
+  }
+  void on_exception(auto& ctx) const { ctx.request_checkpoint("interrupted"); }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: a signal that comes to one ends all after the same batch, with a file from which they go on") {
+  auto const whole = toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, loop::Anew{}, Automatic{}); });
+  require_fine(whole);
+  std::vector<std::vector<long>> ended_at(2);
+  auto const cut = toy::on_ranks(2, [&](Rank rank) {
+    return ran(rank, 2, loop::Anew{}, Automatic{}, Ends{1, 2, &ended_at[static_cast<std::size_t>(rank.rank())]});
+  });
+  for (auto const& rank : cut) CHECK(rank.error.find("[fulgurite.run.interrupted]") == 0);
+  CHECK(ended_at == std::vector<std::vector<long>>{{3}, {3}});
+  auto const rest = toy::on_ranks(2, [&](Rank rank) { return ran(rank, 2, CkptPath{"interrupted"}, Automatic{}); });
+  require_fine(rest);
+  for (std::size_t r : {0U, 1U}) {
+    CHECK(rest[r].result->weights.size() == 8);
+    CHECK(rest[r].result->weights.back() == whole[r].result->weights.back());
+    CHECK(rest[r].result->random == whole[r].result->random);
+  }
+}
+
+TEST_CASE("ranks: averages of weights are equal on all of them") {
+  auto const averaged = [](auto... make) {
+    auto const all = toy::on_ranks(2, [&](Rank rank) {
+      Noisy model;
+      toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
+      auto trainer = make_trainer<Noisy>({.max_epochs = 4}, rank, Float32{}, Automatic{}, make()...);
+      auto train = loader();
+      trainer.fit(model, train);
+      return model.p.value();
+    });
+    require_fine(all);
+    CHECK(all[0].result == all[1].result);
+  };
+  averaged([] { return StochasticWeightAveraging{{.swa_lrs = 0.05}}; });
+  averaged([] { return EMAWeightAveraging{{.decay = 0.5}}; });
+}
