@@ -51,25 +51,4 @@ concept OptimizerLike = requires(O& optimizer, double lr) {
   optimizer.set_lr(std::size_t{}, lr);
 };
 
-namespace judge {
-
-/// What the loops call of every strategy, found by name as hooks are: most of it takes what only they know.
-#define FULGURITE_STRATEGY_FUNCTIONS(ROW)                                                                              \
-  ROW(setup) ROW(teardown) ROW(device) ROW(is_on_gpu) ROW(move) ROW(gradients) ROW(backward) ROW(flush) ROW(rank)
-struct StrategyDecoy {
-#define FULGURITE_ROW(NAME) void NAME();
-  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-};
-template <class S>
-struct StrategyProbe : S, StrategyDecoy {};
-template <class S>
-consteval bool has_strategy_functions() {
-#define FULGURITE_ROW(NAME) &&!requires { &StrategyProbe<S>::NAME; }
-  return true FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW);
-#undef FULGURITE_ROW
-}
-#undef FULGURITE_STRATEGY_FUNCTIONS
-
-}  // namespace judge
 }  // namespace fulgurite

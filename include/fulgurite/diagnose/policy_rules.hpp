@@ -7,9 +7,22 @@
 
 #include <fulgurite/concept/policy.hpp>
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
 #include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 
 namespace fulgurite::judge {
+
+/// The first of the functions that every strategy has and this one lacks, by name: most of them take what only the
+/// loops know.
+template <class S>
+consteval HookVerdict strategy_lacks() {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::of_strategy::NAME::named<S>) return {HookFault::missing, HookId::of_strategy_##NAME};
+  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
 
 // clang-format off
 /// A trait that a run would know, and a rule cannot.
@@ -37,10 +50,7 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "strategy",
                    accepts<S>, !std::is_final_v<S>)
-    FULGURITE_RULE("[fulgurite.policy.strategy_functions] a strategy has setup, teardown, device, is_on_gpu, move, "
-                   "gradients, backward, flush and rank, and this one lacks some: add them, or derive it from "
-                   "SingleDevice",
-                   accepts<S>, has_strategy_functions<S>())
+    FULGURITE_HOOKS(S, strategy_lacks<S>())
     FULGURITE_RULES(TraitRules<S, !strategy_says_too_late<S>() && !supports_too_late<S, P>()>::judge())
     FULGURITE_RULE("[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as "
                    "Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss",
