@@ -1,8 +1,9 @@
-"""Writes the table of names that look like hooks and are not: `near_misses.py write` after a change here or in hook/hooks.hpp.
+"""Writes the table of names that look like hooks and are not: `near_misses.py write` after a change here or in
+hook/hooks.hpp or hook/policy_hooks.hpp.
 
-A name can only be probed one by one, so the table holds what people are known to write: Lightning's renamed and removed hooks (LIGHTNING),
-and for every hook its usual slips (slips). It holds no name that a class may have for its own purposes: a false alarm is worse than a miss.
-tests/layout/near_misses.py shows that the headers are as written here."""
+A name can only be probed one by one, so the table holds what people are known to write: Lightning's renamed and removed
+hooks (LIGHTNING), and for every hook its usual slips (slips). It holds no name that a class may have for its own
+purposes: a false alarm is worse than a miss. tests/layout/near_misses.py shows that the headers are as written here."""
 
 import functools
 import pathlib
@@ -12,7 +13,8 @@ import textwrap
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
-# What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but says what to use.
+# What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but
+# says what to use.
 ARCHIVE = 'state(archive), which saves and loads'
 LIGHTNING = {
     'training_step_end': 'on_train_batch_end', 'validation_step_end': 'on_validation_batch_end',
@@ -159,7 +161,8 @@ def macro(head: str, rows: list[str]) -> str:
 
 def names_header() -> str:
     groups = grouped(table())
-    plain = [f'ROW({name})' for meant, names in groups.items() for name in names if not is_loader(name, meant) and not is_of_loader(meant)]
+    plain = [f'ROW({name})' for meant, names in groups.items() for name in names
+             if not is_loader(name, meant) and not is_of_loader(meant)]
     loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
     of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
     kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])

@@ -35,7 +35,8 @@ def meant():
 
 def ours():
     """A participant of ours, or of an example, that had such a function would be refused."""
-    function = re.compile(rf'^ +\S.*\b({"|".join([*near_misses.table(), *(n for names in near_misses.of_policies().values() for n in names)])})\([^;]*\) (?:const )?{{', re.M)
+    names = [*near_misses.table(), *(name for names in near_misses.of_policies().values() for name in names)]
+    function = re.compile(rf'^ +\S.*\b({"|".join(names)})\([^;]*\) (?:const )?{{', re.M)
     for path in [*flags.headers(), *flags.ROOT.glob('examples/**/*.cpp')]:
         if path.name in ('context.hpp', 'manual.hpp', 'manual_watch.hpp'):  # a context is no participant
             continue

@@ -37,6 +37,7 @@ enum class HookId : std::uint16_t {
 #undef FULGURITE_ROW
 };
 
+/// What can be wrong with one function. Where several are, the first one found is told.
 enum class HookFault : std::uint8_t {
   none,
   parameters,    ///< the name is there, no form of it can be called
@@ -56,6 +57,7 @@ enum class HookFault : std::uint8_t {
   no_loader,     ///< a step has nothing to run on
 };
 
+/// What is wrong, and with which function; nothing where `fault` is none.
 struct HookVerdict {
   HookFault fault = HookFault::none;
   HookId hook = HookId::none;
@@ -64,6 +66,7 @@ struct HookVerdict {
 
 namespace hook {
 
+/// Whether the loops understand what a hook answers, and can do as it says.
 template <class Hook, class Result>
 consteval HookFault result_fault() {
   using Plain = std::remove_cvref_t<Result>;
