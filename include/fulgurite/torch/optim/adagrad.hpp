@@ -28,7 +28,7 @@ struct AdagradOptions {
 
 namespace rule {
 
-/// The update of Adagrad: numbers of a run of parameters, one pass over all of them.
+/// The update of Adagrad, for the numbers of one stretch of the arena: one pass over all of them.
 struct Adagrad {
   using Options = AdagradOptions;
   static constexpr std::string_view name = "Adagrad";

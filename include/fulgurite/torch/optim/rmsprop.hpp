@@ -29,7 +29,7 @@ struct RMSpropOptions {
 
 namespace rule {
 
-/// The update of RMSprop: numbers of a run of parameters, one pass over all of them.
+/// The update of RMSprop, for the numbers of one stretch of the arena: one pass over all of them.
 struct RMSprop {
   using Options = RMSpropOptions;
   static constexpr std::string_view name = "RMSprop";

@@ -27,7 +27,7 @@ struct SGDOptions {
 
 namespace rule {
 
-/// The update of SGD: numbers of a run of parameters, one pass over all of them.
+/// The update of SGD, for the numbers of one stretch of the arena: one pass over all of them.
 struct SGD {
   using Options = SGDOptions;
   static constexpr std::string_view name = "SGD";
