@@ -1,8 +1,9 @@
-"""Writes the table of names that look like hooks and are not: `near_misses.py write` after a change here or in hook/hooks.hpp.
+"""Writes the table of names that look like hooks and are not: `near_misses.py write` after a change here or in
+hook/hooks.hpp or hook/policy_hooks.hpp.
 
-A name can only be probed one by one, so the table holds what people are known to write: Lightning's renamed and removed hooks (LIGHTNING),
-and for every hook its usual slips (slips). It holds no name that a class may have for its own purposes: a false alarm is worse than a miss.
-tests/layout/near_misses.py shows that the headers are as written here."""
+A name can only be probed one by one, so the table holds what people are known to write: Lightning's renamed and removed
+hooks (LIGHTNING), and for every hook its usual slips (slips). It holds no name that a class may have for its own
+purposes: a false alarm is worse than a miss. tests/layout/near_misses.py shows that the headers are as written here."""
 
 import functools
 import pathlib
@@ -12,7 +13,8 @@ import textwrap
 
 INCLUDE = pathlib.Path(__file__).resolve().parent.parent / 'include' / 'fulgurite'
 
-# What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but says what to use.
+# What Lightning renamed or removed, and what its users and Keras' expect -> what is meant. A text is no hook's name but
+# says what to use.
 ARCHIVE = 'state(archive), which saves and loads'
 LIGHTNING = {
     'training_step_end': 'on_train_batch_end', 'validation_step_end': 'on_validation_batch_end',
@@ -54,21 +56,42 @@ OTHER_WORDS = {
     'start': ['begin', 'started'], 'end': ['finish', 'finished', 'ended'], 'epoch': ['epochs'], 'batch': ['batches'],
     'grad': ['grads', 'gradient', 'gradients'], 'gradient': ['grad', 'gradients'],
     'optimizer': ['optimiser'], 'optimizers': ['optimisers', 'optimizer'], 'finalize': ['finalise'], 'save': ['saving'],
+    'moves': ['move'], 'observe': ['observes'], 'finite': ['are_finite'],
 }
 TYPOS = {
     'train': ['trian'], 'training': ['trainig', 'traning'], 'validation': ['vaildation', 'validaton'], 'predict': ['perdict'],
     'test': ['tets'], 'batch': ['bacth'], 'epoch': ['epcoh', 'epoc'], 'start': ['strat'], 'end': ['edn'], 'before': ['befor'],
     'optimizer': ['optmizer', 'optimzer'], 'optimizers': ['optmizers', 'optimzers'], 'gradient': ['gradiant'], 'backward': ['bakward'],
     'configure': ['configre', 'confgure'], 'exception': ['excpetion'], 'sanity': ['santiy'], 'prepare': ['perpare'],
-    'transfer': ['tranfer'],
+    'transfer': ['tranfer'], 'momentum': ['momemtum', 'momentun'], 'observe': ['obesrve'],
 }
+
+
+def rows(header: str) -> list[tuple[str, str]]:
+    """The names of a header of tables, each with its table."""
+    tables = re.finditer(r'#define FULGURITE_(\w+)\(ROW\)((?:.*\\\n)*.*\n)', (INCLUDE / 'hook' / header).read_text())
+    return [(name, table[1]) for table in tables for name in re.findall(r'ROW\((\w+),', table[2])]
 
 
 @functools.cache
 def hooks() -> dict[str, str]:
     """Every hook of hook/hooks.hpp -> its table."""
-    tables = re.finditer(r'#define FULGURITE_(\w+)\(ROW\)((?:.*\\\n)*.*\n)', (INCLUDE / 'hook' / 'hooks.hpp').read_text())
-    return {name: table[1] for table in tables for name in re.findall(r'ROW\((\w+),', table[2])}
+    return dict(rows('hooks.hpp'))
+
+
+@functools.cache
+def of_policies() -> dict[str, dict[str, str]]:
+    """OPTIMIZERS, SCHEDULES, STRATEGIES -> near misses of their functions in hook/policy_hooks.hpp -> what is meant.
+    Words of the general table are asked of strategies as well, and of the others they may be their own functions."""
+    kinds: dict[str, dict[str, str]] = {}
+    own = {name for name, _ in rows('policy_hooks.hpp')}
+    for name, table_name in rows('policy_hooks.hpp'):
+        kind = {'OPTIMIZER': 'OPTIMIZERS', 'SCHEDULE': 'SCHEDULES', 'STRATEGY': 'STRATEGIES'}[table_name.split('_')[0]]
+        taken = own | set(hooks()) | set(table()) | {n for names in kinds.values() for n in names}
+        for slip in slips(name):
+            if slip not in taken and not slip.startswith('on_'):
+                kinds.setdefault(kind, {})[slip] = name
+    return kinds
 
 
 def slips(hook: str):
@@ -138,9 +161,12 @@ def macro(head: str, rows: list[str]) -> str:
 
 def names_header() -> str:
     groups = grouped(table())
-    plain = [f'ROW({name})' for meant, names in groups.items() for name in names if not is_loader(name, meant) and not is_of_loader(meant)]
+    plain = [f'ROW({name})' for meant, names in groups.items() for name in names
+             if not is_loader(name, meant) and not is_of_loader(meant)]
     loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
     of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
+    kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])
+                      for kind, names in of_policies().items())
     return f'''#pragma once
 // Written by tools/near_misses.py: the names that look like hooks and are not; what each means stands in
 // diagnose/near_miss_refusals.hpp and diagnose/misspelt_*.hpp.
@@ -151,7 +177,9 @@ def names_header() -> str:
 // such names.
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
 // Names that look like functions of a loader, of which nothing else is asked for them.
-{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}// clang-format on
+{macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}
+// The same of optimizers, schedules and strategies, each asked of its kind alone.
+{kinds}// clang-format on
 '''
 
 
@@ -176,8 +204,10 @@ def part(name: str, meant: str, tables: dict[str, str]) -> str:
 
 def sentences_header(file: str) -> str:
     tables = hooks()
-    rows = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
-    lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(rows).items() for name in names]
+    found = {name: meant for name, meant in table().items() if part(name, meant, tables) == file}
+    if file == 'misspelt_functions.hpp':
+        found |= {name: meant for names in of_policies().values() for name, meant in names.items()}
+    lines = [f'FULGURITE_NEAR_MISS({name}, "{meant}")' for meant, names in grouped(found).items() for name in names]
     about = MISSPELT.get(file, "hooks that Lightning renamed or removed, and of other names that its users expect")
     others = [f'#include <fulgurite/diagnose/{name}>' for name in sorted(MISSPELT)] if file == RENAMED else []
     opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {about}.', 117)

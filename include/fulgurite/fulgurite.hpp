@@ -22,6 +22,7 @@
 #include <fulgurite/hook/near_miss.hpp>
 #include <fulgurite/hook/near_miss_names.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/cell.hpp>
@@ -59,6 +60,7 @@
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/option_ranges.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
+#include <fulgurite/diagnose/policy_functions.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/diagnose/subject.hpp>
@@ -130,6 +132,7 @@
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/named.hpp>
+#include <fulgurite/data/pipeline.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
@@ -141,6 +144,8 @@
 
 #include <fulgurite/report/constant_text.hpp>
 #include <fulgurite/report/describe.hpp>
+#include <fulgurite/report/described_functions.hpp>
+#include <fulgurite/report/describer.hpp>
 #include <fulgurite/report/host_stats.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>

@@ -26,11 +26,17 @@ def meant():
             yield f'{name} is a hook'
         if what not in hooks and name not in near_misses.LIGHTNING:
             yield f'{name}: {what} is no hook'
+    known = hooks.keys() | {name for name, _ in near_misses.rows('policy_hooks.hpp')}
+    for names in near_misses.of_policies().values():
+        for name, what in names.items():
+            if name in known or what not in known:
+                yield f'{name} of {what}: the one is a function of ours, or the other is none'
 
 
 def ours():
     """A participant of ours, or of an example, that had such a function would be refused."""
-    function = re.compile(rf'^ +\S.*\b({"|".join(near_misses.table())})\([^;]*\) (?:const )?{{', re.M)
+    names = [*near_misses.table(), *(name for names in near_misses.of_policies().values() for name in names)]
+    function = re.compile(rf'^ +\S.*\b({"|".join(names)})\([^;]*\) (?:const )?{{', re.M)
     for path in [*flags.headers(), *flags.ROOT.glob('examples/**/*.cpp')]:
         if path.name in ('context.hpp', 'manual.hpp', 'manual_watch.hpp'):  # a context is no participant
             continue

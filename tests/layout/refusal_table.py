@@ -3,8 +3,8 @@
     refusal_table.py write     rewrites the lists of identifiers from include/ and tests/
     refusal_table.py [BUILD]   compares page, headers and tests; prints TAP
 
-The first lists, between two markers, are written from the sources. The rows of W1 to W97 are written by hand; each says how it is decided
-(KINDS), with identifiers that the library has and tests that show them, or gives a reason."""
+The first lists, between two markers, are written from the sources. The rows of W1 to W97 are written by hand; each says
+how it is decided (KINDS), with identifiers that the library has and tests that show them, or gives a reason."""
 
 import collections
 import pathlib
@@ -23,7 +23,10 @@ REASON_WORDS = 10
 IDENTIFIER = r'fulgurite(?:\.[a-z0-9_]+){2}'
 FIRST_LINE = re.compile(rf'// refused: \[({IDENTIFIER})\] (.+)')
 OPTION_RULE = re.compile(rf'^ +FULGURITE_OPTION\("\[({IDENTIFIER})\] ", (\w+),((?:\s*"(?:[^"\\]|\\.)*")+),', re.M)
-TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/'  # comments
+    r'|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\''  # literals
+    r'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
 SAYS_LATER = ('refuse', 'fail')  # helpers that complete a sentence; their calls stand in the same header
 
 
@@ -70,7 +73,8 @@ def sentence(tokens, at: int) -> str:
 
 
 def tokens_of(header: pathlib.Path):
-    return [(found[0], found[1]) for found in TOKEN.finditer(header.read_text()) if not found[0].startswith(('//', '/*'))]
+    all_of = TOKEN.finditer(header.read_text())
+    return [(found[0], found[1]) for found in all_of if not found[0].startswith(('//', '/*'))]
 
 
 def completed(tokens) -> list[str]:
@@ -90,7 +94,8 @@ def calls():
         for at, (_, literal) in enumerate(tokens):
             if literal is None:
                 continue
-            if told := re.fullmatch(rf'warning: \[({IDENTIFIER})\] (.+)', literal):  # where there is no run to warn through
+            # Where there is no run to warn through.
+            if told := re.fullmatch(rf'warning: \[({IDENTIFIER})\] (.+)', literal):
                 yield told[1], True, told[2].removesuffix('\\n').replace('%s', '…')
             if re.fullmatch(r'fulgurite\.[a-z]+\.', literal):  # completed by the helper's first argument
                 for i, (text, _) in enumerate(tokens[:-2]):
@@ -116,7 +121,8 @@ class Sources:
 
     def __init__(self):
         rules = (flags.INCLUDE / 'fulgurite' / 'diagnose' / 'option_rules.hpp').read_text()
-        self.options = [(found[1], f'{found[2]}: {plain(one_literal(found[3]))}') for found in OPTION_RULE.finditer(rules)]
+        self.options = [
+            (found[1], f'{found[2]}: {plain(one_literal(found[3]))}') for found in OPTION_RULE.finditer(rules)]
         option_ids = {identifier for identifier, _ in self.options}
         self.programs, self.refused = collections.defaultdict(list), {}
         for program in sorted((flags.ROOT / 'tests' / 'nocompile').glob('*.cpp'), key=lambda path: path.stem):
@@ -159,15 +165,22 @@ def by_area(heading: str, columns: str, rows: list[tuple[str, str]]) -> list[str
 
 
 def written(of: Sources) -> str:
-    refused = [(identifier, row(f'`{identifier}`', said, relative(program))) for (identifier, said), program in sorted(of.refused.items())]
-    options = [(identifier, row(f'`{identifier}`', said, ', '.join(filter(None, [relative(one) for one in of.programs[identifier][:1]] + [relative(of.tests.get(identifier))]))))
-               for identifier, said in of.options]
-    thrown = [(identifier, row(f'`{identifier}`', ('warning: ' if warns else '') + text, relative(of.tests.get(identifier))))
-              for identifier, said in sorted(of.run_time.items()) for text, warns in said]
+    def shown(identifier: str) -> str:
+        programs = [relative(one) for one in of.programs[identifier][:1]]
+        return ', '.join(filter(None, programs + [relative(of.tests.get(identifier))]))
+
+    refused = [(identifier, row(f'`{identifier}`', said, relative(program)))
+               for (identifier, said), program in sorted(of.refused.items())]
+    options = [(identifier, row(f'`{identifier}`', said, shown(identifier))) for identifier, said in of.options]
+    thrown = [
+        (identifier, row(f'`{identifier}`', ('warning: ' if warns else '') + text, relative(of.tests.get(identifier))))
+        for identifier, said in sorted(of.run_time.items()) for text, warns in said]
     columns = '| identifier | sentence | test |'
-    return '\n'.join([*by_area('Refused by the compiler', columns, refused),
-                      *by_area('Options: refused by the compiler where they are `constant(...)`, else when the trainer is made', columns, options),
-                      *by_area('Thrown as one Error, or told once as a warning', columns, thrown)])
+    headings = {
+        'Refused by the compiler': refused,
+        'Options: refused by the compiler where they are `constant(...)`, else when the trainer is made': options,
+        'Thrown as one Error, or told once as a warning': thrown}
+    return '\n'.join(line for heading, rows in headings.items() for line in by_area(heading, columns, rows))
 
 
 def parts_of(page: str) -> tuple[str, str, str]:
@@ -184,24 +197,26 @@ class Row:
         self.kinds = [kind.strip() for kind in kinds.split(',')]
         quoted = re.findall(r'`([a-z]+\.[a-z0-9_]+)`', self.why)
         self.identifiers = ['fulgurite.' + name for name in quoted if name.split('.')[0] in areas]
-        self.tests = [(flags.ROOT / file, re.findall(r'"([^"]*)"', names)) for file, names in re.findall(r'`(tests/[^`]+)`((?:[\s,]*"[^"]*")*)', tests)]
+        named = re.findall(r'`(tests/[^`]+)`((?:[\s,]*"[^"]*")*)', tests)
+        self.tests = [(flags.ROOT / file, re.findall(r'"([^"]*)"', names)) for file, names in named]
 
 
 def wrong_kinds(one: Row, of: Sources):
     has = {'rule': of.programs, 'early error': of.errors, 'warning': of.warned}
+    named = any(names for _, names in one.tests)
     for kind in one.kinds:
         if kind not in KINDS:
             yield f'"{kind}" is none of {", ".join(KINDS)}'
         elif kind == 'not applicable' and len(one.why.split()) < REASON_WORDS:
             yield f'not applicable for a reason of less than {REASON_WORDS} words'
-        elif kind == 'impossible' and not any(names for _, names in one.tests):
+        elif kind == 'impossible' and not named:
             yield 'impossible, but no name of a test shows it'
-        elif kind == 'warning' and not any(i in of.warned for i in one.identifiers) and not any(names for _, names in one.tests):
+        elif kind == 'warning' and not named and not any(i in of.warned for i in one.identifiers):
             yield 'a warning without an identifier that is told, or the name of a test'
         elif kind in ('rule', 'early error') and not any(i in has[kind] for i in one.identifiers):
             yield f'{kind}: it names no identifier of that kind'
-    for identifier in one.identifiers:
-        if identifier in of.known() and not any(identifier in has.get(kind, ()) for kind in one.kinds) and {'rule', 'early error', 'warning'} & set(one.kinds):
+    for identifier in one.identifiers if has.keys() & set(one.kinds) else ():
+        if identifier in of.known() and not any(identifier in has.get(kind, ()) for kind in one.kinds):
             yield f'{identifier} is of another kind than {", ".join(one.kinds)}'
 
 
@@ -230,9 +245,11 @@ def wrong_tests(one: Row, of: Sources):
 def silenceable(of: Sources) -> list[str]:
     """loop/silence.hpp lists what can be silenced: all that the library warns of, and nothing else."""
     source = (flags.INCLUDE / 'fulgurite' / 'loop' / 'silence.hpp').read_text()
-    listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', re.search(r'library_warnings = .*?\{(.*?)\}', source, re.S)[1])}
-    return ([f'{identifier} is a warning, and loop/silence.hpp does not list it' for identifier in sorted(of.warned - listed)] +
-            [f'{identifier} stands in loop/silence.hpp, and nothing says it' for identifier in sorted(listed - of.known())])
+    names = re.search(r'library_warnings = .*?\{(.*?)\}', source, re.S)[1]
+    listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', names)}
+    missing = [f'{name} is a warning, and loop/silence.hpp does not list it' for name in sorted(of.warned - listed)]
+    idle = [f'{name} stands in loop/silence.hpp, and nothing says it' for name in sorted(listed - of.known())]
+    return missing + idle
 
 
 def compare() -> list[tuple[str, list[str]]]:
@@ -249,14 +266,17 @@ def compare() -> list[tuple[str, list[str]]]:
             wrong['columns'].append(f'{cells[0]} has {len(cells)} columns')
             continue
         one = Row(cells, areas)
-        wrong['identifiers'] += [f'{one.name}: {identifier} occurs nowhere in include/' for identifier in one.identifiers if identifier not in of.known()]
+        unknown = [identifier for identifier in one.identifiers if identifier not in of.known()]
+        wrong['identifiers'] += [f'{one.name}: {identifier} occurs nowhere in include/' for identifier in unknown]
         wrong['kinds'] += [f'{one.name}: {what}' for what in wrong_kinds(one, of)]
         wrong['tests'] += [f'{one.name}: {what}' for what in wrong_tests(one, of)]
     wanted = [f'W{i}' for i in range(1, WARNINGS + 1)]
     wrong['columns'] += [f'{name} has {seen[name]} rows' for name in wanted if seen[name] != 1]
     wrong['columns'] += [f'{name} is none of W1 to W{WARNINGS}' for name in seen if name not in wanted]
-    stale = [] if middle == written(of) else ['docs/refusals.md is not what the sources say: python3 tests/layout/refusal_table.py write']
-    untested = [f'{identifier} occurs in no test' for identifier in sorted(of.known()) if identifier not in of.tests and identifier not in of.programs]
+    stale = [] if middle == written(of) else [
+        'docs/refusals.md is not what the sources say: python3 tests/layout/refusal_table.py write']
+    tested = of.tests.keys() | of.programs.keys()
+    untested = [f'{identifier} occurs in no test' for identifier in sorted(of.known()) if identifier not in tested]
     return [('the lists of identifiers are as the sources say', stale),
             ('each identifier has its test', untested),
             ('each warning can be silenced by its identifier', silenceable(of)),

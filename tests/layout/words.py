@@ -27,7 +27,7 @@ LONG = [('tests/nocompile/*.cpp', r'// refused: '), ('*.md', r'\|'), ('*.md', r'
         ('docs/refusals.md', r' {4}'),
         ('*.py', r'\s*(\+ |return |yield )*f?[\'"]'), ('tools/*.py', r'  auto trainer = '), ('*.py', r'    (cost|\{)')]
 # Folders and files still to come: mended when the work on them is merged. Empty this list, do not add to it.
-LATER = ['docs/refusals.md', 'tools/near_misses.py', 'tests/layout/refusal_table.py']
+LATER: list[str] = []
 # D4, C14, W3, P5, S51: numbers of lists that a reader does not have.
 CODE = re.compile(r'\b[DCWPS][0-9]{1,3}\b|\b[Ff]inding [0-9]+|\b[Ii]ssue [0-9]+')
 PLAIN = ['include/fulgurite/**/*.hpp', 'README.md', 'CONTRIBUTING.md',

@@ -81,8 +81,10 @@ TEST_CASE("strategies", "[concept]") {
 TEST_CASE("a strategy has all that the loops call of it", "[concept]") {
   STATIC_REQUIRE(judge::PolicyRules<toy::Device, Float32, Automatic>::judge().ok);
   STATIC_REQUIRE(judge::PolicyRules<Seam, Float32, Automatic>::judge().ok);
-  STATIC_REQUIRE(judge::PolicyRules<NoSeam, Float32, Automatic>::judge().id() == "fulgurite.policy.strategy_functions");
-  STATIC_REQUIRE(judge::PolicyRules<Bare, Float32, Automatic>::judge().id() == "fulgurite.policy.strategy_functions");
+  STATIC_REQUIRE(judge::strategy_lacks<NoSeam>().hook == HookId::of_strategy_gradients);
+  STATIC_REQUIRE(!judge::PolicyRules<NoSeam, Float32, Automatic>::judge().ok);
+  STATIC_REQUIRE(judge::strategy_lacks<Bare>().hook == HookId::of_strategy_setup);
+  STATIC_REQUIRE(!judge::PolicyRules<Bare, Float32, Automatic>::judge().ok);
 }
 
 TEST_CASE("precisions", "[concept]") {

@@ -2,8 +2,11 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <array>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
@@ -114,4 +117,61 @@ TEST_CASE("a description says who has the functions that are no events, and is a
   CHECK(says("limits_time", "Saves"));
   CHECK(text.find("      pre_backward                Wraps\n") != text.npos);
   CHECK(text.size() > 20000);
+}
+
+namespace {
+/// A logger, an optimizer, a schedule, a strategy and loaders with functions that are no events.
+struct Writes {
+  using Stateless = ByChoice;
+  void log_metrics(std::span<Scalar const>, long) {}
+  void log_hyperparams(auto const&) {}
+  void finalize(Status) {}
+};
+struct Heavy : toy::Sgd {
+  double momentum(std::size_t) const { return 0.9; }
+  void set_momentum(std::size_t, double) {}
+};
+struct Warm {
+  using Stateless = ByChoice;
+  double operator()(long) const { return 1; }
+  void attach(auto&) {}
+};
+struct Trained : toy::P {
+  auto configure_optimizers() { return scheduled(Heavy{{{p}}}, Warm{}); }
+};
+struct Tells : toy::Device {
+  std::vector<std::string> account() const { return {"three products"}; }
+};
+struct Shuffles : toy::Unsized {
+  using toy::Unsized::Unsized;
+  void set_epoch(long) {}
+  bool in_order(bool) { return true; }
+};
+struct Module {
+  void prepare_data() {}
+  std::vector<double> train_dataloader() { return {1.0}; }
+  Shuffles val_dataloader() { return Shuffles(2); }
+};
+}  // namespace
+
+TEST_CASE("a description says who has what loggers, optimizers, schedules, strategies and loaders are asked for") {
+  auto const trainer =
+      make_trainer<Trained>(TrainerOptions{.max_epochs = 1}, Tells{}, Float32{}, Automatic{}, Writes{});
+  std::string const text = describe(trainer, Module{}, toy::batches(3), Shuffles(2));
+  auto const says = [&](std::string name, std::size_t column, std::string const& what) {
+    name.resize(column, ' ');
+    return text.find("  " + name + what + "\n") != text.npos;
+  };
+  INFO(text);
+  CHECK(says("log_hyperparams", 32, "Writes"));
+  CHECK(says("log_metrics", 32, "Writes"));
+  CHECK(says("finalize", 32, "Writes"));
+  CHECK(says("Tells", 32, "world, account"));
+  CHECK(says("Heavy", 32, "momentum, set_momentum, state"));
+  CHECK(says("Warm", 32, "attach"));
+  CHECK(says("prepare_data", 22, "Module"));
+  CHECK(says("val_dataloader", 22, "Shuffles: set_epoch, in_order"));
+  CHECK(says("loader", 22, "Shuffles: set_epoch, in_order"));
+  CHECK(text.find("  train_dataloader      vector: size") != text.npos);
+  CHECK(text.ends_with("strategy\n  three products\n"));
 }

@@ -28,6 +28,7 @@
 
 namespace fulgurite {
 
+/// Where Signals leaves its file, and which signals it hears.
 struct SignalsOptions {
   /// Of the files; empty: default_root_dir, under a name that tells the program and the model: two programs that run in
   /// one folder do not meet.

@@ -129,6 +129,7 @@ concept ArchivedTensor = requires(T& to, T const& tensor, SavedTensor const& sav
 
 /// Tensors of the state are told from weights by this prefix of their names. No weight's name may begin with it.
 inline constexpr std::string_view state_tensor_prefix = "fulgurite:";
+/// Whether a tensor of that name in a file belongs to the state, not to the weights.
 constexpr bool is_state_tensor(std::string_view name) { return name.starts_with(state_tensor_prefix); }
 
 }  // namespace fulgurite

@@ -47,19 +47,23 @@ consteval HookVerdict misspelt() {
   }
   return {};
 }
-/// The same of a loader.
-template <class T>
-consteval HookVerdict misspelt_of_loader() {
-  using Probe = near_miss::LoaderProbe<T>;
-  if constexpr (!near_miss::CleanLoader<Probe>) {
+// The same of what is asked for names of its own.
 #define FULGURITE_ROW(NAME)                                                                                            \
   if (FULGURITE_NAMES_FUNCTION(NAME)) return {HookFault::near_miss, HookId::NAME};
-    FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
+#define FULGURITE_MISSPELT_OF(FUNCTION, KIND, NAMES)                                                                   \
+  template <class T>                                                                                                   \
+  consteval HookVerdict FUNCTION() {                                                                                   \
+    using Probe = near_miss::KIND##Probe<T>;                                                                           \
+    if constexpr (!near_miss::Clean##KIND<Probe>) { NAMES(FULGURITE_ROW) }                                             \
+    return {};                                                                                                         \
+  }
+FULGURITE_MISSPELT_OF(misspelt_of_loader, Loader, FULGURITE_NEAR_MISSES_OF_LOADERS)
+FULGURITE_MISSPELT_OF(misspelt_of_optimizer, Optimizer, FULGURITE_NEAR_MISSES_OF_OPTIMIZERS)
+FULGURITE_MISSPELT_OF(misspelt_of_schedule, Schedule, FULGURITE_NEAR_MISSES_OF_SCHEDULES)
+FULGURITE_MISSPELT_OF(misspelt_of_strategy, Strategy, FULGURITE_NEAR_MISSES_OF_STRATEGIES)
+#undef FULGURITE_MISSPELT_OF
 #undef FULGURITE_ROW
 #undef FULGURITE_NAMES_FUNCTION
-  }
-  return {};
-}
 
 /// A pointer, or what behaves like one: a smart pointer, a holder of a module, a reference_wrapper.
 template <class T>

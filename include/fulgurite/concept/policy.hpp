@@ -51,46 +51,4 @@ concept OptimizerLike = requires(O& optimizer, double lr) {
   optimizer.set_lr(std::size_t{}, lr);
 };
 
-namespace judge {
-
-/// What the loops call of every strategy, found by name as hooks are: most of it takes what only they know.
-#define FULGURITE_STRATEGY_FUNCTIONS(ROW)                                                                              \
-  ROW(setup) ROW(teardown) ROW(device) ROW(is_on_gpu) ROW(move) ROW(gradients) ROW(backward) ROW(flush) ROW(rank)
-struct StrategyDecoy {
-#define FULGURITE_ROW(NAME) void NAME();
-  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-};
-template <class S>
-struct StrategyProbe : S, StrategyDecoy {};
-template <class S>
-consteval bool has_strategy_functions() {
-#define FULGURITE_ROW(NAME) &&!requires { &StrategyProbe<S>::NAME; }
-  return true FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW);
-#undef FULGURITE_ROW
-}
-#undef FULGURITE_STRATEGY_FUNCTIONS
-
-/// What they call of one that is_distributed beside these; what each does stands in loop/shared_decisions.hpp and
-/// loop/exchange.hpp, which alone call them.
-#define FULGURITE_DISTRIBUTED_FUNCTIONS(ROW)                                                                           \
-  ROW(world)                                                                                                           \
-  ROW(local_rank)                                                                                                      \
-  ROW(agree) ROW(reduce) ROW(reduce_in_place) ROW(reduce_gradients) ROW(broadcast) ROW(gather) ROW(barrier)
-struct DistributedDecoy {
-#define FULGURITE_ROW(NAME) void NAME();
-  FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-};
-template <class S>
-struct DistributedProbe : S, DistributedDecoy {};
-template <class S>
-consteval bool has_distributed_functions() {
-#define FULGURITE_ROW(NAME) &&!requires { &DistributedProbe<S>::NAME; }
-  return !S::is_distributed || (true FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW));
-#undef FULGURITE_ROW
-}
-#undef FULGURITE_DISTRIBUTED_FUNCTIONS
-
-}  // namespace judge
 }  // namespace fulgurite

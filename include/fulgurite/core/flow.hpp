@@ -18,6 +18,7 @@ enum class Flow : std::uint8_t { proceed, skip_epoch, stop };
 /// By value on purpose: std::max returns a reference, for which g++ 12 spills a one-byte enum to the stack.
 constexpr Flow graver(Flow a, Flow b) { return a < b ? b : a; }
 
+/// What a hook answered, in the one vocabulary of the loops.
 constexpr Flow as_flow(Stop answer) { return answer.now ? Flow::stop : Flow::proceed; }
 constexpr Flow as_flow(Flow answer) { return answer; }
 

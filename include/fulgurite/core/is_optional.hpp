@@ -5,6 +5,7 @@
 
 namespace fulgurite {
 
+/// `T` is a std::optional, of whatever.
 template <class T>
 inline constexpr bool is_optional = false;
 template <class T>

@@ -7,6 +7,7 @@
 
 namespace fulgurite {
 
+/// One value of Slots; its position keeps two of the same type apart. An empty one takes no memory.
 template <std::size_t I, class T>
 struct Slot {
   [[no_unique_address]] T value;

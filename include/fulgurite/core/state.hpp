@@ -15,6 +15,7 @@ struct ByChoice {};
 template <class T, class Archive>
 concept Stateful = requires(T& object, Archive& archive) { object.state(archive); };
 
+/// It says, by `using Stateless = ByChoice`, that a checkpoint may forget its members.
 template <class T>
 concept DeclaredStateless = requires { typename T::Stateless; };
 

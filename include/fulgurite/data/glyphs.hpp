@@ -17,6 +17,7 @@ struct Point {
 };
 /// A line drawn without lifting the pen; a digit is one or several of them.
 using Stroke = std::vector<Point>;
+/// The lines of one digit, in the order in which a hand would draw them.
 using Glyph = std::vector<Stroke>;
 
 /// A part of an ellipse. Angles are degrees, 0 to the right, growing clockwise, so that 90 is down.

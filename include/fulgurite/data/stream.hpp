@@ -26,6 +26,7 @@ decltype(auto) opened(Open& open, long epoch) {
   else return open();
 }
 
+/// What `open` gives: the function that yields the batches of an epoch.
 template <class Open>
 using Opened = std::remove_cvref_t<decltype(opened(std::declval<Open&>(), 0L))>;
 

@@ -10,6 +10,7 @@
 #include <fulgurite/diagnose/about_hook.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/optimizer_facts.hpp>
+#include <fulgurite/diagnose/policy_functions.hpp>
 
 namespace fulgurite::judge {
 
@@ -22,6 +23,10 @@ struct OptimizerRules {
   template <bool Says = false, class = void>
   static consteval auto judge() {
     FULGURITE_HOOKS(M, optimizers_asked<R>())
+    FULGURITE_RULES(optimizers_unfit(std::type_identity<typename loop::AsList<Returned<R>>::type>{}))
+    FULGURITE_RULE("[fulgurite.optimizer.constants] an optimizer of your own says how it is driven: write `static "
+                   "constexpr bool needs_closure = false, stable_gradients = false` in it, or what holds of it",
+                   accepts<M>, all_say_constants<typename loop::AsList<Returned<R>>::type>)
     FULGURITE_RULE("[fulgurite.model.optimizer_type] configure_optimizers must return by value an optimizer, "
                    "scheduled(optimizer, schedule), or optimizers(a, b)",
                    accepts<M>, returns_optimizers<R>())
@@ -30,6 +35,10 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
                      "schedule::Cosine{100}, or a function from a number of steps (or epochs) to a factor",
                      accepts<M>, all_scheduled_well<List>)
+      FULGURITE_RULE("[fulgurite.schedule.sets_rates] this schedule has move or observe, which are asked only of one "
+                     "that sets the rates itself: add `static constexpr bool sets_rates = true`, or leave them out",
+                     accepts<M>, !any_sets_rates_unsaid<List>)
+      FULGURITE_RULES(schedules_unfit<typename R::Backend>(std::type_identity<List>{}))
       FULGURITE_RULES(TextRules<M, any_follows_text<List>>::judge())
       FULGURITE_RULE("[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
                      "add it to the model's `using Metrics = MetricList<...>`",

@@ -7,9 +7,31 @@
 
 #include <fulgurite/concept/policy.hpp>
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
 #include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 
 namespace fulgurite::judge {
+
+/// The first of the functions that every strategy has and this one lacks, by name: most of them take what only the
+/// loops know.
+template <class S>
+consteval HookVerdict strategy_lacks() {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::of_strategy::NAME::named<S>) return {HookFault::missing, HookId::of_strategy_##NAME};
+  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+  return {};
+}
+
+/// What the loops ask of a strategy of several processes beside these; what each does stands in
+/// loop/shared_decisions.hpp and loop/exchange.hpp, which alone ask.
+template <class S>
+consteval bool has_distributed_functions() {
+#define FULGURITE_ROW(NAME, ...) &&hook::of_strategy::NAME::named<S>
+  return !S::is_distributed || (true FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW));
+#undef FULGURITE_ROW
+}
 
 // clang-format off
 /// A trait that a run would know, and a rule cannot.
@@ -37,10 +59,7 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "strategy",
                    accepts<S>, !std::is_final_v<S>)
-    FULGURITE_RULE("[fulgurite.policy.strategy_functions] a strategy has setup, teardown, device, is_on_gpu, move, "
-                   "gradients, backward, flush and rank, and this one lacks some: add them, or derive it from "
-                   "SingleDevice",
-                   accepts<S>, has_strategy_functions<S>())
+    FULGURITE_HOOKS(S, strategy_lacks<S>())
     FULGURITE_RULE("[fulgurite.policy.distributed_functions] a strategy that is_distributed has world, local_rank, "
                    "agree, reduce, reduce_in_place, reduce_gradients, broadcast, gather and barrier, and this one "
                    "lacks some: add them, or derive it from DistributedDataParallel",

@@ -3,10 +3,13 @@
 
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/hook/faults.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/frame.hpp>
 
@@ -72,6 +75,8 @@ template <class T>
 consteval HookVerdict logger_calls() {
   if (hook::log_metrics::named<T> && !hook::log_metrics::accepts<T, std::span<Scalar const> const, long>)
     return {HookFault::parameters, HookId::log_metrics};
+  if (hook::log_hyperparams::named<T> && !hook::log_hyperparams::accepts<T, std::span<Hyperparameter const> const>)
+    return {HookFault::parameters, HookId::log_hyperparams};
   if (hook::finalize::named<T> && !hook::finalize::accepts<T, Status>) return {HookFault::parameters, HookId::finalize};
   return {};
 }
@@ -99,8 +104,10 @@ consteval HookVerdict strategy_calls() {
 }
 template <class S, class Loss>
 consteval HookVerdict seam_calls() {
+  using Seed = decltype(S::Backend::seed(std::declval<Loss&>(), 1.0));
   return worst(uncallable<hook::pre_backward, S, Loss>(HookId::pre_backward),
-               uncallable<hook::post_backward, S, Loss>(HookId::post_backward));
+               uncallable<hook::post_backward, S, Loss>(HookId::post_backward),
+               uncallable<hook::of_strategy::backward, S, Loss, Seed>(HookId::of_strategy_backward));
 }
 
 /// A base class that the backend must see, and that the model inherits privately.

@@ -9,6 +9,7 @@
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/model_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
+#include <fulgurite/diagnose/policy_functions.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
 #include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/diagnose/subject.hpp>
@@ -143,7 +144,9 @@ consteval auto trainer() {
     FULGURITE_RULES(RecurrenceRules<R>::judge())
     FULGURITE_HOOKS(M, data_calls<M>())
     FULGURITE_RULES(first(about<worst(plain_hooks<R, Cs>(), logger_calls<Cs>(), callback_calls<R, Cs>()), Cs>()...))
-    return about<worst(misspelt<S, none_misspelt<M, S, Cs...>()>(), plain_hooks<R, S>(), strategy_calls<S>()), S>();
+    return about<worst(misspelt<S, none_misspelt<M, S, Cs...>()>(), plain_hooks<R, S>(), strategy_calls<S>(),
+                       strategy_functions<R>()),
+                 S>();
   }
 }
 template <class M, class S, class P, class O, class... Cs>

@@ -61,6 +61,7 @@ template <class Hook, class T, class A, class B, class C>
 template <class Hook, class T, class C, class... A>
 concept Overrides = Hook::template named<T> && (Hook::template accepts<T, A..., C> || Hook::template accepts<T, A...>);
 
+/// Calls it; `Overrides` holds.
 template <class Hook, class T, class C, class... A>
 [[gnu::always_inline]] constexpr decltype(auto) call_override(T& object, C& ctx, A&... a) {
   if constexpr (Hook::template accepts<T, A..., C>) return Hook::call(object, a..., ctx);

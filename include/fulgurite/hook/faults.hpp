@@ -11,6 +11,7 @@
 #include <fulgurite/core/flow.hpp>
 #include <fulgurite/hook/call.hpp>
 #include <fulgurite/hook/near_miss.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 
 namespace fulgurite {
 
@@ -19,16 +20,29 @@ enum class HookId : std::uint16_t {
   none,
 #define FULGURITE_ROW(NAME, ...) NAME,
   FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
-          FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
-              FULGURITE_NEAR_MISSES(FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
-                  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
+      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW) FULGURITE_STRATEGY_HOOKS(
+          FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
+          FULGURITE_NEAR_MISSES(FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
+              FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
+                  FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
+#undef FULGURITE_ROW
+#define FULGURITE_ROW(NAME, ...) of_optimizer_##NAME,
+                      FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW) FULGURITE_OPTIMIZER_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+#define FULGURITE_ROW(NAME, ...) of_schedule_##NAME,
+                          FULGURITE_SCHEDULE_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+#define FULGURITE_ROW(NAME, ...) of_strategy_##NAME,
+                              FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW) FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
+                                  FULGURITE_STRATEGY_ANSWERS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 
+/// What can be wrong with one function. Where several are, the first one found is told.
 enum class HookFault : std::uint8_t {
   none,
   parameters,    ///< the name is there, no form of it can be called
+  missing,       ///< a function without which it cannot be driven
   result,        ///< answers something else than the loops understand
   no_effect,     ///< answers Stop where nothing could stop
   skip_epoch,    ///< answers Flow elsewhere than in on_train_batch_start
@@ -44,6 +58,7 @@ enum class HookFault : std::uint8_t {
   no_loader,     ///< a step has nothing to run on
 };
 
+/// What is wrong, and with which function; nothing where `fault` is none.
 struct HookVerdict {
   HookFault fault = HookFault::none;
   HookId hook = HookId::none;
@@ -52,6 +67,7 @@ struct HookVerdict {
 
 namespace hook {
 
+/// Whether the loops understand what a hook answers, and can do as it says.
 template <class Hook, class Result>
 consteval HookFault result_fault() {
   using Plain = std::remove_cvref_t<Result>;

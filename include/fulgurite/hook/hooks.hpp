@@ -161,6 +161,7 @@ struct Decoy {
   FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
+/// A class in which a name of `T` and the decoy of that name meet; see FULGURITE_HOOK.
 template <class T>
 struct Probe : T, Decoy {};
 

@@ -29,19 +29,23 @@ concept Clean = requires {
 #undef FULGURITE_ROW
 };
 
-/// The same of a loader, which is asked for other names.
-struct LoaderDecoy {
-#define FULGURITE_ROW(NAME) void NAME();
-  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-};
-template <class L>
-struct LoaderProbe : L, LoaderDecoy {};
-template <class P>
-concept CleanLoader = requires {
-#define FULGURITE_ROW(NAME) &P::NAME;
-  FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-};
+// The same of what is asked for names of its own: loaders, optimizers, schedules, strategies.
+#define FULGURITE_DECOY(NAME) void NAME();
+#define FULGURITE_NONE(NAME) &P::NAME;
+#define FULGURITE_KIND(KIND, NAMES)                                                                                    \
+  struct KIND##Decoy {                                                                                                 \
+    NAMES(FULGURITE_DECOY)                                                                                             \
+  };                                                                                                                   \
+  template <class T>                                                                                                   \
+  struct KIND##Probe : T, KIND##Decoy {};                                                                              \
+  template <class P>                                                                                                   \
+  concept Clean##KIND = requires { NAMES(FULGURITE_NONE) };
+FULGURITE_KIND(Loader, FULGURITE_NEAR_MISSES_OF_LOADERS)
+FULGURITE_KIND(Optimizer, FULGURITE_NEAR_MISSES_OF_OPTIMIZERS)
+FULGURITE_KIND(Schedule, FULGURITE_NEAR_MISSES_OF_SCHEDULES)
+FULGURITE_KIND(Strategy, FULGURITE_NEAR_MISSES_OF_STRATEGIES)
+#undef FULGURITE_KIND
+#undef FULGURITE_NONE
+#undef FULGURITE_DECOY
 
 }  // namespace fulgurite::near_miss

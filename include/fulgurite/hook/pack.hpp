@@ -19,6 +19,7 @@ namespace fulgurite {
 /// ...`.
 enum class Order : std::uint8_t { tuner, normal, timer, progress, summary, monitor, checkpoint };
 
+/// The group of a callback: what it says, else that of the user's own.
 template <class T>
 consteval Order order_of() {
   if constexpr (FULGURITE_SAYS(T, Order, order)) return T::order;
@@ -37,6 +38,7 @@ template <class Hook>
 inline constexpr bool model_before_monitors = std::is_same_v<Hook, on_train_epoch_end>;
 }  // namespace hook
 
+/// The callbacks of a trainer, in the order in which they were given.
 template <class... Cs>
 struct Pack {
   static constexpr std::size_t size = sizeof...(Cs);

@@ -33,18 +33,21 @@ std::vector<std::string> loader_names() {
   return names;
 }
 
-/// An optimizer: what it calls itself, else its type.
+/// An optimizer of the user's own need not have a name.
 template <class O>
-std::string_view optimizer_name() {
-  if constexpr (requires { std::string_view(O::name()); }) return O::name();
+constexpr std::string_view optimizer_name() {
+  if constexpr (requires { O::name(); }) return O::name();
   else return type_name<O>();
 }
-
 /// The optimizers, which need not be there yet, by the names that they have in the state.
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   std::vector<std::string> names;
-  (names.push_back((std::to_string(names.size()) += ' ') += optimizer_name<Os>()), ...);
+  auto const add = [&](std::string_view name) {
+    names.push_back(std::to_string(names.size()) + " ");
+    names.back() += name;
+  };
+  (add(optimizer_name<Os>()), ...);
   return names;
 }
 

@@ -9,6 +9,7 @@
 
 namespace fulgurite {
 
+/// Time, as options take it: `.max_time = Seconds{90}`, or any duration of std::chrono, such as 2h.
 using Seconds = std::chrono::duration<double>;
 
 /// A number of batches: `.limit_train_batches = Batches{10}`; a plain integer means the same.

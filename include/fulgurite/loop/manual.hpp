@@ -21,6 +21,7 @@
 
 namespace fulgurite {
 
+/// How ctx.toggle(optimizer) shuts out the other optimizers.
 struct ToggleOptions {
   bool sync_grad = true;  ///< of a distributed strategy, which has `no_sync(bool)`
 };

@@ -43,6 +43,7 @@ Scheduled<O, S> scheduled(O optimizer, S schedule, std::string name = {}) {
   return {std::move(optimizer), std::move(schedule), {.name = std::move(name)}};
 }
 
+/// Several optimizers, as optimizers(...) makes them; scheduled ones are Scheduled.
 template <class... Os>
 struct OptimizerList {
   std::tuple<Os...> all;

@@ -24,6 +24,7 @@ class Rehearser {
   virtual BatchSizes& batch_sizes() = 0;
 };
 
+/// What a callback gives to ctx.request_search: called at the next place where steps can be tried out.
 template <class R>
 using RunSearch = std::function<void(Rehearser<R>&)>;
 

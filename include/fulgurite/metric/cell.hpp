@@ -101,6 +101,7 @@ template <class M>
 constexpr bool per_step(M const& metric, Origin origin) {
   return metric.on_step == Report::by_hook ? origin == Origin::train_step : metric.on_step == Report::yes;
 }
+/// The same of the value of an epoch.
 template <class M>
 constexpr bool per_epoch(M const& metric, Origin origin) {
   return metric.on_epoch == Report::by_hook ? origin != Origin::train_step : metric.on_epoch == Report::yes;

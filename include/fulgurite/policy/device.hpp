@@ -13,6 +13,7 @@
 
 namespace fulgurite {
 
+/// The processor. Rules know that no GPU is meant.
 struct Cpu {
   static constexpr Known on_gpu = Known::no;
 };
@@ -63,6 +64,8 @@ concept DeviceTag = FULGURITE_SAYS(D, Known, on_gpu);
 template <class Given>
 struct NoDevice {};
 
+/// The devices as they are written: `SingleDevice{cpu}`, `SingleDevice{cuda}` (the first GPU),
+/// `SingleDevice{automatic}`.
 inline constexpr Cpu cpu{};
 inline constexpr Cuda cuda{};
 inline constexpr AutomaticDevice automatic{};

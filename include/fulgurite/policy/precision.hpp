@@ -8,6 +8,7 @@
 
 namespace fulgurite {
 
+/// The types of floating numbers that precisions speak of, without a tensor library.
 enum class Dtype : std::uint8_t { float32, float64, bfloat16, float16 };
 
 namespace policy {

@@ -16,6 +16,7 @@ inline std::optional<double> host_peak() {
     if (double kilobytes = 0; name == "VmHWM:" && in >> kilobytes) return 1024 * kilobytes;
   return std::nullopt;
 }
+/// From now on host_peak() counts anew, where the system lets it (Linux).
 inline void restart_host_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
 
 }  // namespace fulgurite::report

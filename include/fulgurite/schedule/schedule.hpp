@@ -44,6 +44,7 @@ constexpr bool moves_momentum(S const& schedule) {
   else return MomentumSchedule<S>;
 }
 
+/// The schedule is made of a number of steps, and moves at each; others move once an epoch.
 template <class S>
 inline constexpr bool counts_steps = [] {
   if constexpr (FULGURITE_SAYS(S, bool, per_step)) return S::per_step;

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -15,23 +14,20 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/capture/direct_gradients.hpp>
 #include <fulgurite/torch/capture/later_additions.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
+#include <fulgurite/torch/capture/live_calls.hpp>
 #include <fulgurite/torch/capture/memory_plan.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 #include <fulgurite/torch/capture/tape_product.hpp>
+#include <fulgurite/torch/capture/tape_step.hpp>
 
 namespace fulgurite::libtorch::capture {
 
-/// Counts that describe a tape to a person.
-struct TapeFacts {
-  std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
-  std::size_t products = 0;  ///< of the replayed, those that a kernel of ours computes
-  std::size_t bytes = 0;     ///< kept for what the step computes
-};
-
+/// A step that can be replayed: made of the calls that a Listing has found fit, with memory of its own. A replay gives
+/// the bits of the code on that batch, or the step should not have been recorded; nothing but the batch is checked
+/// here.
 class Tape {
  public:
   /// Takes over the calls of a step that `listing` has found fit. `leaving`: the tensors that the step returned and
@@ -40,7 +36,7 @@ class Tape {
        std::vector<at::Tensor> leaving, at::Tensor seed)
       : calls_(std::move(calls)), leaving_(std::move(leaving)), seed_(std::move(seed)) {
     facts_.recorded = calls_.size();
-    auto const alive = live(listing);
+    auto const alive = live_calls(calls_, leaving_, listing, facts_);
     std::vector<std::optional<OutForm>> forms(calls_.size());
     for (std::size_t i = 0; i != calls_.size(); ++i)
       if (alive[i]) forms[i] = out_form(calls_[i]);  // tried while the values of the step are still there
@@ -59,7 +55,7 @@ class Tape {
       for (auto& [storage, version] : call.written)
         if (listing.is_world(storage)) versions_.push_back(version);
     own_memory(listing, batch);
-    std::vector<Step> constants;
+    std::vector<TapeStep> constants;
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       if (!alive[i]) continue;
       if (auto instead = gradients.instead_of(i)) {
@@ -85,10 +81,10 @@ class Tape {
         before = scratch_like(calls_[i].in[0].toTensor());
         auto const& form = forms[i]->before.front();
         steps_.push_back(
-            {finished({form.op, form.stack(calls_[i].in, {before}), 1, calls_[i].graph, false, {}, {}}), {}});
+            {TapeStep::finished({form.op, form.stack(calls_[i].in, {before}), 1, calls_[i].graph, false, {}, {}}), {}});
       }
       auto const* const place = gradients.place_of(i);
-      auto step = forms[i] ? written_to(calls_[i], *forms[i], place, before) : adopting(calls_[i]);
+      auto step = forms[i] ? TapeStep::written_to(calls_[i], *forms[i], place, before) : TapeStep::adopting(calls_[i]);
       if (forms[i]) ++facts_.out_forms;
       if (forms[i] && forms[i]->rows)
         steps_.push_back(
@@ -106,8 +102,8 @@ class Tape {
     }
     share_memory(constants);
     Graphs const graphs;
-    c10::impl::ExcludeDispatchKeyGuard const below(above());
-    for (auto const& step : constants) run(step);
+    c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
+    for (auto const& step : constants) step.run(stack_);
   }
   Tape(Tape const&) = delete;
   Tape& operator=(Tape const&) = delete;
@@ -118,9 +114,9 @@ class Tape {
       if (inputs_[i].defined() && inputs_[i].numel() != 0)
         std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
     Graphs const graphs;
-    c10::impl::ExcludeDispatchKeyGuard const below(above());
+    c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
     for (auto const& [what, done] : steps_) {
-      if (auto const* call = std::get_if<Step>(&what)) run(*call);
+      if (auto const* call = std::get_if<TapeStep>(&what)) call->run(stack_);
       else if (auto const* product = std::get_if<Product>(&what)) product->run();
       else std::get<Memory>(what).run();
       for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
@@ -141,21 +137,8 @@ class Tape {
   }
 
  private:
-  struct Adopted {
-    std::size_t result, element;
-    bool listed;
-    at::Tensor into;
-  };
-  struct Step {
-    c10::OperatorHandle op;
-    Stack in;
-    std::size_t returns;
-    bool graph, straight;
-    c10::DispatchKeySet keys;
-    std::vector<Adopted> adopted;
-  };
   struct Entry {
-    std::variant<Step, Memory, Product> what;
+    std::variant<TapeStep, Memory, Product> what;
     std::vector<Storage>
         done;  ///< adopted memory that is not needed any more; what is made next finds it in the caches
   };
@@ -166,69 +149,6 @@ class Tape {
    private:
     bool outer_ = c10::GradMode::is_enabled();
   };
-
-  static c10::DispatchKeySet above() {
-    return c10::autograd_dispatch_keyset | c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView) |
-           c10::autocast_dispatch_keyset;
-  }
-
-  void run(Step const& step) {
-    if (c10::GradMode::is_enabled() != step.graph) c10::GradMode::set_enabled(step.graph);
-    stack_.clear();
-    stack_.insert(stack_.end(), step.in.begin(), step.in.end());
-    if (step.straight) step.op.redispatchBoxed(step.keys, &stack_);
-    else step.op.callBoxed(stack_);
-    if (step.adopted.empty()) return;
-    auto const first = stack_.size() - step.returns;
-    for (auto const& adopted : step.adopted) {
-      IValue const& value = stack_[first + adopted.result];
-      adopt(adopted.listed ? value.toListRef()[adopted.element].toTensor() : value.toTensor(), adopted.into, step);
-    }
-  }
-
-  /// Gives the memory of `made` to `into`, so that whoever looks at `into`, or at a view of it, sees the new values.
-  FULGURITE_COLD static void adopt(at::Tensor const& made, at::Tensor const& into, Step const& step) {
-    if (!made.defined() || !same_layout(made, into) || storage_of(made)->nbytes() != storage_of(into)->nbytes())
-        [[unlikely]]
-      throw Error("fulgurite.capture.layout", c10::toString(step.op.operator_name()) +
-                                                  " returned a tensor of another shape in a replay than when the step "
-                                                  "was recorded: use the strategy without Captured, and report this");
-    swap_memory(*storage_of(made), *storage_of(into));
-  }
-
-  /// Which calls are run again: all that are not known to be without effect.
-  FULGURITE_COLD std::vector<bool> live(Listing const& listing) {
-    std::unordered_set<Storage> needed;
-    for (auto const& tensor : leaving_) needed.insert(storage_of(tensor));
-    auto const touches = [&](Stack const& values) {
-      bool any = false;
-      each_tensor_of(values, [&](at::Tensor const& tensor) {
-        any = any || needed.contains(storage_of(tensor)) || listing.role(tensor).kind != Role::Kind::made;
-      });
-      return any;
-    };
-    std::vector<bool> alive(calls_.size());
-    for (std::size_t i = calls_.size(); i-- > 0;) {
-      auto const& call = calls_[i];
-      auto const name = call.name();
-      if (listing.view[i]) {
-        ++facts_.views;
-        continue;
-      }
-      bool const factory = is_empty_factory(name) || is_constant_factory(name);
-      bool const pure = (call.op.hasTag(at::Tag::pointwise) || factory ||
-                         one_of(name, {"aten::fill_", "aten::zero_", "aten::copy_"})) &&
-                        !call.op.hasTag(at::Tag::nondeterministic_seeded);
-      bool const unseen = !touches(call.out) && !(call.op.schema().is_mutable() && touches(call.in));
-      if (is_empty_factory(name) || (pure && unseen)) {
-        ++facts_.dead;
-        continue;
-      }
-      alive[i] = true;
-      each_tensor_of(call.in, [&](at::Tensor const& tensor) { needed.insert(storage_of(tensor)); });
-    }
-    return alive;
-  }
 
   FULGURITE_COLD bool is_constant(Call const& call) const {
     if (!is_constant_factory(call.name())) return false;
@@ -304,7 +224,7 @@ class Tape {
   /// Gives memory to what the step computes. What leaves the step, constants, and memory that the step itself asks for
   /// and may fill in part have places of their own. Results that are adopted bring their memory along, which is freed
   /// after its last use.
-  FULGURITE_COLD void share_memory(std::vector<Step> const& constants) {
+  FULGURITE_COLD void share_memory(std::vector<TapeStep> const& constants) {
     std::unordered_set<Storage> alone;
     for (auto const& tensor : leaving_) alone.insert(storage_of(tensor));
     for (auto const& step : constants) {
@@ -323,7 +243,7 @@ class Tape {
       auto const use = [&](at::Tensor const& tensor) {
         if (made_.contains(storage_of(tensor))) plan_.use(storage_of(tensor), i);
       };
-      if (auto const* call = std::get_if<Step>(&steps_[i].what)) {
+      if (auto const* call = std::get_if<TapeStep>(&steps_[i].what)) {
         each_tensor_of(call->in, use);
         for (auto const& result : call->adopted) {
           use(result.into);
@@ -340,40 +260,6 @@ class Tape {
     for (auto const storage : adopted) steps_[plan_.last_use(storage)].done.push_back(storage);
     plan_.lay_out();
     facts_.bytes += plan_.bytes();
-  }
-
-  /// `place`: where its only result goes, if not into the result's own memory.
-  FULGURITE_COLD static Step written_to(Call const& call, OutForm const& form, at::Tensor const* place,
-                                        at::Tensor const& before) {
-    Stack const results = place ? Stack{*place} : call.out;
-    return finished({form.op, form.stack(call.in, results, before), results.size(), call.graph, false, {}, {}});
-  }
-
-  FULGURITE_COLD static Step adopting(Call const& call) {
-    std::unordered_set<Storage> seen;
-    each_tensor_of(call.in, [&](at::Tensor const& tensor) { seen.insert(storage_of(tensor)); });
-    std::vector<Adopted> adopted;
-    for (std::size_t i = 0; i != call.out.size(); ++i) {
-      auto const one = [&](IValue const& value, std::size_t element, bool listed) {
-        if (value.isTensor() && value.toTensor().defined() && seen.insert(storage_of(value.toTensor())).second)
-          adopted.push_back({i, element, listed, value.toTensor()});
-      };
-      if (call.out[i].isTensorList())
-        for (std::size_t e = 0; e != call.out[i].toListRef().size(); ++e) one(call.out[i].toListRef()[e], e, true);
-      else one(call.out[i], 0, false);
-    }
-    return finished({call.op, call.in, call.out.size(), call.graph, false, {}, std::move(adopted)});
-  }
-
-  /// If the CPU's kernel would be called next in any case, it is called without the dispatcher.
-  FULGURITE_COLD static Step finished(Step step) {
-    c10::DispatchKeySet keys;
-    each_tensor_of(step.in, [&](at::Tensor const& tensor) { keys = keys | tensor.key_set(); });
-    keys = keys - above();
-    step.straight = keys.highestPriorityTypeId() == c10::DispatchKey::CPU &&
-                    step.op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
-    step.keys = keys;
-    return step;
   }
 
   MemoryPlan plan_;

@@ -11,6 +11,7 @@ struct Conv1dOptions {
   chain::Extent stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = true;
 };
+/// The same for images; each pair is height and width, and one number means both.
 struct Conv2dOptions {
   Size2 stride = 1, padding = 0, dilation = 1;
   chain::Extent groups = 1;

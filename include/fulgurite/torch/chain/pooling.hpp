@@ -34,6 +34,7 @@ struct Pool2d : BuiltIn {
 /// These are as those of torch::nn.
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct MaxPool2d : chain::Pool2d<Kernel, Options> {};
+/// The mean over each window, in place of the greatest.
 template <Size2 Kernel, Pool2dOptions Options = {}>
 struct AvgPool2d : chain::Pool2d<Kernel, Options> {};
 

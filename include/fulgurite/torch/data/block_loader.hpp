@@ -23,6 +23,7 @@
 
 namespace fulgurite::data {
 
+/// How a sequence is cut into pieces for a BlockLoader.
 struct BlockOptions {
   long block = 128;      ///< numbers in a piece: T
   long batch_size = 32;  ///< pieces in a batch: B

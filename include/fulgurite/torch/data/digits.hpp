@@ -14,6 +14,7 @@
 
 namespace fulgurite::data {
 
+/// How many digits data::digits draws, and how they are batched.
 struct DigitsOptions {
   long train = 8000, validation = 2000, test = 0;  ///< how many images of each
   long batch_size = 64;

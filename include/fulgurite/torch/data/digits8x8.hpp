@@ -12,6 +12,7 @@
 
 namespace fulgurite::data {
 
+/// How data::digits8x8 splits and batches its 1797 images.
 struct Digits8x8Options {
   long batch_size = 64;
   bool shuffle = true;

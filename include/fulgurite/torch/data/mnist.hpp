@@ -13,6 +13,7 @@
 
 namespace fulgurite::data {
 
+/// How data::mnist splits, scales and batches the images.
 struct MnistOptions {
   long batch_size = 64;
   bool shuffle = true;

@@ -19,6 +19,7 @@
 
 namespace fulgurite::data {
 
+/// Options of a TensorLoader, with PyTorch's names. An Error where a batch has no row.
 struct TensorLoaderOptions {
   long batch_size = 1;
   bool shuffle = false;
@@ -41,6 +42,7 @@ struct Untouched {
   Batch operator()(Batch batch) const { return batch; }
 };
 
+/// A function of a batch, or of a batch and its random numbers, that returns the batch to be used in its place.
 template <class T>
 concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, Random&>;
 

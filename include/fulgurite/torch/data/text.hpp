@@ -21,6 +21,7 @@
 
 namespace fulgurite::data {
 
+/// How a text is cut into pieces and split.
 struct TextOptions {
   long block = 128;  ///< characters in a piece
   long batch_size = 32;
@@ -100,6 +101,7 @@ class TextFiles {
 
 /// Reads files of UTF-8. For a text that the program already has, use `data::text_of(string, options)`.
 inline TextModule text(TextFiles const& files, TextOptions options = {}) { return {files.read(), options}; }
+/// The same of a text in memory.
 inline TextModule text_of(std::string_view content, TextOptions options = {}) { return {content, options}; }
 
 }  // namespace fulgurite::data

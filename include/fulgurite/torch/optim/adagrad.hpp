@@ -11,6 +11,8 @@
 
 namespace fulgurite::optim {
 
+/// Options of optim::Adagrad, with the names and defaults of torch.optim.Adagrad; [fulgurite.optim.option] where one is
+/// out of its range.
 struct AdagradOptions {
   double lr = 1e-2;
   double lr_decay = 0;
@@ -26,6 +28,7 @@ struct AdagradOptions {
 
 namespace rule {
 
+/// The update of Adagrad, for the numbers of one stretch of the arena: one pass over all of them.
 struct Adagrad {
   using Options = AdagradOptions;
   static constexpr std::string_view name = "Adagrad";

@@ -12,6 +12,8 @@
 
 namespace fulgurite::optim {
 
+/// Options of optim::Adam, with the names and defaults of torch.optim.Adam; [fulgurite.optim.option] where one is out
+/// of its range.
 struct AdamOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -24,6 +26,7 @@ struct AdamOptions {
   }
 };
 
+/// Options of optim::AdamW, as torch.optim.AdamW's.
 struct AdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

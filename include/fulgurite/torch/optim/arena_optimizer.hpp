@@ -27,6 +27,7 @@
 
 namespace fulgurite::optim {
 
+/// Throws [fulgurite.optim.option], with the number, where an option is out of its range.
 inline void require_option(bool holds, std::string_view optimizer, std::string_view option, double value) {
   if (holds) return;
   throw Error("fulgurite.optim.option",

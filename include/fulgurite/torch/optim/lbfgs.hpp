@@ -28,6 +28,7 @@
 
 namespace fulgurite::optim {
 
+/// Options of optim::LBFGS, with the names and defaults of torch.optim.LBFGS.
 struct LBFGSOptions {
   double lr = 1;
   std::int64_t max_iter = 20;                           ///< evaluations of the closure in a step, but for line searches

@@ -11,6 +11,8 @@
 
 namespace fulgurite::optim {
 
+/// Options of optim::RMSprop, with the names and defaults of torch.optim.RMSprop; [fulgurite.optim.option] where one is
+/// out of its range.
 struct RMSpropOptions {
   double lr = 1e-2;
   double alpha = 0.99;
@@ -27,6 +29,7 @@ struct RMSpropOptions {
 
 namespace rule {
 
+/// The update of RMSprop, for the numbers of one stretch of the arena: one pass over all of them.
 struct RMSprop {
   using Options = RMSpropOptions;
   static constexpr std::string_view name = "RMSprop";

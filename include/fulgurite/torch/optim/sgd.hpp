@@ -11,6 +11,8 @@
 
 namespace fulgurite::optim {
 
+/// Options of optim::SGD, with the names and defaults of torch.optim.SGD; [fulgurite.optim.option] where one is out of
+/// its range.
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;
@@ -25,6 +27,7 @@ struct SGDOptions {
 
 namespace rule {
 
+/// The update of SGD, for the numbers of one stretch of the arena: one pass over all of them.
 struct SGD {
   using Options = SGDOptions;
   static constexpr std::string_view name = "SGD";

@@ -48,6 +48,7 @@ void freeze(Part& part, bool train_bn = true) {
   });
 }
 
+/// The reverse of freeze: all parameters of the part receive gradients again, and its batch norms learn.
 template <libtorch::PartOfModel Part>
 void make_trainable(Part& part) {
   libtorch::each_module(libtorch::module_of(part), [](auto& module) { libtorch::set_trainable(module, true); });

@@ -1,23 +1,25 @@
-// refused: [fulgurite.model.optimizer_type] configure_optimizers must return by value an optimizer, scheduled(optimizer, schedule), or optimizers(a, b)
+// refused: [fulgurite.hook.parameters] set_lr of this optimizer cannot be called: make it a public function, set_lr(std::size_t group, double rate)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;
 
-struct Half {
+struct Own {
   static constexpr bool needs_closure = false, stable_gradients = false;
   void zero_grad() {}
-#ifdef LEGAL
   void step() {}
-#endif
   std::vector<toy::Tensor> parameters() { return {}; }
   std::size_t groups() const { return 0; }
   double lr(std::size_t) const { return 0; }
+#ifdef LEGAL
   void set_lr(std::size_t, double) {}
+#else
+  void set_lr(double) {}
+#endif
 };
 struct Net : toy::P {
-  Half configure_optimizers() { return {}; }
+  Own configure_optimizers() { return {}; }
 };
 
 int main() {

@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.strategy_functions] a strategy has setup, teardown, device, is_on_gpu, move, gradients, backward, flush and rank, and this one lacks some: add them, or derive it from SingleDevice
+// refused: [fulgurite.hook.missing] this strategy has no setup, which the trainer calls: add a public function, setup(auto& model, auto const& precision)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

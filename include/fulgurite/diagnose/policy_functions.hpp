@@ -1,0 +1,180 @@
+#pragma once
+// What is wrong with the functions of an optimizer, a schedule or a strategy: a name that is almost one of them, one
+// that is missing, one that cannot be called as the loops call it.
+
+#include <concepts>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/core/constant.hpp>
+#include <fulgurite/diagnose/trainer_hooks.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite::judge {
+
+/// A name that has to be callable. `As` is the type that the loops call it on: a schedule is const where it is only
+/// asked.
+template <class Hook, class T, class As, class... Args>
+consteval HookVerdict needed(HookId id) {
+  if constexpr (!Hook::template named<T>) return {};
+  else if constexpr (Hook::template accepts<As, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
+/// The same of what may be missing. It may also be there for some types alone, by a `requires` behind it, so only a
+/// plain function counts; and a class with a member for what it keeps, such as `double momentum`, means no function.
+template <class Hook, class T, class As, class... Args>
+consteval HookVerdict optional_one(HookId id, bool is_function) {
+  return is_function ? needed<Hook, T, As, Args...>(id) : HookVerdict{};
+}
+template <class Pointer>
+inline constexpr bool is_function_pointer =
+    std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
+#define FULGURITE_NEEDED(NAME, AS, ...)                                                                                \
+  needed<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME))
+#define FULGURITE_OPTIONAL(NAME, AS, ...)                                                                              \
+  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(                                          \
+      FULGURITE_ID(NAME), requires { requires is_function_pointer<decltype(&T::NAME)>; })
+
+/// It says that it is an optimizer, by the two functions that every one has.
+template <class T>
+concept MeantAsOptimizer = Probeable<T> && hook::of_optimizer::zero_grad::named<T> && !requires(T& o) {
+  o.param_groups();  // LibTorch's are given what is missing
+};
+
+/// Who says which gradients were received can be told so again.
+template <class T>
+consteval HookVerdict put_back() {
+  if constexpr (!hook::of_optimizer::received::accepts<T>) return {};
+  else if constexpr (!hook::of_optimizer::set_received::named<T>)
+    return {HookFault::missing, HookId::of_optimizer_set_received};
+  else if constexpr (!hook::of_optimizer::set_received::accepts<T, decltype(std::declval<T&>().received())>)
+    return {HookFault::parameters, HookId::of_optimizer_set_received};
+  else return {};
+}
+
+#define FULGURITE_KIND of_optimizer
+#define FULGURITE_ID(NAME) HookId::of_optimizer_##NAME
+/// An optimizer of the user's own; LibTorch's have another interface, to which the backend adapts.
+template <class T>
+consteval HookVerdict optimizer_functions() {
+  if constexpr (!MeantAsOptimizer<T>) return {};
+  else if constexpr (constexpr auto near = misspelt_of_optimizer<T>(); bool(near)) return near;
+  else {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::of_optimizer::NAME::template named<T>) return {HookFault::missing, HookId::of_optimizer_##NAME};
+    FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+    constexpr bool with_closure = requires { requires bool(T::needs_closure); };
+    return worst(FULGURITE_NEEDED(zero_grad, T), with_closure ? HookVerdict{} : FULGURITE_NEEDED(step, T),
+                 FULGURITE_NEEDED(parameters, T), FULGURITE_NEEDED(groups, T), FULGURITE_NEEDED(lr, T, std::size_t),
+                 FULGURITE_NEEDED(set_lr, T, std::size_t, double), FULGURITE_OPTIONAL(momentum, T, std::size_t),
+                 FULGURITE_OPTIONAL(set_momentum, T, std::size_t, double),
+                 FULGURITE_OPTIONAL(weight_decay, T, std::size_t), FULGURITE_OPTIONAL(group_name, T, std::size_t),
+                 FULGURITE_OPTIONAL(gradients_finite, T), FULGURITE_OPTIONAL(received, T), put_back<T>());
+  }
+}
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+
+#define FULGURITE_KIND of_schedule
+#define FULGURITE_ID(NAME) HookId::of_schedule_##NAME
+/// A schedule on an optimizer `O`, as loop/scheduler.hpp calls it.
+template <class T, class O>
+consteval HookVerdict schedule_functions() {
+  if constexpr (!Probeable<T>) return {};
+  else if constexpr (constexpr auto near = misspelt_of_schedule<T>(); bool(near)) return near;
+  else {
+    using Kept = T const;
+    if constexpr (RateSetter<T>) {
+      constexpr bool watches = hook::of_schedule::metric::named<T> || hook::of_schedule::observe::named<T>;
+      if constexpr (watches) {
+        if constexpr (!hook::of_schedule::metric::named<T>) return {HookFault::missing, HookId::of_schedule_metric};
+        if constexpr (!hook::of_schedule::strict::named<T>) return {HookFault::missing, HookId::of_schedule_strict};
+        if constexpr (!hook::of_schedule::observe::named<T>) return {HookFault::missing, HookId::of_schedule_observe};
+      } else if constexpr (!hook::of_schedule::move::named<T>) return {HookFault::missing, HookId::of_schedule_move};
+      if constexpr (constexpr auto found = worst(FULGURITE_NEEDED(metric, Kept), FULGURITE_NEEDED(strict, Kept),
+                                                 FULGURITE_NEEDED(observe, T, double, O), FULGURITE_NEEDED(move, T, O));
+                    bool(found))
+        return found;
+    }
+    return worst(FULGURITE_OPTIONAL(attach, T, O), FULGURITE_OPTIONAL(momentum, Kept, long),
+                 FULGURITE_OPTIONAL(moves_momentum, Kept), FULGURITE_OPTIONAL(check, Kept));
+  }
+}
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+
+#define FULGURITE_KIND of_strategy
+#define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
+/// What the trainer's types are enough to ask of a strategy; what receives a batch or a loss is asked where these are
+/// known.
+template <class R, class T = typename R::Strategy>
+consteval HookVerdict strategy_functions() {
+  if constexpr (constexpr auto near = misspelt_of_strategy<T>(); bool(near)) return near;
+  else {
+    using M = typename R::Model;
+    using P = typename R::Precision;
+    using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
+    return worst(FULGURITE_NEEDED(setup, T, M, P), FULGURITE_NEEDED(teardown, T, M), FULGURITE_NEEDED(device, T),
+                 FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
+                 FULGURITE_OPTIONAL(world, T), FULGURITE_OPTIONAL(local_rank, T), FULGURITE_OPTIONAL(agree, T, bool),
+                 FULGURITE_OPTIONAL(reduce, T, double, Reduce), FULGURITE_OPTIONAL(matmul_scope, T));
+  }
+}
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+#undef FULGURITE_NEEDED
+#undef FULGURITE_OPTIONAL
+
+/// What configure_optimizers returned, entry by entry: the first optimizer that is unfit, and whose it is.
+template <class T>
+struct OptimizerOf : std::type_identity<T> {};
+template <class O, class S, bool Configured>
+struct OptimizerOf<Scheduled<O, S, Configured>> : std::type_identity<O> {};
+template <class... Os>
+consteval auto optimizers_unfit(std::type_identity<OptimizerList<Os...>>) {
+  return first(about<optimizer_functions<typename OptimizerOf<Os>::type>(), typename OptimizerOf<Os>::type>()...);
+}
+/// The schedules among them, on their optimizers.
+template <class Backend, class T>
+consteval auto schedule_unfit(std::type_identity<T>) {
+  return Fine{};
+}
+template <class Backend, class O, class S, bool Configured>
+consteval auto schedule_unfit(std::type_identity<Scheduled<O, S, Configured>>) {
+  return about<schedule_functions<S, std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>>(), S>();
+}
+template <class Backend, class... Os>
+consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
+  return first(schedule_unfit<Backend>(std::type_identity<Os>{})...);
+}
+
+/// A name that is nothing without the constant that says so.
+template <class T>
+inline constexpr bool says_constants = true;
+template <MeantAsOptimizer T>
+inline constexpr bool says_constants<T> = requires {
+  { T::needs_closure } -> std::convertible_to<bool>;
+  { T::stable_gradients } -> std::convertible_to<bool>;
+};
+template <class List>
+inline constexpr bool all_say_constants = true;
+template <class... Os>
+inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<typename OptimizerOf<Os>::type> && ...);
+template <class T>
+inline constexpr bool sets_rates_unsaid = false;
+template <class O, class S, bool Configured>
+  requires(Probeable<S> && !RateSetter<S>)
+inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
+    hook::of_schedule::move::named<S> || hook::of_schedule::observe::named<S>;
+template <class List>
+inline constexpr bool any_sets_rates_unsaid = false;
+template <class... Os>
+inline constexpr bool any_sets_rates_unsaid<OptimizerList<Os...>> = (sets_rates_unsaid<Os> || ...);
+
+}  // namespace fulgurite::judge

@@ -1,0 +1,159 @@
+#pragma once
+// Settings that are named once: Boost.Hana's adaptation of a struct is what they are listed, printed, checked and saved
+// by. Optional: a program that names its settings in `hyperparameters(list)` needs neither this header nor Hana.
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <boost/hana/accessors.hpp>
+#include <boost/hana/adapt_struct.hpp>
+#include <boost/hana/concept/struct.hpp>
+#include <boost/hana/first.hpp>
+#include <boost/hana/second.hpp>
+#include <boost/hana/string.hpp>
+#include <boost/hana/unpack.hpp>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite::reflect {
+
+/// A struct whose fields are known by name. Write it below the struct, in the global namespace:
+///
+///     struct Settings {
+///       double lr = 1e-3;
+///       int layers = 4;
+///       static constexpr auto ranges = std::tuple(reflect::within(&Settings::lr, 0.0, 1.0));
+///       void hyperparameters(auto& list) const { reflect::list(*this, list); }  // for loggers and files
+///       void state(auto& archive) { reflect::state(*this, archive); }           // for checkpoints
+///     };
+///     BOOST_HANA_ADAPT_STRUCT(Settings, lr, layers);
+///
+/// What is named there is all that anybody hears of it: a field that is left out is in no list, text, check or file.
+template <class T>
+concept Reflected = boost::hana::Struct<std::remove_cvref_t<T>>::value;
+
+/// f(name, field) for each field, in the order of the adaptation.
+template <Reflected T, class F>
+constexpr void each_field(T& object, F&& f) {
+  boost::hana::unpack(boost::hana::accessors<std::remove_const_t<T>>(), [&](auto... field) {
+    (f(std::string_view(boost::hana::first(field).c_str()), boost::hana::second(field)(object)), ...);
+  });
+}
+
+/// The names of the fields.
+template <Reflected T>
+std::vector<std::string_view> names(T const& object) {
+  std::vector<std::string_view> all;
+  each_field(object, [&](std::string_view name, auto const&) { all.push_back(name); });
+  return all;
+}
+
+/// Names all fields to a list of hyper-parameters, or to what reads them from a file: each is a number, a truth value,
+/// an enum or a text.
+template <Reflected T>
+void list(T const& object, auto& to) {
+  each_field(object, [&](std::string_view name, auto const& field) { to(name, field); });
+}
+
+/// Saves or loads all fields.
+template <Reflected T>
+void state(T& object, auto& archive) {
+  each_field(object, [&](std::string_view name, auto& field) { archive(name, field); });
+}
+
+/// A field as a person reads it. For a type of your own write a function `field_text(T const&)` beside it.
+template <class T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+std::string field_text(T const& value) {
+  if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
+  else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
+  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::underlying_type_t<T>>(value));
+  else return std::to_string(value);
+}
+inline std::string field_text(std::string const& value) { return value; }
+inline std::string field_text(std::filesystem::path const& value) { return value.string(); }
+template <class Rep, class Period>
+std::string field_text(std::chrono::duration<Rep, Period> const& value) {
+  return report::exact(std::chrono::duration<double>(value).count()) + " s";
+}
+template <class T>
+std::string field_text(std::optional<T> const& value) {
+  return value ? field_text(*value) : "none";
+}
+
+/// A line for each field that can be shown, `lr = 0.001`. With `beside` only those whose text is another one there:
+/// `text(options, TrainerOptions{})` is what was asked for.
+template <Reflected T>
+std::string text(T const& object, T const* beside = nullptr) {
+  std::vector<std::string> known;
+  auto const shown = [](auto const& field) -> std::string {
+    if constexpr (requires { field_text(field); }) return field_text(field);
+    else return {};
+  };
+  if (beside) each_field(*beside, [&](std::string_view, auto const& field) { known.push_back(shown(field)); });
+  std::string lines;
+  std::size_t at = 0;
+  each_field(object, [&](std::string_view name, auto const& field) {
+    auto const value = shown(field);
+    if (std::size_t const here = at++; value.empty() || (beside && known[here] == value)) return;
+    lines += name;
+    lines += " = ";
+    lines += value;
+    lines += "\n";
+  });
+  return lines;
+}
+template <Reflected T>
+std::string text(T const& object, T const& beside) {
+  return text(object, &beside);
+}
+
+/// What a field may be; `ranges` of a struct is a tuple of these.
+template <class T, class Field>
+struct Range {
+  Field T::* field;
+  std::optional<Field> least, most;
+};
+/// The field is at least this.
+template <class T, class Field>
+constexpr Range<T, Field> at_least(Field T::* field, std::type_identity_t<Field> least) {
+  return {field, least, std::nullopt};
+}
+/// The field is from `least` to `most`, both included.
+template <class T, class Field>
+constexpr Range<T, Field> within(Field T::* field, std::type_identity_t<Field> least,
+                                 std::type_identity_t<Field> most) {
+  return {field, least, most};
+}
+
+/// Throws [fulgurite.options.field] for the first field that is not within its range: a NaN is within none. Returns the
+/// settings, so that a constructor can check what it is given: `Net(Settings s) : hparams(reflect::checked(s))`.
+template <Reflected T>
+T checked(T settings) {
+  auto const check = [&](auto const& range) {
+    auto const& value = settings.*range.field;
+    if ((!range.least || value >= *range.least) && (!range.most || value <= *range.most)) return;
+    std::string said = "a field";
+    each_field(settings, [&](std::string_view name, auto const& field) {
+      if (static_cast<void const*>(&field) == static_cast<void const*>(&value)) said = name;
+    });
+    said += " = " + field_text(value) + ": it must be ";
+    if (range.most) said += "from " + field_text(*range.least) + " to " + field_text(*range.most);
+    else said += "at least " + field_text(*range.least);
+    throw Error("fulgurite.options.field", said);
+  };
+  if constexpr (requires { T::ranges; }) std::apply([&](auto const&... range) { (check(range), ...); }, T::ranges);
+  return settings;
+}
+
+}  // namespace fulgurite::reflect

@@ -1,0 +1,20 @@
+// refused: [fulgurite.hook.near_miss] localRank is not a hook and would never be called: use local_rank
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Own : toy::Device {
+#ifdef LEGAL
+  int local_rank() const { return 0; }
+#else
+  int localRank() const { return 0; }
+#endif
+};
+
+int main() {
+  toy::P net;
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Own{}, Float32{}, Automatic{});
+  trainer.fit(net, toy::batches(4));
+}
