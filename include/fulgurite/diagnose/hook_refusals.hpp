@@ -235,6 +235,11 @@ FULGURITE_FUNCTION(strategy, world, "()")
 FULGURITE_FUNCTION(strategy, local_rank, "()")
 FULGURITE_FUNCTION(strategy, agree, "(bool any)")
 FULGURITE_FUNCTION(strategy, reduce, "(auto value, Reduce how)")
+FULGURITE_FUNCTION(strategy, reduce_in_place, "(std::span<double> values, std::span<Reduce const> how)")
+FULGURITE_FUNCTION(strategy, reduce_gradients, "(std::span<double> riders, auto& optimizers)")
+FULGURITE_FUNCTION(strategy, broadcast, "(std::string bytes)")
+FULGURITE_FUNCTION(strategy, gather, "(std::string bytes)")
+FULGURITE_FUNCTION(strategy, barrier, "(std::string_view what)")
 FULGURITE_FUNCTION(strategy, matmul_scope, "()")
 
 #undef FULGURITE_EVENT

@@ -13,24 +13,16 @@
 
 namespace fulgurite::judge {
 
-/// The first of the functions that every strategy has and this one lacks, by name: most of them take what only the
-/// loops know.
+/// The first of the functions that every strategy has, or every one of several processes, and this one lacks, by name:
+/// most of them take what only the loops know.
 template <class S>
 consteval HookVerdict strategy_lacks() {
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
   if constexpr (!hook::of_strategy::NAME::named<S>) return {HookFault::missing, HookId::of_strategy_##NAME};
   FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+  if constexpr (S::is_distributed) { FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW) }
 #undef FULGURITE_ROW
   return {};
-}
-
-/// What the loops ask of a strategy of several processes beside these; what each does stands in
-/// loop/shared_decisions.hpp and loop/exchange.hpp, which alone ask.
-template <class S>
-consteval bool has_distributed_functions() {
-#define FULGURITE_ROW(NAME, ...) &&hook::of_strategy::NAME::named<S>
-  return !S::is_distributed || (true FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW));
-#undef FULGURITE_ROW
 }
 
 // clang-format off
@@ -60,10 +52,6 @@ struct PolicyRules {
                    "strategy",
                    accepts<S>, !std::is_final_v<S>)
     FULGURITE_HOOKS(S, strategy_lacks<S>())
-    FULGURITE_RULE("[fulgurite.policy.distributed_functions] a strategy that is_distributed has world, local_rank, "
-                   "agree, reduce, reduce_in_place, reduce_gradients, broadcast, gather and barrier, and this one "
-                   "lacks some: add them, or derive it from DistributedDataParallel",
-                   accepts<S>, has_distributed_functions<S>())
     FULGURITE_RULES(TraitRules<S, !strategy_says_too_late<S>() && !supports_too_late<S, P>()>::judge())
     FULGURITE_RULE("[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as "
                    "Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss",

@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.distributed_functions] a strategy that is_distributed has world, local_rank, agree, reduce, reduce_in_place, reduce_gradients, broadcast, gather and barrier, and this one lacks some: add them, or derive it from DistributedDataParallel
+// refused: [fulgurite.hook.missing] this strategy has no local_rank, which the trainer calls: add a public function, local_rank()
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
