@@ -57,9 +57,7 @@ class OpenFit {
     abandon_files(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
-    run_.searching.due.clear();
-    run_.searching.settings.clear();
-    run_.searching.answers = false;
+    forget_searches(run_);
   }
   OpenFit(OpenFit const&) = delete;
   OpenFit& operator=(OpenFit const&) = delete;
@@ -90,6 +88,7 @@ class OpenFit {
       tell_all<hook::teardown>(run_, pack_, source_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
+      if constexpr (searches) warn_of_unanswered(run_);
       finalize_loggers(pack_, Status::success);
     });
     algorithms_.reset();
@@ -349,10 +348,7 @@ class OpenFit {
           observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
     });
     part([&] { report_epoch(run_, pack_); });
-    ++progress.epoch;
-    progress.batch = progress.window_start = 0;
-    run_.facts.accumulating = false;
-    run_.measured.train_board.restart();
+    count_epoch(run_);
     run_.point = {.at = At::after_epoch, .left_early = left_early};
     write_requests(run_, pack_, source_, run_.point);
     run_.point = {};

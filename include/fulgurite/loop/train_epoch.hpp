@@ -299,4 +299,13 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   std::optional<BatchPass<Loader>> pass_{};
 };
 
+/// An epoch is over, and all have heard of it: the next one begins at its first batch.
+template <class R>
+void count_epoch(State<R>& run) {
+  ++run.progress.epoch;
+  run.progress.batch = run.progress.window_start = 0;
+  run.facts.accumulating = false;
+  run.measured.train_board.restart();
+}
+
 }  // namespace fulgurite::loop
