@@ -108,6 +108,7 @@
 #include <fulgurite/tuner/found_rate.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 #include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/milestones.hpp>
 #include <fulgurite/tuner/rate_curve.hpp>
 #include <fulgurite/tuner/rate_field.hpp>
 #include <fulgurite/tuner/rate_search.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.one_search] two callbacks search for a learning rate, and the second would undo what the first one has found: keep one
+// refused: [fulgurite.callback.one_search] two callbacks search for the same (two learning rates, or two batch sizes), and the second would undo what the first one has found: keep one
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

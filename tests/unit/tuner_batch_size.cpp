@@ -14,6 +14,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/data/loader.hpp>
+#include <fulgurite/tuner/rehearse.hpp>
 
 #include "models.hpp"
 
@@ -32,11 +33,13 @@ struct Net {
   toy::Tensor p = toy::Tensor::parameter(1.0), seen = toy::Tensor(0.0);
   long batch_size = 2;
   std::function<void()> act = nullptr;
+  std::function<void(Rows const&)> look = nullptr;
   std::vector<toy::Tensor> parameters() const { return {p}; }
   std::vector<toy::Tensor> buffers() const { return {seen}; }
   toy::Tensor training_step(Rows const& rows) {
     toy::take_memory(static_cast<long>(rows.size()));
     if (act) act();
+    if (look) look(rows);
     seen.set(seen.value() + rows[0]);
     return p * p * toy::Tensor(0.01 * toy::draw() * (1 + rows[0]));
   }
@@ -45,10 +48,12 @@ struct Net {
 template <class Base = Net>
 struct Evaluated : Base {
   std::vector<std::size_t> validated = {};
-  void validation_step(Rows const& rows) { look(rows); }
-  void test_step(Rows const& rows) { look(rows); }
-  double predict_step(Rows const& rows) { return look(rows), 1.0; }
-  void look(Rows const& rows) {
+  Rows firsts = {};
+  void validation_step(Rows const& rows) { see(rows); }
+  void test_step(Rows const& rows) { see(rows); }
+  double predict_step(Rows const& rows) { return see(rows), 1.0; }
+  void see(Rows const& rows) {
+    firsts.push_back(rows[0]);
     validated.push_back(rows.size());
     toy::take_memory(static_cast<long>(rows.size()));
   }
@@ -229,6 +234,53 @@ TEST_CASE("training after a search has the bits of one that never searched") {
   auto const never = trained(false, false);
   CHECK(trained(true, false) == never);
   CHECK(trained(false, true) == never);
+}
+
+TEST_CASE("a loader that another run has read goes on as if no search had been") {
+  // Its epochs since then: the first sample of each batch.
+  auto const passes = [](auto&& between) {
+    toy::world = {};
+    Net net;
+    auto all = loader(60, 6);
+    auto first = toy::train<Net>(options(1), {});
+    first.fit(net, all);
+    auto trainer = toy::train<Net>(options(1), {});
+    between(trainer, net, all);
+    Rows firsts;
+    net.look = [&](Rows const& rows) { firsts.push_back(rows[0]); };
+    trainer.fit(net, all);
+    return firsts;
+  };
+  auto const never = passes([](auto&...) {});
+  CHECK(never.size() == 10);
+  CHECK(passes([](auto& trainer, auto& net, auto& all) { tune::rehearse(trainer, net, all, {.steps = 3}); }) == never);
+  CHECK(passes([](auto& trainer, auto& net, auto& all) {
+          tune::scale_batch_size(trainer, net, all, {.init_val = 6, .max_trials = 2, .show = false});
+          all.set_batch_size(6);
+        }) == never);
+}
+
+TEST_CASE("the same of a loader that another evaluation has read") {
+  auto const passes = [](int searches) {
+    toy::world = {};
+    Evaluated<> net;
+    auto all = loader(60, 6);
+    auto trainer = toy::train<Evaluated<>>(options(), {});
+    trainer.validate(net, all);
+    for (int i = 0; i != searches; ++i) {
+      auto const found = tune::scale_batch_size<tune::validate>(trainer, net, all, {.init_val = 6, .show = false});
+      CHECK(tried(found) == Sizes{6, 12, 24, 48, 60});
+      all.set_batch_size(6);
+    }
+    net.firsts.clear();
+    trainer.validate(net, all);
+    trainer.test(net, all);
+    return net.firsts;
+  };
+  auto const never = passes(0);
+  CHECK(never.size() == 20);
+  CHECK(passes(1) == never);
+  CHECK(passes(2) == never);
 }
 
 TEST_CASE("memory that ends is known by its type, and by what is nested") {

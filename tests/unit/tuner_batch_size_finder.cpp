@@ -1,7 +1,10 @@
 // The callback that finds a batch size when a fit starts, and again at milestones.
 #include <fulgurite/tuner/batch_size_finder.hpp>
 
+#include <csignal>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -9,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/data/loader.hpp>
 
 #include "models.hpp"
@@ -210,4 +214,165 @@ TEST_CASE("what derives from it searches when it likes") {
   auto all = loader(10);
   trainer.fit(net, all);
   CHECK(net.epochs == std::vector<Sizes>{{10, 10, 10, 10}, {16, 16, 8}});
+}
+
+namespace {
+
+/// What was evaluated on trial, and what in earnest.
+struct Evaluated : Net {
+  std::vector<std::size_t> tried = {}, evaluated = {};
+  std::vector<double> firsts = {};
+  int setups = 0, failures = 0;
+  std::function<void()> act = nullptr;
+  void setup(auto&) { ++setups; }
+  void on_exception(std::exception const&, auto&) { ++failures; }
+  void validation_step(Rows const& rows, auto& ctx) { look(rows, ctx); }
+  void test_step(Rows const& rows, auto& ctx) { look(rows, ctx); }
+  double predict_step(Rows const& rows, auto& ctx) { return look(rows, ctx), toy::draw(); }
+  void look(Rows const& rows, auto& ctx) {
+    (ctx.rehearsing() ? tried : evaluated).push_back(rows.size());
+    if (!ctx.rehearsing()) firsts.push_back(rows[0] + toy::draw());
+    toy::take_memory(static_cast<long>(rows.size()));
+    if (ctx.rehearsing() && act) act();
+  }
+};
+struct EvaluatedData : Made {
+  int made = 0;
+  auto val_dataloader() {
+    ++made;
+    return data::Loader{toy::batches(40), {.batch_size = batch_size}};
+  }
+};
+BatchSizeFinder<Evaluated> evaluation_finder() {
+  return BatchSizeFinder<Evaluated>{{.search = {.steps_per_trial = 1, .show = false}}};
+}
+auto const validates = [](auto& trainer, auto& net, auto& all) { trainer.validate(net, all); };
+auto const tests = [](auto& trainer, auto& net, auto& all) { trainer.test(net, all); };
+auto const predicts = [](auto& trainer, auto& net, auto& all) { trainer.predict(net, all); };
+auto const each_evaluation = [](auto&& check) { check(validates), check(tests), check(predicts); };
+
+}  // namespace
+
+TEST_CASE("validate, test and predict begin with a search over their own batches") {
+  each_evaluation([](auto evaluate) {
+    toy::world = {};
+    toy::world.memory = 20;
+    Evaluated net, other;
+    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {.accumulate_grad_batches = 3}, evaluation_finder());
+    auto all = loader();
+    evaluate(trainer, net, all);
+    CHECK(net.tried == Sizes{2, 4, 8, 16, 32});
+    CHECK(net.evaluated == Sizes{16, 16, 8});
+    CHECK(all.batch_size() == 16);
+    CHECK(trainer.template callback<BatchSizeFinder>().results().size == 16);
+    CHECK(net.setups == 1);
+    CHECK(net.failures == 0);  // of a size that does not fit the model hears nothing
+    CHECK(trainer.warnings().empty());
+    auto const random = toy::world.rng;
+
+    toy::world = {};  // the evaluation itself has the bits of one that never searched
+    auto plain = toy::train<Evaluated>({.max_epochs = 1}, {});
+    auto given = loader(16);
+    evaluate(plain, other, given);
+    CHECK(net.firsts == other.firsts);
+    CHECK(toy::world.rng == random);
+  });
+}
+
+TEST_CASE("an evaluation's loaders are made of the field that was found") {
+  toy::world = {};
+  toy::world.memory = 20;
+  Evaluated net;
+  EvaluatedData made;
+  auto trainer = toy::train<Evaluated>(
+      {.max_epochs = 1}, {},
+      BatchSizeFinder<Evaluated, EvaluatedData>{
+          {.search = {.steps_per_trial = 1, .field = &EvaluatedData::batch_size, .show = false}}});
+  trainer.validate(net, made);
+  CHECK(made.batch_size == 16);
+  CHECK(made.made == 5 + 1);
+  CHECK(net.evaluated == Sizes{16, 16, 8});
+}
+
+TEST_CASE("a search in an evaluation leaves the fit and its files the size that the fit has found") {
+  toy::world = {};
+  toy::world.memory = 20;
+  Evaluated net, rest;
+  auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
+  auto all = loader(), tested = loader();
+  trainer.fit(net, all, NoValidation{});
+  toy::world.memory = 9;
+  trainer.test(net, tested);
+  CHECK(tested.batch_size() == 8);
+  trainer.save_checkpoint("after");
+  auto later = toy::train<Evaluated>({.max_epochs = 2}, {}, evaluation_finder());
+  auto again = loader();
+  toy::world.memory = 20;
+  later.fit(rest, again, NoValidation{}, CkptPath{"after"});
+  CHECK(again.batch_size() == 16);
+  CHECK(later.callback<BatchSizeFinder>().results().trials.empty());
+}
+
+TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts everything back") {
+  each_evaluation([](auto evaluate) {
+    for (bool const by_signal : {false, true}) {
+      toy::world = {};
+      Evaluated net;
+      auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder(), Signals{{.dirpath = "here"}});
+      auto all = loader(3);
+      int calls = 0;
+      net.act = [&] {
+        toy::draw();
+        net.p.set(7);
+        if (++calls != 2) return;
+        if (by_signal) std::raise(SIGINT);
+        else throw std::runtime_error("a step");
+      };
+      auto const random = toy::world.rng;
+      if (by_signal) CHECK_THROWS_AS(evaluate(trainer, net, all), Interrupted);
+      else CHECK_THROWS_AS(evaluate(trainer, net, all), std::runtime_error);
+      CHECK(net.tried == Sizes{2, 4});
+      CHECK(net.evaluated.empty());
+      CHECK(net.failures == 1);
+      CHECK(net.p.value() == 1.0);
+      CHECK(toy::world.rng == random);
+      CHECK(all.batch_size() == 3);
+      net.act = nullptr;
+      toy::world.memory = 20;
+      evaluate(trainer, net, all);  // and the trainer is none the worse
+      evaluate(trainer, net, all);
+      CHECK(net.evaluated == Sizes{16, 16, 8, 16, 16, 8});
+      CHECK(trainer.warnings().empty());
+    }
+  });
+}
+
+namespace {
+/// Searches in tests alone.
+struct InTests : BatchSizeFinder<Evaluated> {
+  InTests() : BatchSizeFinder<Evaluated>({.search = {.steps_per_trial = 1, .show = false}}) {}
+  void setup(auto& ctx) {
+    if (ctx.stage() == Stage::test) scale_batch_size(ctx);
+  }
+  void on_fit_start(auto&) {}
+};
+}  // namespace
+
+TEST_CASE("what derives from it searches in the evaluations that it likes, and in none of a fast_dev_run") {
+  toy::world = {};
+  toy::world.memory = 20;
+  Evaluated net;
+  auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, InTests{});
+  auto all = loader();
+  trainer.fit(net, all, NoValidation{});
+  trainer.validate(net, all);
+  CHECK(net.tried.empty());
+  CHECK(all.batch_size() == 2);
+  trainer.test(net, all);
+  CHECK(all.batch_size() == 16);
+
+  auto dev = toy::train<Evaluated>({.fast_dev_run = 1}, {}, evaluation_finder());
+  auto few = loader();
+  dev.test(net, few);
+  CHECK(few.batch_size() == 2);
 }

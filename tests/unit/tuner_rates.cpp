@@ -229,6 +229,30 @@ TEST_CASE("the rate goes into lr, learning_rate, a member that is named, one tha
   CHECK(other.learning_rate == 0.25);
 }
 
+TEST_CASE("options may be a variable, also where the model has the loader") {
+  struct WithLoader : Bowl {
+    auto train_dataloader() { return toy::batches(4); }
+  } model;
+  auto trainer = toy::train<WithLoader>(options(9), Automatic{});
+  tune::RateSearch<WithLoader> const search{.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0};
+  auto changing = search;
+  CHECK(tune::lr_find(trainer, model, search).lr.size() == 8);
+  CHECK(tune::lr_find(trainer, model, changing).lr.size() == 8);
+  CHECK(tune::lr_find(trainer, model, toy::batches(4), changing).lr.size() == 8);
+}
+
+TEST_CASE("why there are fewer points than were asked for is said") {
+  Bowl model;
+  auto const ended = [&](TrainerOptions given) {
+    given.silence = {"fulgurite.tuner.no_suggestion"};
+    auto trainer = toy::train<Bowl>(given, Automatic{});
+    return tune::lr_find(trainer, model, toy::batches(4), short_search()).ended;
+  };
+  CHECK(ended({.max_epochs = 1}) == "the fit has no more steps: see max_epochs");
+  CHECK(ended({.max_epochs = 9, .limit_train_batches = 0}) == "the fit has no batches: limit_train_batches is 0");
+  CHECK(ended({.max_epochs = 9}).empty());
+}
+
 TEST_CASE("accumulation makes one point of each window, with the loss undivided") {
   Bowl one, window;
   auto const plan = short_search();
@@ -261,7 +285,7 @@ TEST_CASE("a search whose range, steps, rates or file make no sense is an Error 
   None none;
   auto nothing = toy::train<None>(options(9), Automatic{});
   CHECK(toy::refusal([&] { tune::lr_find(nothing, none, toy::batches(4), {}); }) == "fulgurite.tuner.no_rate");
-  CHECK(toy::refusal([] { tune::RateCurve().save("/no such folder/lr.csv"); }) == "fulgurite.tuner.file");
+  CHECK(toy::refusal([] { tune::RateCurve().save("/proc/no such folder/lr.csv"); }) == "fulgurite.file.write");
 }
 
 TEST_CASE("a search that diverges to what is not finite ends there, and the fit's own rule stays") {
@@ -286,8 +310,17 @@ TEST_CASE("what was found is saved as numbers, drawn as a picture, and shown on 
   found.plot(folder / "lr.svg");
   auto const numbers = text_of(folder / "lr.csv"), picture = text_of(folder / "lr.svg");
   std::filesystem::remove_all(folder);
-  CHECK(numbers.starts_with("lr,loss,raw\n0.0001"));
-  CHECK(std::count(numbers.begin(), numbers.end(), '\n') == 9);
+  CHECK(numbers.starts_with("lr,loss,raw\n1e-04,"));
+  CHECK(numbers == found.csv());
+  std::istringstream rows(numbers.substr(numbers.find('\n') + 1));
+  for (std::size_t i = 0; i != 8; ++i) {  // what is read back has all bits
+    std::string lr, loss, raw;
+    std::getline(rows, lr, ','), std::getline(rows, loss, ','), std::getline(rows, raw);
+    CHECK(std::stod(lr) == found.lr[i]);
+    CHECK(std::stod(loss) == found.loss[i]);
+    CHECK(std::stod(raw) == found.raw[i]);
+  }
+  CHECK(rows.peek() == std::istringstream::traits_type::eof());
   CHECK(picture.find("<svg") != std::string::npos);
   CHECK(picture.find("suggestion: ") != std::string::npos);
   CHECK(found.text().find("suggested learning rate: ") != std::string::npos);

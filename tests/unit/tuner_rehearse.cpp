@@ -9,11 +9,15 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
 
@@ -384,6 +388,107 @@ struct Forgets : Draws {
 };
 
 }  // namespace
+
+namespace {
+
+/// Asks for a search in one of its hooks.
+struct AsksIn {
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+  std::string hook;
+  int epoch = 0;
+  bool sets = false;
+  int answered = 0;
+  void setup(auto& ctx) { ask("setup", ctx); }
+  void on_train_start(auto& ctx) { ask("on_train_start", ctx); }
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() == epoch) ask("on_train_epoch_end", ctx);
+  }
+  void on_train_end(auto& ctx) { ask("on_train_end", ctx); }
+  void on_fit_end(auto& ctx) { ask("on_fit_end", ctx); }
+  void teardown(auto& ctx) { ask("teardown", ctx); }
+  void on_test_start(auto& ctx) { ask("on_test_start", ctx); }
+  void ask(std::string_view here, auto& ctx) {
+    if (here != hook) return;
+    auto const answer = [this](auto&) { ++answered; };
+    if (sets) ctx.request_setting(answer);
+    else ctx.request_search(answer);
+  }
+};
+struct Tested : Draws {
+  void test_step(double) {}
+};
+bool said_unanswered(auto const& trainer) {
+  return trainer.warnings().size() == 1 && trainer.warnings()[0].starts_with("[fulgurite.tuner.unanswered] ");
+}
+
+}  // namespace
+
+TEST_CASE("a search that is asked for where no place for it follows is not done, and that is said") {
+  auto const trained = [](AsksIn asks) {
+    Draws model;
+    auto trainer = toy::train<Draws>(options(2), Automatic{}, std::move(asks));
+    trainer.fit(model, toy::batches(2));
+    trainer.set_options(options(3));
+    int const answered = trainer.template callback<AsksIn>().answered;
+    bool const said = said_unanswered(trainer);
+    trainer.template callback<AsksIn>().hook.clear();
+    trainer.fit(model, toy::batches(2));  // nothing is left to be answered by another fit
+    CHECK(trainer.template callback<AsksIn>().answered == answered);
+    return std::pair(answered, said);
+  };
+  std::pair const heard(1, false), not_done(0, true);
+  CHECK(trained({"on_train_epoch_end", 0}) == heard);
+  CHECK(trained({"on_train_epoch_end", 1}) == not_done);
+  for (auto const* hook : {"on_train_end", "on_fit_end", "teardown"}) CHECK(trained({hook}) == not_done);
+  CHECK(trained({"on_train_start"}) == heard);
+  CHECK(trained({"on_train_start", 0, true}) == not_done);  // loaders were asked for before
+  CHECK(trained({"setup", 0, true}) == heard);
+
+  auto const tested = [](AsksIn asks) {
+    Tested model;
+    auto trainer = toy::train<Tested>(options(2), Automatic{}, std::move(asks));
+    trainer.test(model, toy::batches(2));
+    return std::pair(trainer.template callback<AsksIn>().answered, said_unanswered(trainer));
+  };
+  CHECK(tested({"setup"}) == heard);
+  CHECK(tested({"setup", 0, true}) == heard);
+  CHECK(tested({"on_test_start"}) == not_done);
+  CHECK(tested({"teardown"}) == not_done);
+}
+
+namespace {
+
+/// What it has saved can be read until it cannot.
+struct Unreadable : Draws {
+  bool breaks = false;
+  template <class Archive>
+  void state(Archive& archive) {
+    if constexpr (Archive::loading)
+      if (breaks) throw std::bad_alloc();
+    Draws::state(archive);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("where something cannot be put back that is an Error of its own, and no file is written then") {
+  toy::world = {};
+  Unreadable model;
+  auto trainer = toy::train<Unreadable>(options(2), Automatic{});
+  model.act = [&](long) { model.breaks = true; };
+  std::string sentence;
+  CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), {}); }, &sentence) ==
+        "fulgurite.tuner.put_back");
+  CHECK(sentence.ends_with(std::bad_alloc().what()));
+
+  Unreadable in_fit;
+  auto searching =
+      toy::train<Unreadable>(options(2), Automatic{}, Tries{{1}, {.steps = 2}}, OnExceptionCheckpoint("here"));
+  in_fit.act = [&](long step) { in_fit.breaks = step > 1; };
+  CHECK(toy::refusal([&] { searching.fit(in_fit, toy::batches(2)); }) == "fulgurite.tuner.put_back");
+  CHECK(toy::world.saved.empty());
+}
 
 TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, and need not be between fits") {
   Forgets model;

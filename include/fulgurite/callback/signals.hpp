@@ -103,7 +103,7 @@ class Signals {
     auto const until =
         std::make_shared<Failing<std::remove_cvref_t<decltype(ctx)>>>(std::exchange(caught_, nullptr), ctx);
     forget();
-    ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
+    if (ctx.stage() == decltype(ctx.stage())::fit) ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
   }
   void teardown(auto& ctx) {
     late_ = ctx.signal_here(signal());

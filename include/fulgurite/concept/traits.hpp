@@ -22,6 +22,7 @@ namespace fulgurite::judge {
   ROW(needs_one_eval_loader)  /* it rehearses evaluation with one loader */                                         \
   ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
   ROW(finds_rate)             /* it searches for a learning rate */                                                 \
+  ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
   ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
   /* The same of strategies. */                                                                                     \
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \

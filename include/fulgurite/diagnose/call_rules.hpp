@@ -137,8 +137,8 @@ struct EvaluationRules {
   }
 };
 
-/// Several loaders of an evaluation.
-template <class R, class Kind, class Pack, class Loaders>
+/// Several loaders of an evaluation. `InFit`: that of a fit, where nobody tries evaluation out.
+template <class R, class Kind, class Pack, class Loaders, bool InFit>
 struct LoadersRules {
   using Rules = LoadersRules;
   using M = typename R::Model;
@@ -149,8 +149,8 @@ struct LoadersRules {
                    accepts<M>, !named_twice<Loaders>)
     FULGURITE_RULE("[fulgurite.callback.one_eval_loader] this callback tries evaluation on one loader, and several "
                    "were given: pass one, or leave it out",
-                   accepts<typename wants_one_loader<Pack>::type>, std::tuple_size_v<Loaders> < 2 ||
-                   !wants_one_loader<Pack>::found)
+                   accepts<typename wants_one_loader<Pack>::type>, InFit ||
+                   std::tuple_size_v<Loaders> < 2 || !wants_one_loader<Pack>::found)
     FULGURITE_RULE("[fulgurite.data.combined_predict] predict takes loaders one after the other: pass them as a "
                    "std::tuple instead of combining them",
                    accepts<M>, !std::is_same_v<Kind, loop::Prediction> || !any_combines<Loaders>)

@@ -120,13 +120,13 @@ struct RequestStages {
 };
 
 /// The stages of one loader of an evaluation.
-template <class R, class Kind, class Source, class Loaders, class L, class... Cs>
+template <class R, class Kind, class Source, class Loaders, bool InFit, class L, class... Cs>
 struct EvaluationStages {
   using M = typename R::Model;
   using S = typename R::Strategy;
   using Phase = typename Kind::Phase;
   static consteval auto step() {
-    FULGURITE_RULES(LoadersRules<R, Kind, Pack<Cs...>, Loaders>::judge())
+    FULGURITE_RULES(LoadersRules<R, Kind, Pack<Cs...>, Loaders, InFit>::judge())
     FULGURITE_RULES(loader<R, Source, Phase, L>())
     return EvaluationRules<R, Kind, Batch<R, Source, Phase, L>>::judge();
   }
@@ -158,7 +158,7 @@ struct Training {
   using Loaders =
       typename LoadersOf<Verdict::ok && FitRules<R, Source, Waived>::loader, loop::Validation, Source>::type;
   template <class L>
-  using Evaluates = EvaluationStages<R, loop::Validation, Source, Loaders, std::remove_reference_t<L>, Cs...>;
+  using Evaluates = EvaluationStages<R, loop::Validation, Source, Loaders, true, std::remove_reference_t<L>, Cs...>;
 };
 /// validate, test or predict.
 template <class Passed, class R, class Kind, class Source, class... Cs>
@@ -168,7 +168,7 @@ struct Request {
   using Verdict = decltype(Stages::judge());
   using Loaders = typename LoadersOf<Verdict::ok, Kind, Source>::type;
   template <class L>
-  using Evaluates = EvaluationStages<R, Kind, Source, Loaders, std::remove_reference_t<L>, Cs...>;
+  using Evaluates = EvaluationStages<R, Kind, Source, Loaders, false, std::remove_reference_t<L>, Cs...>;
 };
 
 /// The verdict on a call, which is Training or Request: behind all else, each loader of its evaluation. `judge` gives

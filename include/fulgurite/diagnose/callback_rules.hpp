@@ -119,6 +119,7 @@ struct TogetherRules {
   static constexpr std::size_t none = sizeof...(Cs);
   static constexpr std::size_t average = second(replaces_weights<Cs>()...);
   static constexpr std::size_t rate = second(finds_rate<Cs>()...);
+  static constexpr std::size_t size = second(finds_batch_size<Cs>()...);
   static constexpr std::size_t bar = second((order_of<Cs>() == Order::progress)...);
   static constexpr std::size_t summary = second((order_of<Cs>() == Order::summary)...);
   template <bool Says = false, class = void>
@@ -129,9 +130,9 @@ struct TogetherRules {
     FULGURITE_RULE("[fulgurite.callback.one_bar] two callbacks draw in the same place (two progress bars, or two "
                    "summaries): keep one",
                    accepts<At<bar != none ? bar : summary>>, bar == none && summary == none)
-    FULGURITE_RULE("[fulgurite.callback.one_search] two callbacks search for a learning rate, and the second would "
-                   "undo what the first one has found: keep one",
-                   accepts<At<rate>>, rate == none)
+    FULGURITE_RULE("[fulgurite.callback.one_search] two callbacks search for the same (two learning rates, or two "
+                   "batch sizes), and the second would undo what the first one has found: keep one",
+                   accepts<At<rate != none ? rate : size>>, rate == none && size == none)
     return Fine{};
   }
 };

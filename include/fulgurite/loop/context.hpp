@@ -114,20 +114,17 @@ class Context : public loop::LogContext<R, Phase> {
     state_->due.requests.push_back(std::move(request));
   }
   /// Steps to be tried out at the next place between two epochs: when all have heard `on_fit_start`, or
-  /// `on_train_epoch_start`, at the latest. `search(rehearser)` is called there; what it rehearses is put back, what it
-  /// sets (rates, members of the model) is what training goes on with. For callbacks that say `static constexpr bool
+  /// `on_train_epoch_start`, at the latest; in validate, test and predict when all have heard `setup`. There
+  /// `search(rehearser)` is called; what it rehearses is put back, what it sets (rates, members of the model) is what
+  /// the run goes on with. A warning where no such place follows. For callbacks that say `static constexpr bool
   /// searches = true`; an Error where there is none.
-  void request_search(RunSearch<R> search) const
-    requires(Phase::trains)
-  {
+  void request_search(RunSearch<R> search) const {
     answered_searches();
     if (!state_->searching.rehearsing) state_->searching.due.push_back(std::move(search));
   }
   /// In `on_fit_start`, by the same callbacks: `set(rehearser)` is called when all have heard it, before any loader is
   /// asked for, and also where the fit goes on from a file. It sets what was found before, and tries nothing out.
-  void request_setting(RunSearch<R> set) const
-    requires(Phase::trains)
-  {
+  void request_setting(RunSearch<R> set) const {
     answered_searches();
     if (!state_->searching.rehearsing) state_->searching.settings.push_back(std::move(set));
   }
@@ -179,7 +176,7 @@ class Context : public loop::LogContext<R, Phase> {
     if (!state_->searching.answers)
       throw Error("fulgurite.context.no_search",
                   "a search was requested, and no callback of this trainer says that it asks for any: give one "
-                  "`static constexpr bool searches = true`, and ask inside of fit");
+                  "`static constexpr bool searches = true`, and ask inside of a run");
   }
 };
 

@@ -22,6 +22,15 @@ Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
   return tell<Hook>(run, pack, ctx);
 }
 
+/// An epoch is over, and all have heard of it: the next one begins at its first batch.
+template <class R>
+void count_epoch(State<R>& run) {
+  ++run.progress.epoch;
+  run.progress.batch = run.progress.window_start = 0;
+  run.facts.accumulating = false;
+  run.measured.train_board.restart();
+}
+
 /// A loader whose samples are shared out otherwise by another number of ranks can go on from a file of now.
 template <class R, class Source>
 void stand_between_epochs(State<R>& run, Source& source) {
@@ -56,11 +65,8 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
       if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
   });
   part([&] { report_epoch(run, pack); });
-  ++progress.epoch;
-  progress.batch = progress.window_start = 0;
+  count_epoch(run);
   if constexpr (shares<R>) stand_between_epochs(run, source);
-  run.facts.accumulating = false;
-  run.measured.train_board.restart();
   run.point = {.at = At::after_epoch, .left_early = left_early};
   write_requests(run, pack, source, run.point);
   run.point = {};

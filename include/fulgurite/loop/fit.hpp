@@ -58,9 +58,7 @@ class OpenFit {
     abandon_files(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
-    run_.searching.due.clear();
-    run_.searching.settings.clear();
-    run_.searching.answers = false;
+    forget_searches(run_);
   }
   OpenFit(OpenFit const&) = delete;
   OpenFit& operator=(OpenFit const&) = delete;
@@ -91,6 +89,7 @@ class OpenFit {
       tell_all<hook::teardown>(run_, pack_, source_, ctx);
       write_requests(run_, pack_, source_, {.at = At::ended});
       finish_files(run_);
+      if constexpr (searches) warn_of_unanswered(run_);
       finalize_loggers(pack_, Status::success);
     });
     algorithms_.reset();

@@ -12,6 +12,7 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
@@ -181,6 +182,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
     still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
   still([&] { tell_module<hook::on_exception>(run.parts.strategy, error, ctx); });
+  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // a file of now would hold what was tried
   if constexpr (ChecksReplays<typename R::Strategy>)
     still([&] {
       if (dynamic_cast<WrongReplay const*>(&error)) {  // known to be wrong

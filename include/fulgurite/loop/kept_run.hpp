@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/kept_place.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -47,20 +48,7 @@ class KeptRun {
   using Memory = typename Backend::RunFile::Memory;
 
  public:
-  KeptRun(State<R>& run, Source& source)
-      : run_(run),
-        source_(source),
-        asked_(run.asked),
-        progress_(run.progress),
-        point_(run.point),
-        facts_(run.facts),
-        carried_(run.carried),
-        watch_(run.watch),
-        due_(run.due),
-        measured_(run.measured),
-        loading_(run.loading),
-        clock_(run.clock),
-        made_(run.made) {
+  KeptRun(State<R>& run, Source& source) : run_(run), source_(source), place_(run) {
     weights_.keep(*run.parts.model);
     gradients_.keep(*run.parts.model);
     each_optimizer([&](auto& optimizer) {
@@ -81,7 +69,9 @@ class KeptRun {
   void put_back_loader(Loader& loader) const {
     if constexpr (Stateful<Loader, typename Backend::RunFile::Saver>)
       loader_.put_back([&](auto& archive) { archive.child("train_loader", loader); });
-    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{progress_.epoch});
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{place_.progress().epoch});
+    // Where a pass was over when it was kept, it would go on with the last batch of that pass.
+    if constexpr (Jumps<Loader>) loader.resume_at(0);
   }
 
   void put_back() {
@@ -94,17 +84,7 @@ class KeptRun {
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
       if constexpr (requires { optimizer.received(); }) optimizer.set_received(received_[i++]);
     });
-    run_.asked = asked_;
-    run_.progress = progress_;
-    run_.point = point_;
-    run_.facts = facts_;
-    run_.carried = carried_;
-    run_.watch = watch_;
-    run_.due = due_;
-    run_.measured = measured_;
-    run_.loading = loading_;
-    run_.clock = clock_;
-    run_.made = made_;
+    place_.put_back(run_);
     random_.restore();
   }
 
@@ -124,17 +104,7 @@ class KeptRun {
 
   State<R>& run_;
   Source& source_;
-  Asked<R> asked_;
-  Progress progress_;
-  SafePoint point_;
-  Facts facts_;
-  Carried<R> carried_;
-  Watch<R> watch_;
-  Due due_;
-  Measured<R> measured_;
-  Loading loading_;
-  RunClock clock_;
-  Made made_;
+  KeptPlace<R> place_;
   KeptWeights<R> weights_{};
   KeptGradients<R> gradients_{};
   std::vector<std::vector<bool>> received_{};

@@ -1,7 +1,6 @@
 #pragma once
 // Steps of the real trainer on a copy of its state: tried out at a place between two epochs, and put back.
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -10,21 +9,18 @@
 #include <fulgurite/loop/batch_sizes.hpp>
 #include <fulgurite/loop/conductor.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/epoch_end.hpp>
 #include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/kept_run.hpp>
+#include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/searching.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
 #include <fulgurite/loop/training_plan.hpp>
 #include <fulgurite/loop/training_rows.hpp>
+#include <fulgurite/loop/tried_out.hpp>
 
 namespace fulgurite::loop {
-
-/// Some callback of the pack asks for searches.
-template <class Pack>
-inline constexpr bool any_searches = false;
-template <class... Cs>
-inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
 
 /// A source as rehearsed steps see it: without validation.
 template <class Source>
@@ -46,8 +42,7 @@ class Rehearsal final : public Rehearser<R> {
       : run_(run), users_(pack), source_(source), rates_(run), sizes_(run, source) {}
 
   void rehearse(RehearsalPlan const& plan) override {
-    if (plan.steps < 1)
-      refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
+    check_steps(plan);
     if constexpr (!optimizers_resume<R, typename Backend::RunFile::Saver>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
@@ -72,26 +67,22 @@ class Rehearsal final : public Rehearser<R> {
     bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
     auto const shared = run_.shared;
-    auto const put_back = [&] {
-      run_.searching.rehearsing = false;
-      kept.put_back();
-      run_.shared = shared;
-      if (has_loader) kept.put_back_loader(data.train());
-    };
-    try {
-      prepare(plan);
-      if (!run_.asked.options.limit_train_batches.none()) {
-        auto const shape = plan_training(run_, data);
-        has_loader = true;
-        kept.keep_loader(data.train());
-        if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
-        run(plan, data, shape, begun);
-      }
-    } catch (...) {
-      put_back();
-      throw;
-    }
-    put_back();
+    put_back_after(
+        [&] {
+          prepare(plan);
+          if (run_.asked.options.limit_train_batches.none()) return;
+          auto const shape = plan_training(run_, data);
+          has_loader = true;
+          kept.keep_loader(data.train());
+          if (plan.on_loader) plan.on_loader(facts_of(data.train(), size_of(data.train())));
+          run(plan, data, shape, begun);
+        },
+        [&] {
+          run_.searching.rehearsing = false;
+          kept.put_back();
+          run_.shared = shared;
+          if (has_loader) kept.put_back_loader(data.train());
+        });
     end_if_asked(users_);
   }
 
@@ -107,12 +98,7 @@ class Rehearsal final : public Rehearser<R> {
     run_.due.stop = false;
     run_.due.requests.clear();
     run_.facts.has_validation = false;
-    run_.searching.rehearsing = true;
-    run_.loading.write = [](std::filesystem::path const& file) {
-      throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
-                                               ") in steps that are tried out, of which nothing is written: ask "
-                                               "ctx.rehearsing() first");
-    };
+    begin_trying_out(run_);
     watch_finite(run_);
     if (!plan.schedules) run_.parts.optimizers->each_scheduler([](auto& scheduler) { scheduler.retire(); });
   }
@@ -146,10 +132,7 @@ class Rehearsal final : public Rehearser<R> {
     if constexpr (R::automatic)
       if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
     report_epoch(run_, pack);
-    ++progress.epoch;
-    progress.batch = progress.window_start = 0;
-    run_.facts.accumulating = false;
-    run_.measured.train_board.restart();
+    count_epoch(run_);
   }
 
   State<R>& run_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/evaluation_rehearsal.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/resume.hpp>
@@ -19,13 +20,16 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   run.facts = {};
   run.facts.stage = Stage::predict;
   Context<R, phase::Predict> ctx(run);
+  SearchesOf<R, Pack> const searches(run);
   auto all = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
+    searches.template answer<Prediction, T>(pack, source);
     std::vector<std::vector<T>> predictions;
     if (!limit.none())
       predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
     run.parts.strategy.teardown(*run.parts.model);
     tell_all<hook::teardown>(run, pack, source, ctx);
+    searches.warn();
     finalize_loggers(pack, Status::success);
     return predictions;
   });

@@ -1,20 +1,26 @@
 #pragma once
-// A search between fits: a fit of its own, which ends before training, with nobody but the search to hear of it.
+// A search between runs: a run of its own, in which nothing but what is tried out happens, and nobody but the search
+// hears of it.
 
+#include <csignal>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/core/caught_signals.hpp>
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/fit.hpp>
-#include <fulgurite/loop/kept_run.hpp>
+#include <fulgurite/loop/kept_model.hpp>
+#include <fulgurite/loop/put_back.hpp>
+#include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/run_prediction.hpp>
 #include <fulgurite/loop/snapshot.hpp>
 
 namespace fulgurite::loop {
 
-/// The only callback of that fit.
+/// The only callback of that run. A fit ends before training.
 template <class R>
 class SearchAlone {
  public:
@@ -23,10 +29,8 @@ class SearchAlone {
 
   SearchAlone(RunSearch<R> const& search, bool heeds_signals) : search_(&search), heeds_signals_(heeds_signals) {}
 
-  Flow on_fit_start(auto& ctx) {
-    ctx.request_search(*search_);
-    return Flow::stop;
-  }
+  void setup(auto& ctx) { ctx.request_search(*search_); }
+  Flow on_fit_start(auto&) { return Flow::stop; }
   void end_if_asked() {
     if (!heeds_signals_) return;
     if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);
@@ -43,53 +47,14 @@ inline constexpr bool any_ends_if_asked = false;
 template <class... Cs>
 inline constexpr bool any_ends_if_asked<Pack<Cs...>> = (hook::end_if_asked::named<Cs> || ...);
 
-/// Model, data module and random numbers as they were, however the search ends.
-template <class R, class Source>
-class KeptModel {
-  using Backend = typename R::Backend;
-
- public:
-  KeptModel(typename R::Model& model, Source& source) : model_(model), source_(source) {
-    weights_.keep(model);
-    gradients_.keep(model);
-    state_.save([&](auto& archive) { fold(archive); });
-  }
-  void put_back() {
-    // Layers that configure_model has only just made were not there to be kept.
-    if (weights_.difference(model_).empty()) {
-      weights_.put_back(model_);
-      gradients_.put_back(model_);
-    }
-    state_.put_back([&](auto& archive) { fold(archive); });
-    random_.restore();
-  }
-
- private:
-  template <class Archive>
-  void fold(Archive& archive) {
-    fold_data_module<R>(source_, archive);
-    if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", model_);
-  }
-
-  typename R::Model& model_;
-  Source& source_;
-  KeptWeights<R> weights_{};
-  KeptGradients<R> gradients_{};
-  typename Backend::RunFile::Memory state_{};
-  decltype(Backend::rng_state()) random_ = Backend::rng_state();
-};
-
-/// The run has its own optimizers, and a copy of the strategy: those of the trainer's last fit stay as they are.
-template <class R, class UserPack, class Source>
-void search_alone(State<R>& run, UserPack const&, typename R::Model& model, Source source, RunSearch<R> const& search) {
+/// Calls `in_run(own, pack)` with a run that has its own optimizers, and a copy of the strategy: those of the trainer's
+/// last fit stay as they are. Model and data module are put back.
+template <class R, class UserPack, class Source, class InRun>
+void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
+               InRun&& in_run) {
   refuse_open(run, "a search");
   FitIsOpen const is_open(run.loading);
   State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
-  auto& options = own.asked.options;
-  options.num_sanity_val_steps = 0;
-  options.max_time.reset();
-  options.min_epochs.reset();
-  options.min_steps.reset();
   own.progress = run.progress;
   own.parts.model = own.parts.fitted = &model;
   own.said = run.said;
@@ -98,15 +63,39 @@ void search_alone(State<R>& run, UserPack const&, typename R::Model& model, Sour
   if constexpr (any_ends_if_asked<UserPack>) caught.emplace(std::vector{SIGINT, SIGTERM});
   Pack<SearchAlone<R>> pack{Slots<SearchAlone<R>>(SearchAlone<R>(search, caught.has_value()))};
   KeptModel<R, Source> kept(model, source);
-  try {
+  put_back_after([&] { in_run(own, pack); },
+                 [&] {
+                   run.said = std::move(own.said);
+                   kept.put_back();
+                 });
+}
+
+template <class R, class UserPack, class Source>
+void search_alone(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
+                  RunSearch<R> const& search) {
+  run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
+    auto& options = own.asked.options;
+    options.num_sanity_val_steps = 0;
+    options.max_time.reset();
+    options.min_epochs.reset();
+    options.min_steps.reset();
     fit(own, pack, source);
-  } catch (...) {
-    kept.put_back();
-    run.said = std::move(own.said);
-    throw;
-  }
-  kept.put_back();
-  run.said = std::move(own.said);
+  });
+}
+
+/// The same over the batches of an evaluation. `Predicted`: what predict_step returns, of a search over its batches.
+template <class Kind, class Predicted, class R, class UserPack, class Source>
+void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
+                       RunSearch<R> const& search) {
+  run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
+    if constexpr (std::is_same_v<Kind, Prediction>) {
+      own.asked.options.limit_predict_batches = Batches{0};
+      run_prediction<Predicted>(own, pack, source, false, Anew{});
+    } else {
+      constexpr Stage stage = std::is_same_v<Kind, Testing> ? Stage::test : Stage::validate;
+      run_evaluation<Kind>(own, pack, source, stage, Batches{0}, Anew{});
+    }
+  });
 }
 
 }  // namespace fulgurite::loop

@@ -52,7 +52,6 @@
 
 #include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/hollow_trainer.hpp>
-#include <fulgurite/loop/evaluation_search.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
 #include <fulgurite/loop/run_prediction.hpp>

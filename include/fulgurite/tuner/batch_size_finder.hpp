@@ -1,17 +1,15 @@
 #pragma once
 // Finds a batch size when a fit starts, and again at milestones.
 
-#include <algorithm>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/tuner/milestones.hpp>
 #include <fulgurite/tuner/size_trials.hpp>
 
 namespace fulgurite {
@@ -26,7 +24,8 @@ struct BatchSizeFinderOptions {
 /// batch sizes out (tune::scale_batch_size says how), puts everything back, and goes on with the largest that fits: of
 /// the loader or the data module where these can be told, else in a field of the model, `.field = &Net::batch_size`, or
 /// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
-/// anew. At a milestone the same, for the epochs from there on.
+/// anew. At a milestone the same, for the epochs from there on. validate, test and predict begin with a search over
+/// batches of theirs, which leaves the size of the fit in the file.
 ///
 /// A fit that goes on from a file takes the size that was found before. A schedule that was made of
 /// `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other times derive from it, hide
@@ -36,19 +35,20 @@ class BatchSizeFinder {
  public:
   using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_epoch_start>;
   static constexpr Order order = Order::tuner;
-  static constexpr bool searches = true, needs_single_process = true, inert_in_dev_run = true;
+  static constexpr bool searches = true, finds_batch_size = true, needs_single_process = true,
+                        needs_one_eval_loader = true, inert_in_dev_run = true;
   static constexpr bool needs_data_module = !std::is_same_v<Data, NoModule>;
   static constexpr std::string_view writes = "the batch size of loaders, or the field of it";
 
   explicit BatchSizeFinder(BatchSizeFinderOptions<Model, Data> options = {}) : options_(std::move(options)) {
     tune::check(options_.search);
-    for (int const epoch : options_.milestones)
-      if (epoch < 0)
-        throw Error("fulgurite.tuner.milestone",
-                    "BatchSizeFinder has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
+    tune::check_milestones("BatchSizeFinder", options_.milestones);
   }
 
-  void setup(auto&) { size_ = 0; }
+  void setup(auto& ctx) {
+    if (ctx.stage() == Stage::fit) size_ = 0;
+    else scale_batch_size(ctx);
+  }
   void on_fit_start(auto& ctx) {
     if (size_ == 0) return scale_batch_size(ctx);
     ctx.request_setting([this]<class R>(Rehearser<R>& rehearser) {
@@ -56,8 +56,7 @@ class BatchSizeFinder {
     });
   }
   void on_train_epoch_start(auto& ctx) {
-    auto const& at = options_.milestones;
-    if (std::find(at.begin(), at.end(), ctx.current_epoch()) != at.end()) scale_batch_size(ctx);
+    if (tune::is_milestone(ctx.current_epoch(), options_.milestones)) scale_batch_size(ctx);
   }
 
   /// What the last search found; without trials before.
@@ -66,12 +65,13 @@ class BatchSizeFinder {
   void state(auto& archive) { archive("size", size_); }
 
  protected:
-  /// Asks for a search at the next place between two epochs.
+  /// Asks for a search at the next place between two epochs; in an evaluation, where it can be asked for in `setup`
+  /// alone, before its first batch.
   void scale_batch_size(auto& ctx) {
     if (ctx.dev_run()) return;
     ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
       found_ = tune::SizeTrials<R, Model, Data>(rehearser, options_.search).run();
-      size_ = found_.size;
+      if (rehearser.context().stage() == Stage::fit) size_ = found_.size;
     });
   }
 

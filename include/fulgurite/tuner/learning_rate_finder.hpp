@@ -1,15 +1,14 @@
 #pragma once
 // Finds a learning rate when a fit starts, and again at milestones.
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/tuner/milestones.hpp>
 #include <fulgurite/tuner/rate_search.hpp>
 
 namespace fulgurite {
@@ -40,19 +39,17 @@ class LearningRateFinder {
   LearningRateFinder() : LearningRateFinder(LearningRateFinderOptions<Model>{}) {}
   explicit LearningRateFinder(LearningRateFinderOptions<Model> options) : options_(std::move(options)) {
     tune::check(options_.search);
-    for (int const epoch : options_.milestones)
-      if (epoch < 0)
-        throw Error("fulgurite.tuner.milestone",
-                    "LearningRateFinder has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
+    tune::check_milestones("LearningRateFinder", options_.milestones);
   }
 
-  void setup(auto&) { searched_ = false; }
+  void setup(auto& ctx) {
+    if (ctx.stage() == Stage::fit) searched_ = false;
+  }
   void on_fit_start(auto& ctx) {
     if (!searched_) lr_find(ctx);
   }
   void on_train_epoch_start(auto& ctx) {
-    auto const& at = options_.milestones;
-    if (std::find(at.begin(), at.end(), ctx.current_epoch()) != at.end()) lr_find(ctx);
+    if (tune::is_milestone(ctx.current_epoch(), options_.milestones)) lr_find(ctx);
   }
 
   /// What the last search found; empty before.

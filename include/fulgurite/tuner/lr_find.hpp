@@ -1,6 +1,7 @@
 #pragma once
 // A learning rate found before training.
 
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -21,6 +22,7 @@ using ModelOf = typename Trainer::Run::Model;
 ///   if (found.suggested) std::cout << *found.suggested << '\n';
 ///   found.save("lr.csv");
 template <class Trainer, class Data>
+  requires(!is_rate_search<std::remove_cvref_t<Data>>)
 FoundRate lr_find(Trainer& trainer, ModelOf<Trainer>& model, Data&& data, RateSearch<ModelOf<Trainer>> options = {}) {
   using R = typename Trainer::Run;
   FoundRate found;

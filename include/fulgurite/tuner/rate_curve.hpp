@@ -4,16 +4,14 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iomanip>
 #include <limits>
-#include <locale>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::tune {
 
@@ -84,17 +82,21 @@ class RateCurve {
     return {.lr = lr[steepest], .point = steepest};
   }
 
-  /// A row for each point: `lr,loss,raw`. An Error where the file cannot be written.
-  void save(std::filesystem::path const& file) const {
-    std::ofstream out(file);
-    out.imbue(std::locale::classic());
-    out << std::setprecision(std::numeric_limits<double>::max_digits10) << "lr,loss,raw\n";
-    for (std::size_t i = 0; i != lr.size(); ++i) out << lr[i] << ',' << loss[i] << ',' << raw[i] << '\n';
-    out.close();
-    if (!out)
-      throw Error("fulgurite.tuner.file",
-                  "the points of a search could not be written to " + file.string() + ": is there such a folder?");
+  /// A row for each point: `lr,loss,raw`, each number with all of its bits.
+  std::string csv() const {
+    std::string all = "lr,loss,raw\n";
+    for (std::size_t i = 0; i != lr.size(); ++i) {
+      all += report::exact(lr[i]);
+      all += ',';
+      all += report::exact(loss[i]);
+      all += ',';
+      all += report::exact(raw[i]);
+      all += '\n';
+    }
+    return all;
   }
+  /// Writes `csv()`; after an Error, [fulgurite.file.write], the file is as it was.
+  void save(std::filesystem::path const& file) const { write_durably(file, csv()); }
 
  private:
   static constexpr double nan = std::numeric_limits<double>::quiet_NaN();

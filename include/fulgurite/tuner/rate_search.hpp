@@ -27,12 +27,18 @@ struct RateSearch {
   double max_lr = 1;
   int num_training = 100;  ///< steps; the first one takes min_lr, the last one max_lr
   RateMode mode = exponential;
-  /// Ends the search where the averaged loss is so many times the lowest one; nullopt: never.
+  /// Ends the search where the averaged loss is so many times the lowest one; nullopt: at no multiple. A loss that is
+  /// not finite ends it in any case.
   std::optional<double> early_stop_threshold = 4.0;
   std::size_t skip_begin = RateCurve::skip_begin;  ///< points that the suggestion leaves out
   std::size_t skip_end = RateCurve::skip_end;
   RateField<Model> update = {};  ///< where the suggestion is put
 };
+
+template <class T>
+inline constexpr bool is_rate_search = false;
+template <class Model>
+inline constexpr bool is_rate_search<RateSearch<Model>> = true;
 
 template <class Model>
 void check(RateSearch<Model> const& search) {
@@ -49,7 +55,7 @@ void check(RateSearch<Model> const& search) {
     refuse("of num_training = " + std::to_string(search.num_training) + ": it has 2 steps or more, one at each end");
   if (search.early_stop_threshold && !(*search.early_stop_threshold > 0))
     refuse("with early_stop_threshold = " + std::to_string(*search.early_stop_threshold) +
-           ": a loss is compared with a positive multiple of the lowest one, or never (std::nullopt)");
+           ": a loss is compared with a positive multiple of the lowest one, or with none (std::nullopt)");
 }
 
 /// The rate of step i of n: both ends are reached exactly.
@@ -101,7 +107,9 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   };
   rehearser.rehearse(plan);
   if (found.ended.empty() && found.lr.size() < static_cast<std::size_t>(search.num_training))
-    found.ended = "the fit has no more steps: see max_epochs";
+    found.ended = rehearser.context().options().limit_train_batches.none()
+                      ? "the fit has no batches: limit_train_batches is 0"
+                      : "the fit has no more steps: see max_epochs";
   found.suggested = found.suggestion(search.skip_begin, search.skip_end);
   return found;
 }

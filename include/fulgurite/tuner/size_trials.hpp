@@ -13,6 +13,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/batch_sizes.hpp>
+#include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/searching.hpp>
 #include <fulgurite/report/host_memory.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -135,7 +136,7 @@ class SizeTrials {
     };
     try {
       rehearser_.rehearse(plan);
-    } catch (std::exception const& error) {
+    } catch (loop::NotPutBack const&) { throw; } catch (std::exception const& error) {
       if (!out_of_memory<Backend>(error)) throw;
       return false;
     }

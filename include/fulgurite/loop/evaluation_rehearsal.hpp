@@ -1,0 +1,180 @@
+#pragma once
+// Batches of an evaluation that are tried out inside of one, before it begins, and put back.
+
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/batch_sizes.hpp>
+#include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/kept_model.hpp>
+#include <fulgurite/loop/kept_place.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/predict.hpp>
+#include <fulgurite/loop/put_back.hpp>
+#include <fulgurite/loop/searching.hpp>
+#include <fulgurite/loop/tried_out.hpp>
+
+namespace fulgurite::loop {
+
+/// An evaluation moves no rates.
+class NoRates final : public LearningRates {
+ public:
+  std::vector<double> now() const override { return {}; }
+  std::vector<double> initial() const override { return {}; }
+  void set(std::span<double const>) override {}
+  void begin_from(std::span<double const>) override {}
+};
+
+/// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
+template <class R, class UserPack>
+class EvaluationConductor {
+ public:
+  using Stateless = ByChoice;
+
+  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, UserPack& users)
+      : run_(&run), plan_(&plan), rates_(&rates), users_(&users) {}
+
+  void on_validation_batch_start(auto&) { before(); }
+  void on_test_batch_start(auto&) { before(); }
+  void on_predict_batch_start(auto&) { before(); }
+  void on_validation_batch_end(auto&) { after(); }
+  void on_test_batch_end(auto&) { after(); }
+  void on_predict_batch_end(auto&) { after(); }
+
+ private:
+  void before() {
+    auto step = here();
+    if (plan_->before_step) plan_->before_step(step);
+  }
+  void after() {
+    end_if_asked(*users_);
+    auto step = here();
+    if (plan_->after_step) plan_->after_step(step);
+  }
+  RehearsedStep here() {
+    RehearsedStep step(*rates_, run_->facts.batch_idx);
+    step.set_batch(run_->facts.batch_size, nullptr);
+    return step;
+  }
+
+  State<R>* run_;
+  RehearsalPlan const* plan_;
+  LearningRates* rates_;
+  UserPack* users_;
+};
+
+/// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
+/// `Predicted`: what predict_step returns, of an evaluation by it.
+template <class Kind, class Predicted, class R, class UserPack, class Source>
+class EvaluationRehearsal final : public Rehearser<R> {
+ public:
+  EvaluationRehearsal(State<R>& run, UserPack& users, Source& source)
+      : run_(run), users_(users), source_(source), sizes_(run, source) {}
+
+  /// Each step of the plan is a batch, of each loader.
+  void rehearse(RehearsalPlan const& plan) override {
+    check_steps(plan);
+    auto own = source_.anew();
+    KeptPlace<R> const place(run_);
+    KeptModel<R, Source> kept(*run_.parts.model, own);
+    std::vector<std::function<void()>> put_loaders_back;
+    put_back_after(
+        [&] {
+          auto& options = run_.asked.options;
+          if (plan.options) plan.options(options);
+          options.limit_predict_batches = Batches{plan.steps};
+          run_.asked.window_length = 1;
+          begin_trying_out(run_);
+          auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
+          std::apply([&](auto&... loader) { (put_loaders_back.push_back(place_of(loader)), ...); }, loaders);
+          auto& first = std::get<0>(loaders);
+          if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
+          evaluate_on(plan, own, loaders);
+        },
+        [&] {
+          run_.searching.rehearsing = false;
+          place.put_back(run_);
+          kept.put_back();
+          for (auto const& put_loader_back : put_loaders_back) put_loader_back();
+        });
+    end_if_asked(users_);
+  }
+  LearningRates& rates() override { return rates_; }
+  Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
+  BatchSizes& batch_sizes() override { return sizes_; }
+
+ private:
+  using Conductor = EvaluationConductor<R, UserPack>;
+  using RunFile = typename R::Backend::RunFile;
+
+  /// What puts a loader back to where its next pass begins, if it keeps its place.
+  template <class Loader>
+  static std::function<void()> place_of(Loader& loader) {
+    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
+      // One that is told its place says where a pass is that has begun, not that the one before it was over.
+      if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
+      auto place = std::make_shared<typename RunFile::Memory>();
+      place->save([&](auto& archive) { archive.child("loader", loader); });
+      return [place, &loader] { place->put_back([&](auto& archive) { archive.child("loader", loader); }); };
+    } else {
+      return [] {};
+    }
+  }
+
+  template <class Loaders>
+  void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
+    Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
+    if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
+    else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
+  }
+
+  State<R>& run_;
+  UserPack& users_;
+  Source& source_;
+  NoRates rates_{};
+  BatchSizesOf<R, Source> sizes_;
+};
+
+/// While it lives, an evaluation answers what its callbacks want tried out.
+template <class R>
+class AnswersSearches {
+ public:
+  explicit AnswersSearches(State<R>& run) : run_(run) { run.searching.answers = true; }
+  ~AnswersSearches() { forget_searches(run_); }
+  AnswersSearches(AnswersSearches const&) = delete;
+  AnswersSearches& operator=(AnswersSearches const&) = delete;
+
+  /// When all have heard setup, and before any loader is asked for.
+  template <class Kind, class Predicted, class Pack, class Source>
+  void answer(Pack& pack, Source& source) const {
+    EvaluationRehearsal<Kind, Predicted, R, Pack, Source> rehearsal(run_, pack, source);
+    for (auto* const due : {&run_.searching.settings, &run_.searching.due})
+      for (auto const& search : std::exchange(*due, {})) search(rehearsal);
+    run_.searching.sizes_changed = false;
+  }
+  void warn() const { warn_of_unanswered(run_); }
+
+ private:
+  State<R>& run_;
+};
+/// Of a trainer whose callbacks ask for none.
+struct NoSearches {
+  template <class R>
+  explicit NoSearches(State<R>&) {}
+  template <class Kind, class Predicted, class Pack, class Source>
+  void answer(Pack&, Source&) const {}
+  void warn() const {}
+};
+template <class R, class Pack>
+using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, NoSearches>;
+
+}  // namespace fulgurite::loop
