@@ -11,6 +11,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/rates.hpp>
 #include <fulgurite/loop/rehearsal_plan.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/step_output.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
@@ -73,10 +74,8 @@ class Conductor {
   std::function<double()> loss_of_batch([[maybe_unused]] Outputs* outputs) const {
     if constexpr (!std::is_same_v<Outputs, NoOutput>) {
       if (auto* loss = loss_of<Backend>(*outputs))
-        return [this, loss, batches = batches_of_window()] {
-          double const mine = Backend::read(*loss) * static_cast<double>(batches);
-          if constexpr (shares<R>) return run_->parts.strategy.reduce(mine, Reduce::mean);
-          else return mine;
+        return [run = run_, loss, batches = batches_of_window()] {
+          return mean_of_ranks(*run, Backend::read(*loss) * static_cast<double>(batches));
         };
     }
     return nullptr;

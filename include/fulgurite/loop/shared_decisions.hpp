@@ -40,6 +40,13 @@ template <class R>
   return says;
 }
 
+/// Where all ranks meet: the mean of what each of them has.
+template <class R>
+double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
+  if constexpr (shares<R>) return run.parts.strategy.reduce(mine, Reduce::mean);
+  else return mine;
+}
+
 /// Where all ranks meet: a stop that one of them has wished for holds for all.
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
