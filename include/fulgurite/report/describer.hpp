@@ -21,7 +21,7 @@ namespace fulgurite {
 namespace report {
 
 /// The name of a group of callbacks.
-constexpr std::string_view group_name(Order order) {
+constexpr std::string_view order_name(Order order) {
   constexpr std::array<std::string_view, 7> names{"tuner",   "normal",  "timer",     "progress",
                                                   "summary", "monitor", "checkpoint"};
   return names[static_cast<std::size_t>(order)];
@@ -138,7 +138,7 @@ class Describer {
     out << (any ? "\n" : "none\n");
     if (sizeof...(Cs) != 0) out << "  callbacks, in firing order\n";
     each_callback([&]<class C>() {
-      out << "    " << group_name(order_of<C>());
+      out << "    " << order_name(order_of<C>());
       out.to_column(16) << type_name<C>();
       touches<C>();
       out << "\n";
