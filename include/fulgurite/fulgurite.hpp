@@ -130,8 +130,10 @@
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/named.hpp>
+#include <fulgurite/data/of_this_rank.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
+#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/split.hpp>

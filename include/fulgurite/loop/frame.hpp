@@ -75,6 +75,7 @@ void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
     });
   file.find();
   tell_all<hook::setup>(run, pack, source, ctx);
+  if constexpr (shares<R>) run.made.log_dir = of_first_rank(run, run.made.log_dir.string());  // loggers make it there
   if constexpr (Listens<hook::configure_model, typename R::Model, Ctx>)
     invoke<hook::configure_model>(*run.parts.model, ctx);
   file.load();

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
