@@ -137,9 +137,9 @@
 #include <fulgurite/data/pipeline.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
+#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/data/share.hpp>
 #include <fulgurite/data/split.hpp>
 #include <fulgurite/data/stream.hpp>
 #include <fulgurite/data/team.hpp>

@@ -62,7 +62,7 @@ TEST_CASE("C155 two ranks, K2: gradients are exchanged in stepping batches alone
   auto const all = toy::on_ranks(meeting, [](Rank rank) {
     Sloped model;
     auto trainer = make_trainer<Sloped>({.max_epochs = 2}, rank, Float32{}, Automatic{.accumulate_grad_batches = 2});
-    trainer.fit(model, data::Loader{numbers(10), data::LoaderOptions{.batch_size = 1}});
+    trainer.fit(model, data::Loader{numbers(10), data::LoaderOptions{.batch_size = 1}}, NoValidation{});
     return model.weights;
   });
   require_fine(all);

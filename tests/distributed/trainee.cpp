@@ -24,6 +24,7 @@
 #include <torch/utils.h>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/data/of_this_rank.hpp>
 #include <fulgurite/distributed/captured.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
@@ -219,15 +220,14 @@ std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_
 template <class Model, class Strategy, class Precision, class Optimization>
 void train(Scene& scene, Strategy strategy, Precision precision, Optimization how) {
   long const world = strategy.world();
-  auto train_on = batches(scene.words, scene.rank, world, scene.words.text("--model") == "exact");
-  auto validate_on = batches(scene.words, scene.rank, world, false);
+  bool const whole_numbers = scene.words.text("--model") == "exact";
+  auto train_on = data::of_this_rank(batches(scene.words, scene.rank, world, whole_numbers));
+  auto validate_on = data::of_this_rank(batches(scene.words, scene.rank, world, false));
   torch::manual_seed(static_cast<std::uint64_t>(3 + scene.words.number("--differs", 0) * scene.rank));
   Model model(scene);
-  auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1,
-                                                    .num_sanity_val_steps = 0,
-                                                    .use_distributed_sampler = false,
-                                                    .default_root_dir = scene.words.text("--out")},
-                                     strategy, precision, how);
+  auto trainer = make_trainer<Model>(
+      TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .default_root_dir = scene.words.text("--out")},
+      strategy, precision, how);
   if constexpr (requires { &Model::loss; }) trainer.fit(model, train_on, validate_on);
   else trainer.fit(model, train_on);
   if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
@@ -246,8 +246,8 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   auto trainer = make_trainer<NetOnLoader>(
       TrainerOptions{.max_epochs = 2, .default_root_dir = words.text("--out")}, strategy, Float32{}, Automatic{},
       ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}});
-  if (words.text("--from").empty()) trainer.fit(model, loader);
-  else trainer.fit(model, loader, CkptPath{words.text("--from")});
+  if (words.text("--from").empty()) trainer.fit(model, loader, NoValidation{});
+  else trainer.fit(model, loader, NoValidation{}, CkptPath{words.text("--from")});
 }
 
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/data/share.hpp>
 
 namespace fulgurite::data {
 
@@ -39,7 +39,7 @@ class SampledBatches : public Batches<Derived, B> {
   /// loader with a `Stride` is left as it is.
   void shard(int rank, int world, bool training) {
     if constexpr (!requires { S::shares_samples; }) {
-      Share const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
+      RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
       if (now == share_) return;
       this->lay_out_anew();
       share_ = now;
@@ -80,7 +80,7 @@ class SampledBatches : public Batches<Derived, B> {
   long batch_size_;
 
  private:
-  Share share_{};
+  RankShare share_{};
   bool drop_last_;
 };
 

@@ -12,8 +12,8 @@
 #include <range/v3/view/stride.hpp>
 #include <range/v3/view/take.hpp>
 
+#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/data/share.hpp>
 
 namespace fulgurite::data {
 
@@ -37,7 +37,7 @@ class Stride {
                                              std::to_string(options.world) + ": ranks count from 0 to world - 1");
   }
 
-  std::size_t size() const { return Share{options_.rank, options_.world, options_.leftover}.size(inner_.size()); }
+  std::size_t size() const { return RankShare{options_.rank, options_.world, options_.leftover}.size(inner_.size()); }
 
   std::vector<std::size_t> indices(long epoch) const {
     namespace views = ranges::views;

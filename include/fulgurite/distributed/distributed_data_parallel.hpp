@@ -62,8 +62,8 @@ class Unsynchronized {
   ~Unsynchronized() {
     if (state_) --state_->unsynchronized;
   }
-  Unsynchronized(Unsynchronized const&) = delete;
-  Unsynchronized& operator=(Unsynchronized const&) = delete;
+  Unsynchronized(Unsynchronized&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Unsynchronized& operator=(Unsynchronized&&) = delete;
 
  private:
   FitState* state_;

@@ -16,8 +16,8 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/random.hpp>
+#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/data/share.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
 
@@ -64,7 +64,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   /// The part of one process among several: pieces from elsewhere, or each `world`-th one. In training all processes
   /// have equally many batches. The trainer calls this.
   void shard(int rank, int world, bool training) {
-    Share const now{rank, world, training ? Leftover::repeat : Leftover::keep};
+    RankShare const now{rank, world, training ? Leftover::repeat : Leftover::keep};
     if (now == share_) return;
     this->lay_out_anew();
     share_ = now;
@@ -137,7 +137,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   }
 
   Numbers numbers_;
-  Share share_{};
+  RankShare share_{};
   BlockOptions options_;
   Buffers data_, target_;
   long batches_ = 0, next_ = 0;

@@ -14,12 +14,12 @@ enum class Leftover : std::uint8_t { repeat, drop, keep };
 
 /// Every `world`-th position of an order that all ranks share, from `rank` on. Batch after batch, what the ranks take
 /// is together what one process with batches `world` times as large would take.
-struct Share {
+struct RankShare {
   int rank = 0;
   int world = 1;
   Leftover leftover = Leftover::repeat;
 
-  bool operator==(Share const&) const = default;
+  bool operator==(RankShare const&) const = default;
 
   /// How many of `all` positions are this rank's.
   std::size_t size(std::size_t all) const {
