@@ -27,8 +27,8 @@ namespace toy {
 /// Where the ranks meet. One primitive: each brings bytes, and gets those of all, in the order of ranks.
 class Meeting {
  public:
-  explicit Meeting(int world, std::chrono::milliseconds limit = std::chrono::seconds(20))
-      : limit_(limit), bytes_(static_cast<std::size_t>(world)) {}
+  explicit Meeting(int ranks, std::chrono::milliseconds limit = std::chrono::seconds(20))
+      : limit_(limit), bytes_(static_cast<std::size_t>(ranks)) {}
 
   int world() const { return static_cast<int>(bytes_.size()); }
 
