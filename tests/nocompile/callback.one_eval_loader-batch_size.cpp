@@ -15,13 +15,14 @@ struct Net : toy::P {
 
 int main() {
   Net net;
-  data::Loader loader{toy::batches(4), {.batch_size = 2}}, other = loader;
+  data::Loader loader{toy::batches(4), {.batch_size = 2}};
+  std::tuple both(data::Loader{toy::batches(4), {.batch_size = 2}}, data::Loader{toy::batches(4), {.batch_size = 2}});
   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
                                    BatchSizeFinder<Net>{{.search = {.show = false}}});
-  trainer.fit(net, loader, std::tuple(loader, other));  // nobody tries out what a fit validates on
+  trainer.fit(net, loader, both);  // nobody tries out what a fit validates on
 #ifdef LEGAL
   trainer.validate(net, loader);
 #else
-  trainer.validate(net, std::tuple(loader, other));
+  trainer.validate(net, both);
 #endif
 }

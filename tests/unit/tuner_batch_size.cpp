@@ -110,6 +110,7 @@ TEST_CASE("power doubles the batch size until memory ends or a batch has all sam
   CHECK(search(loader(64), plenty, {}) == Came{{2, 4, 8, 16, 32, 64}, 64});
   CHECK(search(loader(60), plenty, {}) == Came{{2, 4, 8, 16, 32, 60}, 60});
   CHECK(search(loader(1000), 15, {}) == Came{{2, 4, 8, -16}, 8});
+  CHECK(search(loader(60), plenty, {.max_val = 64}) == Came{{2, 4, 8, 16, 32, 60}, 60});
   CHECK(search(loader(60), 50, {}) == Came{{2, 4, 8, 16, 32, -60}, 32});
   CHECK(search(loader(1000), plenty, {.max_trials = 4}) == Came{{2, 4, 8, 16}, 16});
   CHECK(search(loader(1000), 9, {.init_val = 16}) == Came{{-16, 8, -16}, 8});

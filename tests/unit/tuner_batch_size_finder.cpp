@@ -1,6 +1,7 @@
 // The callback that finds a batch size when a fit starts, and again at milestones.
 #include <fulgurite/tuner/batch_size_finder.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <exception>
@@ -218,6 +219,11 @@ TEST_CASE("what derives from it searches when it likes") {
 
 namespace {
 
+/// A clock that says ten milliseconds for each batch that was evaluated.
+long batches_passed = 0;
+TrainerOptions::Clock::time_point counting() {
+  return TrainerOptions::Clock::time_point(std::chrono::milliseconds(10 * batches_passed));
+}
 /// What was evaluated on trial, and what in earnest.
 struct Evaluated : Net {
   std::vector<std::size_t> tried = {}, evaluated = {};
@@ -231,6 +237,7 @@ struct Evaluated : Net {
   double predict_step(Rows const& rows, auto& ctx) { return look(rows, ctx), toy::draw(); }
   void look(Rows const& rows, auto& ctx) {
     (ctx.rehearsing() ? tried : evaluated).push_back(rows.size());
+    ++batches_passed;
     if (!ctx.rehearsing()) firsts.push_back(rows[0] + toy::draw());
     toy::take_memory(static_cast<long>(rows.size()));
     if (ctx.rehearsing() && act) act();
@@ -243,8 +250,8 @@ struct EvaluatedData : Made {
     return data::Loader{toy::batches(40), {.batch_size = batch_size}};
   }
 };
-BatchSizeFinder<Evaluated> evaluation_finder() {
-  return BatchSizeFinder<Evaluated>{{.search = {.steps_per_trial = 1, .show = false}}};
+BatchSizeFinder<Evaluated> evaluation_finder(long batches = 1) {
+  return BatchSizeFinder<Evaluated>{{.search = {.steps_per_trial = batches, .show = false}}};
 }
 auto const validates = [](auto& trainer, auto& net, auto& all) { trainer.validate(net, all); };
 auto const tests = [](auto& trainer, auto& net, auto& all) { trainer.test(net, all); };
@@ -258,7 +265,7 @@ TEST_CASE("validate, test and predict begin with a search over their own batches
     toy::world = {};
     toy::world.memory = 20;
     Evaluated net, other;
-    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {.accumulate_grad_batches = 3}, evaluation_finder());
+    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
     auto all = loader();
     evaluate(trainer, net, all);
     CHECK(net.tried == Sizes{2, 4, 8, 16, 32});
@@ -298,14 +305,18 @@ TEST_CASE("a search in an evaluation leaves the fit and its files the size that 
   toy::world = {};
   toy::world.memory = 20;
   Evaluated net, rest;
-  auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
+  auto trainer =
+      toy::train<Evaluated>({.max_epochs = 1, .now = &counting}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto all = loader(), tested = loader();
   trainer.fit(net, all, NoValidation{});
   toy::world.memory = 9;
   trainer.test(net, tested);
   CHECK(tested.batch_size() == 8);
+  auto const& trials = trainer.callback<BatchSizeFinder>().results().trials;
+  REQUIRE(trials.size() == 4);
+  CHECK(trials[0].samples_per_second == 200);  // windows of several batches are those of training
   trainer.save_checkpoint("after");
-  auto later = toy::train<Evaluated>({.max_epochs = 2}, {}, evaluation_finder());
+  auto later = toy::train<Evaluated>({.max_epochs = 2}, {.accumulate_grad_batches = 3}, evaluation_finder());
   auto again = loader();
   toy::world.memory = 20;
   later.fit(rest, again, NoValidation{}, CkptPath{"after"});
@@ -318,7 +329,7 @@ TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts every
     for (bool const by_signal : {false, true}) {
       toy::world = {};
       Evaluated net;
-      auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder(), Signals{{.dirpath = "here"}});
+      auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder(3), Signals{{.dirpath = "here"}});
       auto all = loader(3);
       int calls = 0;
       net.act = [&] {
@@ -331,7 +342,7 @@ TEST_CASE("a search in an evaluation that fails, or that SIGINT ends, puts every
       auto const random = toy::world.rng;
       if (by_signal) CHECK_THROWS_AS(evaluate(trainer, net, all), Interrupted);
       else CHECK_THROWS_AS(evaluate(trainer, net, all), std::runtime_error);
-      CHECK(net.tried == Sizes{2, 4});
+      CHECK(net.tried == Sizes{2, 2});
       CHECK(net.evaluated.empty());
       CHECK(net.failures == 1);
       CHECK(net.p.value() == 1.0);
@@ -356,6 +367,12 @@ struct InTests : BatchSizeFinder<Evaluated> {
   }
   void on_fit_start(auto&) {}
 };
+struct InFits : BatchSizeFinder<Evaluated> {
+  using BatchSizeFinder::BatchSizeFinder;
+  void setup(auto& ctx) {
+    if (ctx.stage() == Stage::fit) BatchSizeFinder::setup(ctx);
+  }
+};
 }  // namespace
 
 TEST_CASE("what derives from it searches in the evaluations that it likes, and in none of a fast_dev_run") {
@@ -370,6 +387,13 @@ TEST_CASE("what derives from it searches in the evaluations that it likes, and i
   CHECK(all.batch_size() == 2);
   trainer.test(net, all);
   CHECK(all.batch_size() == 16);
+
+  auto in_fits = toy::train<Evaluated>({.max_epochs = 1}, {}, InFits{{.search = {.show = false}}});
+  auto trained = loader(), validated = loader();
+  in_fits.fit(net, trained, NoValidation{});
+  in_fits.validate(net, validated);
+  CHECK(trained.batch_size() == 16);
+  CHECK(validated.batch_size() == 2);
 
   auto dev = toy::train<Evaluated>({.fast_dev_run = 1}, {}, evaluation_finder());
   auto few = loader();

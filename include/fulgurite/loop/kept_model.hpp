@@ -4,6 +4,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/kept_run.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/options.hpp>
