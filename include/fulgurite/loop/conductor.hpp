@@ -73,10 +73,8 @@ class Conductor {
   std::function<double()> loss_of_batch([[maybe_unused]] Outputs* outputs) const {
     if constexpr (!std::is_same_v<Outputs, NoOutput>) {
       if (auto* loss = loss_of<Backend>(*outputs))
-        return [this, loss, batches = batches_of_window()] {
-          double const mine = Backend::read(*loss) * static_cast<double>(batches);
-          if constexpr (shares<R>) return run_->parts.strategy.reduce(mine, Reduce::mean);
-          else return mine;
+        return [run = run_, loss, batches = batches_of_window()] {
+          return mean_of_ranks(*run, Backend::read(*loss) * static_cast<double>(batches));
         };
     }
     return nullptr;
