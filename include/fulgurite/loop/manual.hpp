@@ -55,7 +55,8 @@ class StepContext : public Context<R, phase::Train> {
     loop::backward(run, ctx, loss, 1.0);
     loop::tell<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (requires { run.parts.strategy.post_backward(loss); }) run.parts.strategy.post_backward(loss);
-    if (syncs_) loop::exchange(run);
+    if constexpr (loop::shares<R>)
+      if (run.shared.syncs) loop::exchange(run);
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
   }
 
@@ -124,7 +125,7 @@ class StepContext : public Context<R, phase::Train> {
       else return loop::NothingToUndo{};
     };
     auto exchange = [&] {
-      if constexpr (loop::shares<R>) return loop::Unsynced(strategy, syncs_, options.sync_grad);
+      if constexpr (loop::shares<R>) return loop::Unsynced(strategy, state.shared.syncs, options.sync_grad);
       else return strategy();
     };
     return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);
@@ -173,8 +174,7 @@ class StepContext : public Context<R, phase::Train> {
   Pack* pack_;
   typename Handles::type handles_;
   void const* unscaled_ =
-      nullptr;         ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
-  bool syncs_ = true;  ///< several processes exchange gradients after each backward
+      nullptr;  ///< the optimizer whose gradients have been divided by the scale and not been stepped yet
 };
 
 namespace loop {

@@ -54,13 +54,6 @@ template <class R>
     if (any_rank(run, std::exchange(run.shared.wishes_stop, false))) run.due.stop = true;
 }
 
-/// Where all ranks meet: the mean of their numbers.
-template <class R>
-double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
-  if constexpr (shares<R>) return run.parts.strategy.reduce(mine, Reduce::mean);
-  else return mine;
-}
-
 /// Rank 0's answer, in bytes, for all; its own with one process. What is looked up outside of the program, such as the
 /// name of a file, may be found differently by each.
 template <class R>

@@ -27,6 +27,8 @@ struct SharedFacts {
 
   std::vector<std::string> parts = {};  ///< of the file at hand: what each rank alone keeps, as text
 
+  bool syncs = true;  ///< manual optimization: gradients are exchanged after each backward; all ranks ask for the same
+
   bool together = false;  ///< the exception at hand was thrown by every rank
   bool alone = false;     ///< this rank has failed by itself: nothing may be asked of the others any more
 };

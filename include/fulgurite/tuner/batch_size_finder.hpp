@@ -14,6 +14,7 @@
 
 namespace fulgurite {
 
+/// What a BatchSizeFinder tries out, and when it does so again.
 template <class Model, class Data = NoModule>
 struct BatchSizeFinderOptions {
   tune::BatchSizeSearch<Model, Data> search = {};

@@ -29,11 +29,13 @@ struct BatchSizeSearch {
   std::FILE* stream = stderr;
 };
 
+/// Whether T says how a batch size is searched for.
 template <class T>
 inline constexpr bool is_batch_size_search = false;
 template <class Model, class Data>
 inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
 
+/// Error [fulgurite.tuner.range] where a number of the search cannot be.
 template <class Model, class Data>
 void check(BatchSizeSearch<Model, Data> const& search) {
   auto const at_least = [](char const* name, long value, long least) {

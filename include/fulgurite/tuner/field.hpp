@@ -48,8 +48,10 @@ std::string text(T const& value, bool exactly = true) {
 template <auto Field>
 concept FieldPointer = fields::Of<std::remove_const_t<decltype(Field)>>::is_field;
 
+/// The struct that a field belongs to.
 template <auto Field>
 using SettingOf = typename fields::Of<std::remove_const_t<decltype(Field)>>::Setting;
+/// The type of a field's values.
 template <auto Field>
 using ValueOf = typename fields::Of<std::remove_const_t<decltype(Field)>>::Value;
 

@@ -33,6 +33,7 @@ class Refusal : public Error {
   using Error::Error;
 };
 
+/// A sweep under way: each member is made and trained on a thread of its own, as many at a time as the race lets run.
 template <class Make, class Setting, class M>
 class Heat {
  public:

@@ -13,6 +13,7 @@
 
 namespace fulgurite {
 
+/// What a LearningRateFinder tries out, and when it does so again.
 template <class Model>
 struct LearningRateFinderOptions {
   tune::RateSearch<Model> search = {};

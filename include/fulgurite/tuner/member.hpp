@@ -15,7 +15,9 @@ template <class Batches>
 struct Shared {
   Batches const* batches;
 };
-struct NotShared {};  ///< what was refused
+/// What `shared` gives for a loader that cannot be shared, beside the refusal.
+struct NotShared {};
+/// Stored batches that all members read, and none copies: `tune::shared(batches)`. They have to outlive the sweep.
 template <class Batches>
 auto shared(Batches const& batches) {
   constexpr bool stored = StoredBatches<Batches const>;
@@ -24,9 +26,11 @@ auto shared(Batches const& batches) {
   if constexpr (stored) return Shared<Batches>{&batches};
   else return NotShared{};
 }
+/// Batches that end with the statement cannot be shared.
 template <class Batches>
 void shared(Batches const&&) = delete;
 
+/// In the place of data that a member does not bring.
 struct NoData {};
 
 /// What the function returns that makes a member. The trainer has the sweep's probe among its callbacks; data are one
@@ -65,10 +69,12 @@ struct Member {
 template <class M, class T, class... Data>
 Member(M, T, Data...) -> Member<M, T, Data...>;
 
+/// Whether T is what makes a member of a sweep.
 template <class T>
 inline constexpr bool is_member = false;
 template <class M, class T, class Train, class Val>
 inline constexpr bool is_member<Member<M, T, Train, Val>> = true;
+/// Whether a member has data that it may read; where it was refused them, nothing more is said.
 template <class T>
 inline constexpr bool has_data = false;
 template <class M, class T, class Train, class Val>

@@ -19,6 +19,7 @@ FULGURITE_COLD void check_milestones(std::string_view whose, std::vector<int> co
                   std::string(whose) + " has a milestone of " + std::to_string(epoch) + ": epochs count from 0");
 }
 
+/// Whether a search is due before this epoch.
 inline bool is_milestone(int epoch, std::vector<int> const& epochs) {
   return std::find(epochs.begin(), epochs.end(), epoch) != epochs.end();
 }

@@ -9,11 +9,13 @@
 
 namespace fulgurite::tune {
 
+/// The types in which a model may keep its learning rate.
 template <class T>
 inline constexpr bool is_rate = std::is_same_v<T, double> || std::is_same_v<T, float>;
 /// The member of a model that is meant where none is named: `lr`, else `learning_rate`.
 template <class M>
 concept HasLr = requires(M& model) { model.lr; };
+/// The second of these names.
 template <class M>
 concept HasLearningRate = requires(M& model) { model.learning_rate; };
 

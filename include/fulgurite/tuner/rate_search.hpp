@@ -35,11 +35,13 @@ struct RateSearch {
   RateField<Model> update = {};  ///< where the suggestion is put
 };
 
+/// Whether T says how a learning rate is searched for.
 template <class T>
 inline constexpr bool is_rate_search = false;
 template <class Model>
 inline constexpr bool is_rate_search<RateSearch<Model>> = true;
 
+/// Error [fulgurite.tuner.range] where a number of the search cannot be.
 template <class Model>
 void check(RateSearch<Model> const& search) {
   auto const refuse = [](std::string const& what) {

@@ -13,6 +13,7 @@
 
 namespace fulgurite::tune {
 
+/// The types in which a model may keep its batch size.
 template <class T>
 inline constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_const_v<T>;
 

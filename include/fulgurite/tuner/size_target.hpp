@@ -13,6 +13,7 @@
 
 namespace fulgurite::tune {
 
+/// Where a size that is tried, or was found, is put: a field, the loader, or the data module.
 template <class Model, class Data>
 class SizeTarget {
  public:

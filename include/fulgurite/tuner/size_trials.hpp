@@ -25,6 +25,7 @@
 
 namespace fulgurite::tune {
 
+/// Tries sizes out, one after the other, and notes what each of them took.
 template <class R, class Model, class Data>
 class SizeTrials {
   using Backend = typename R::Backend;

@@ -120,6 +120,7 @@ Space<spaces::Setting<Axes...>> grid_from(spaces::Setting<Axes...> const& base, 
   }
   return space;
 }
+/// Every combination of the values of all axes, the last one fastest: `grid(values<&Setting::rate>(1e-3, 1e-2), ...)`.
 template <class... Axes>
 auto grid(Axes const&... axes) {
   return grid_from(spaces::Setting<Axes...>{}, axes...);
@@ -149,6 +150,8 @@ Space<spaces::Setting<Axes...>> draws_from(spaces::Setting<Axes...> const& base,
   }
   return space;
 }
+/// Settings drawn at random, each value from its axis: `draws({.count = 64}, log_uniform<&Setting::rate>(1e-4, 1e-1))`.
+/// Member i is the same however many are drawn.
 template <class... Axes>
 auto draws(Draws how, Axes const&... axes) {
   return draws_from(spaces::Setting<Axes...>{}, how, axes...);

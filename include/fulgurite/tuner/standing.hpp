@@ -22,6 +22,7 @@ enum class Fate : std::uint8_t {
   not_started,  ///< the sweep ended first
 };
 
+/// As tables show it.
 constexpr std::string_view name_of(Fate fate) {
   switch (fate) {
   case Fate::completed: return "completed";
