@@ -133,6 +133,8 @@ struct Heavy : toy::Sgd {
 };
 struct Warm {
   using Stateless = ByChoice;
+  double move = 3;  // a number: no function of a schedule that sets rates
+  std::string observe = {};
   double operator()(long) const { return 1; }
   void attach(auto&) {}
 };
@@ -149,6 +151,7 @@ struct Shuffles : toy::Unsized {
 };
 struct Module {
   void prepare_data() {}
+  std::vector<double> transfer_batch_to_device(std::vector<double> batch) { return batch; }
   std::vector<double> train_dataloader() { return {1.0}; }
   Shuffles val_dataloader() { return Shuffles(2); }
 };
@@ -170,6 +173,7 @@ TEST_CASE("a description says who has what loggers, optimizers, schedules, strat
   CHECK(says("Heavy", 32, "momentum, set_momentum, state"));
   CHECK(says("Warm", 32, "attach"));
   CHECK(says("prepare_data", 22, "Module"));
+  CHECK(says("transfer_batch_to_device", 25, "Module"));
   CHECK(says("val_dataloader", 22, "Shuffles: set_epoch, in_order"));
   CHECK(says("loader", 22, "Shuffles: set_epoch, in_order"));
   CHECK(text.find("  train_dataloader      vector: size") != text.npos);

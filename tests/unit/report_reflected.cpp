@@ -46,6 +46,10 @@ TEST_CASE("settings that are named once are listed for loggers, printed and save
                                                                       {"optimizer", std::string("adam")}});
   CHECK(reflect::text(settings) == "lr = 0.25\nlayers = 7\nbias = true\nkind = 1\noptimizer = adam\n");
   CHECK(reflect::text(settings, Settings{}) == "lr = 0.25\nlayers = 7\n");
+  Settings unnamed;
+  unnamed.optimizer.clear();
+  CHECK(reflect::text(unnamed, Settings{}) == "optimizer = \n");
+  CHECK(reflect::field_text(0.1F) == "0.100000001");
   Kept kept;
   settings.state(kept);
   CHECK(kept.values.size() == 5);

@@ -40,7 +40,7 @@ inline constexpr bool is_function_pointer =
   optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(                                          \
       FULGURITE_ID(NAME), requires { requires is_function_pointer<decltype(&T::NAME)>; })
 
-/// It says that it is an optimizer, by the two functions that every one has.
+/// It says that it is an optimizer: whoever clears gradients is one.
 template <class T>
 concept MeantAsOptimizer = Probeable<T> && hook::of_optimizer::zero_grad::named<T> && !requires(T& o) {
   o.param_groups();  // LibTorch's are given what is missing
@@ -81,6 +81,10 @@ consteval HookVerdict optimizer_functions() {
 #undef FULGURITE_ID
 #undef FULGURITE_KIND
 
+// A schedule may keep a number or a text under such a name, which is then no function of the table.
+#define FULGURITE_SCHEDULE_CALLS(NAME, ...)                                                                            \
+  (hook::of_schedule::NAME::named<__VA_ARGS__> &&                                                                      \
+   !requires { requires std::is_object_v<std::remove_reference_t<decltype(__VA_ARGS__::NAME)>>; })
 #define FULGURITE_KIND of_schedule
 #define FULGURITE_ID(NAME) HookId::of_schedule_##NAME
 /// A schedule on an optimizer `O`, as loop/scheduler.hpp calls it.
@@ -91,7 +95,7 @@ consteval HookVerdict schedule_functions() {
   else {
     using Kept = T const;
     if constexpr (RateSetter<T>) {
-      constexpr bool watches = hook::of_schedule::metric::named<T> || hook::of_schedule::observe::named<T>;
+      constexpr bool watches = FULGURITE_SCHEDULE_CALLS(metric, T) || FULGURITE_SCHEDULE_CALLS(observe, T);
       if constexpr (watches) {
         if constexpr (!hook::of_schedule::metric::named<T>) return {HookFault::missing, HookId::of_schedule_metric};
         if constexpr (!hook::of_schedule::strict::named<T>) return {HookFault::missing, HookId::of_schedule_strict};
@@ -111,8 +115,8 @@ consteval HookVerdict schedule_functions() {
 
 #define FULGURITE_KIND of_strategy
 #define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
-/// What the trainer's types are enough to ask of a strategy; what receives a batch or a loss is asked where these are
-/// known.
+/// What the trainer's types are enough to ask of a strategy; what receives a loss is asked where that is known, and of
+/// what receives a batch, `move` and `gradients`, only that it is there.
 template <class R, class T = typename R::Strategy>
 consteval HookVerdict strategy_functions() {
   if constexpr (constexpr auto near = misspelt_of_strategy<T>(); bool(near)) return near;
@@ -171,7 +175,8 @@ inline constexpr bool sets_rates_unsaid = false;
 template <class O, class S, bool Configured>
   requires(Probeable<S> && !RateSetter<S>)
 inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
-    hook::of_schedule::move::named<S> || hook::of_schedule::observe::named<S>;
+    FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
+#undef FULGURITE_SCHEDULE_CALLS
 template <class List>
 inline constexpr bool any_sets_rates_unsaid = false;
 template <class... Os>

@@ -56,7 +56,7 @@ std::string described_data() {
       if (!Hook::template named<D>) return;
       std::string line = "  ";
       line += Hook::name();
-      line.resize(24, ' ');
+      line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
       text += line;
       text += type_name<D>();
       text += "\n";

@@ -63,6 +63,8 @@ constexpr void each_function_of_strategy(F f) {
 template <class L, class F>
 constexpr void each_function_of_loader(F f) {
   if constexpr (SizedLoader<L>) f(std::string_view("size"));
+  if constexpr (SettableBatchSize<L>) f(std::string_view("batch_size"));
+  if constexpr (ShardableLoader<L>) f(std::string_view("shard"));
   name_if<hook::set_epoch, L, long>(f);
   name_if<hook::in_order, L, bool>(f);
   name_if<hook::limit_each, L, double>(f);

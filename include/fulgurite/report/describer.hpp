@@ -186,12 +186,12 @@ class Describer {
     of_strategy<hook::process_dataloader>("  ");
     event<hook::setup>("  ");
     event<hook::configure_model>("  ");
-    event<hook::train_dataloader>("  ");
     action<hook::configure_optimizers>("  ", "");
-    of_callbacks<hook::log_hyperparams>("  ");
     event<hook::on_fit_start>("  ");
+    of_callbacks<hook::log_hyperparams>("  ");
     event<hook::on_sanity_check_start>("  ");
     event<hook::on_sanity_check_end>("  ");
+    event<hook::train_dataloader>("  ");
     event<hook::on_train_start>("  ");
     out << "  each epoch\n";
     event<hook::on_train_epoch_start>("    ");

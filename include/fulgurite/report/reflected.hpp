@@ -76,6 +76,7 @@ template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
 std::string field_text(T const& value) {
   if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
+  else if constexpr (std::is_same_v<T, float>) return report::formatted("%.9g", static_cast<double>(value));
   else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
   else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::underlying_type_t<T>>(value));
   else return std::to_string(value);
@@ -95,20 +96,20 @@ std::string field_text(std::optional<T> const& value) {
 /// `text(options, TrainerOptions{})` is what was asked for.
 template <Reflected T>
 std::string text(T const& object, T const* beside = nullptr) {
-  std::vector<std::string> known;
-  auto const shown = [](auto const& field) -> std::string {
+  std::vector<std::optional<std::string>> known;
+  auto const shown = [](auto const& field) -> std::optional<std::string> {
     if constexpr (requires { field_text(field); }) return field_text(field);
-    else return {};
+    else return std::nullopt;
   };
   if (beside) each_field(*beside, [&](std::string_view, auto const& field) { known.push_back(shown(field)); });
   std::string lines;
   std::size_t at = 0;
   each_field(object, [&](std::string_view name, auto const& field) {
     auto const value = shown(field);
-    if (std::size_t const here = at++; value.empty() || (beside && known[here] == value)) return;
+    if (std::size_t const here = at++; !value || (beside && known[here] == value)) return;
     lines += name;
     lines += " = ";
-    lines += value;
+    lines += *value;
     lines += "\n";
   });
   return lines;
