@@ -65,6 +65,8 @@ TYPOS = {
     'configure': ['configre', 'confgure'], 'exception': ['excpetion'], 'sanity': ['santiy'], 'prepare': ['perpare'],
     'transfer': ['tranfer'], 'momentum': ['momemtum', 'momentun'], 'observe': ['obesrve'],
 }
+# What a private data member may well be called: access hides that it is no function.
+DATA_MEMBERS = {'weightDecay', 'weightdecay', 'groupName', 'groupname', 'localRank', 'localrank'}
 
 
 def rows(header: str) -> list[tuple[str, str]]:
@@ -86,8 +88,9 @@ def of_policies() -> dict[str, dict[str, str]]:
     kinds: dict[str, dict[str, str]] = {}
     own = {name for name, _ in rows('policy_hooks.hpp')}
     for name, table_name in rows('policy_hooks.hpp'):
-        kind = {'OPTIMIZER': 'OPTIMIZERS', 'SCHEDULE': 'SCHEDULES', 'STRATEGY': 'STRATEGIES'}[table_name.split('_')[0]]
-        taken = own | set(hooks()) | set(table()) | {n for names in kinds.values() for n in names}
+        kind = {'OPTIMIZER': 'OPTIMIZERS', 'SCHEDULE': 'SCHEDULES', 'STRATEGY': 'STRATEGIES',
+                'DISTRIBUTED': 'STRATEGIES'}[table_name.split('_')[0]]
+        taken = own | DATA_MEMBERS | set(hooks()) | set(table()) | {n for names in kinds.values() for n in names}
         for slip in slips(name):
             if slip not in taken and not slip.startswith('on_'):
                 kinds.setdefault(kind, {})[slip] = name

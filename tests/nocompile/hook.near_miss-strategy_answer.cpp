@@ -1,4 +1,4 @@
-// refused: [fulgurite.hook.near_miss] localrank is not a hook and would never be called: use local_rank
+// refused: [fulgurite.hook.near_miss] matmulscope is not a hook and would never be called: use matmul_scope
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -9,7 +9,7 @@ struct Own : toy::Device {
 #ifdef LEGAL
   int local_rank() const { return 0; }
 #else
-  int localrank() const { return 0; }
+  int matmulscope() const { return 0; }
 #endif
 };
 

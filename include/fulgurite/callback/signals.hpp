@@ -82,7 +82,10 @@ class Signals {
     if (asked_at_ && *asked_at_ < here) return;
     asked_at_ = here;
     // Thrown where the next file would be written: between steps.
-    ctx.request_checkpoint({this, [ends_by](CheckpointFiles&) { throw Interrupted(ends_by); }});
+    // One process ends by what it was asked for last; several by what they have told each other.
+    bool const alone = ctx.world() == 1;
+    ctx.request_checkpoint(
+        {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? signal() : ends_by); }});
   }
   void on_validation_batch_end(auto& ctx) {
     // Several processes end a fit together, after the next step.

@@ -203,18 +203,17 @@
   ROW(inOrder) ROW(inorder) ROW(on_limit_each) ROW(limitEach) ROW(limiteach) ROW(on_resume_at) ROW(resumeAt) \
   ROW(resumeat)
 
-// The same of optimizers, schedules and strategies, each asked of its kind alone. Names that a private data member may
-// well have, such as weightDecay, are left out: access hides that it is no function.
+// The same of optimizers, schedules and strategies, each asked of its kind alone.
 #define FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(ROW) \
   ROW(zero_grads) ROW(zero_gradient) ROW(zero_gradients) ROW(zeroGrad) ROW(zerograd) ROW(setLr) ROW(setlr) \
   ROW(momemtum) ROW(momentun) ROW(set_momemtum) ROW(set_momentun) ROW(setMomentum) ROW(setmomentum) \
-  ROW(weightdecay) ROW(groupname) ROW(gradients_are_finite) ROW(gradientsFinite) ROW(gradientsfinite) \
-  ROW(setReceived) ROW(setreceived)
+  ROW(gradients_are_finite) ROW(gradientsFinite) ROW(gradientsfinite) ROW(setReceived) ROW(setreceived)
 
 #define FULGURITE_NEAR_MISSES_OF_SCHEDULES(ROW) \
   ROW(observes) ROW(obesrve) ROW(move_momentum) ROW(moves_momemtum) ROW(moves_momentun) ROW(movesMomentum) \
   ROW(movesmomentum)
 
 #define FULGURITE_NEAR_MISSES_OF_STRATEGIES(ROW) \
-  ROW(isOnGpu) ROW(ison_gpu) ROW(is_ongpu) ROW(localrank) ROW(matmulScope) ROW(matmulscope)
+  ROW(isOnGpu) ROW(ison_gpu) ROW(is_ongpu) ROW(reduceInPlace) ROW(reducein_place) ROW(reduce_inplace) \
+  ROW(reduceGradients) ROW(reducegradients) ROW(matmulScope) ROW(matmulscope)
 // clang-format on

@@ -58,6 +58,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
     part([&] {
       share_epoch(run, Origin::train_epoch);
       agree_on_stop(run);
+      count_batches_alike(run);
     });
   part([&] { deliver_posted(run, pack, last_step(run)); });
   part([&] {

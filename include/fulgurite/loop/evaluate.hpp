@@ -76,7 +76,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
         facts.is_last_batch = end.after_step();
         return !facts.is_last_batch;
       });
-      if (!any && batches != 0)
+      if (!shares<R> && !any && batches != 0)  // of several ranks, one may have none
         throw Error("fulgurite.data.empty", "an evaluation loader without size() had no batch: begin() must start a "
                                             "new pass each time; leave the loader out, or set the limit of its batches "
                                             "to 0, if nothing is to be evaluated");

@@ -45,16 +45,17 @@ template <class R>
 /// `what` is not finite in the batch at hand: the fit ends, or the update of its window will be left out.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
-  if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
   auto const where = "batch " + std::to_string(run.facts.batch_idx) + " of epoch " +
                      std::to_string(run.progress.epoch) +
                      (run.facts.batch_size == 0 && run.facts.no_rows ? ", which has no rows," : "");
-  if (run.asked.options.non_finite == NonFinite::stop)
+  if (run.asked.options.non_finite == NonFinite::stop) {
+    if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
     throw Error("fulgurite.loop.non_finite",
                 what + " after " + where + ". The update was not made: the weights are those after step " +
                     std::to_string(run.progress.global_step) + spoiled_buffer(run) +
                     ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
                     "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
+  }
   run.watch.finite.look = Look::found;
   run.warn("fulgurite.loop.non_finite_skipped",
            what + " after " + where +

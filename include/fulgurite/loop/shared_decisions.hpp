@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/loop/rank_ended.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/metric/metric.hpp>
@@ -128,10 +129,23 @@ template <class R>
   else return false;
 }
 
-/// An epoch begins: nothing is known of its end.
+/// An epoch begins: nothing is known of its end, and nothing of the one before is left to be told.
 template <class R>
 [[gnu::always_inline]] inline void begin_shared_epoch(State<R>& run) {
-  if constexpr (shares<R>) run.shared.epoch_ends = run.shared.skipped = run.shared.validates = false;
+  if constexpr (shares<R>) {
+    run.shared.epoch_ends = run.shared.skipped = run.shared.validates = false;
+    run.shared.skips = run.shared.together = false;
+  }
+}
+
+/// Where all ranks meet: batches are counted alike, since validations may be due by their count. Ranks that left an
+/// epoch inside a window have taken different numbers of them.
+template <class R>
+void count_batches_alike(State<R>& run) {
+  if constexpr (shares<R>) {
+    auto const mine = static_cast<std::int64_t>(run.progress.total_batches);
+    run.progress.total_batches = static_cast<long>(run.parts.strategy.reduce(mine, Reduce::max));
+  }
 }
 
 /// The run has failed. Where that is this rank's own fault, the others are told, so that none of them waits for it, and
@@ -140,7 +154,8 @@ template <class R>
 void fails(State<R>& run, [[maybe_unused]] std::exception const& error) {
   if constexpr (shares<R>) {
     bool const heard = dynamic_cast<RankEnded const*>(&error) != nullptr;
-    if (!heard && (run.shared.together || run.shared.ends_by != 0)) return;
+    bool const ends_with_all = run.shared.ends_by != 0 && dynamic_cast<Interrupted const*>(&error) != nullptr;
+    if (!heard && (run.shared.together || ends_with_all)) return;
     run.shared.alone = true;
     if constexpr (requires { run.parts.strategy.abort(error.what()); })
       if (!heard) run.parts.strategy.abort(error.what());
