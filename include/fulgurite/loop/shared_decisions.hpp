@@ -138,11 +138,12 @@ template <class R>
   }
 }
 
-/// Where all ranks meet: batches are counted alike, since validations may be due by their count. Ranks that left an
-/// epoch inside a window have taken different numbers of them.
+/// Where all ranks meet: batches are counted alike where validations are due by their count. Ranks that left an epoch
+/// inside a window have taken different numbers of them.
 template <class R>
 void count_batches_alike(State<R>& run) {
   if constexpr (shares<R>) {
+    if (run.asked.options.check_val_every_n_epoch) return;
     auto const mine = static_cast<std::int64_t>(run.progress.total_batches);
     run.progress.total_batches = static_cast<long>(run.parts.strategy.reduce(mine, Reduce::max));
   }
