@@ -18,6 +18,7 @@
 #include <fulgurite/loop/kept_model.hpp>
 #include <fulgurite/loop/kept_place.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/pass_end.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/searching.hpp>
@@ -50,27 +51,33 @@ class EvaluationConductor {
   void on_test_batch_end(auto&) { after(); }
   void on_predict_batch_end(auto&) { after(); }
 
+  /// One of the plan's functions has asked for it.
+  bool ends_pass() const { return ends_pass_; }
+
  private:
   void before() {
-    auto step = here();
-    if (plan_->before_step) plan_->before_step(step);
+    step_.emplace(*rates_, number_++);
+    step_->set_batch(run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {
     end_if_asked(*users_);
-    auto step = here();
-    if (plan_->after_step) plan_->after_step(step);
-  }
-  RehearsedStep here() {
-    RehearsedStep step(*rates_, run_->facts.batch_idx);
-    step.set_batch(run_->facts.batch_size, nullptr);
-    return step;
+    if (!step_) return;  // a batch that its loader left out
+    if (plan_->after_step) plan_->after_step(*step_);
+    ends_pass_ = step_->stops();
+    step_.reset();
   }
 
   State<R>* run_;
   RehearsalPlan const* plan_;
   LearningRates* rates_;
   UserPack* users_;
+  std::optional<RehearsedStep> step_ = std::nullopt;
+  long number_ = 0;
+  bool ends_pass_ = false;
 };
+template <class R, class UserPack>
+inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R, UserPack>>> = true;
 
 /// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
 /// `Predicted`: what predict_step returns, of an evaluation by it.
@@ -80,7 +87,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   EvaluationRehearsal(State<R>& run, UserPack& users, Source& source)
       : run_(run), users_(users), source_(source), sizes_(run, source) {}
 
-  /// Each step of the plan is a batch, of each loader.
+  /// Each step of the plan is a batch, of each loader; they are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.anew();
