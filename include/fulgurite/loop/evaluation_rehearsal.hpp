@@ -155,7 +155,10 @@ class EvaluationRehearsal final : public Rehearser<R> {
 template <class R>
 class AnswersSearches {
  public:
-  explicit AnswersSearches(State<R>& run) : run_(run) { run.searching.answers = true; }
+  explicit AnswersSearches(State<R>& run) : run_(run) {
+    forget_searches(run);
+    run.searching.answers = true;
+  }
   ~AnswersSearches() { forget_searches(run_); }
   AnswersSearches(AnswersSearches const&) = delete;
   AnswersSearches& operator=(AnswersSearches const&) = delete;
