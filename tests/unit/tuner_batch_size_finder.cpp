@@ -286,6 +286,26 @@ TEST_CASE("validate, test and predict begin with a search over their own batches
   });
 }
 
+TEST_CASE("where an evaluation's own limit is 0 it tries nothing out") {
+  each_evaluation([](auto evaluate) {
+    toy::world = {};
+    Evaluated net;
+    auto trainer = toy::train<Evaluated>(
+        {.max_epochs = 1, .limit_val_batches = 0, .limit_test_batches = 0, .limit_predict_batches = 0}, {},
+        evaluation_finder());
+    auto all = loader();
+    evaluate(trainer, net, all);
+    CHECK(net.tried.empty());
+    CHECK(all.batch_size() == 2);
+    CHECK(trainer.warnings().empty());
+    auto options = trainer.given_options();
+    options.limit_val_batches = options.limit_test_batches = options.limit_predict_batches = {};
+    trainer.set_options(options);
+    evaluate(trainer, net, all);  // the search of an evaluation that has batches
+    CHECK(all.batch_size() == 40);
+  });
+}
+
 TEST_CASE("an evaluation's loaders are made of the field that was found") {
   toy::world = {};
   toy::world.memory = 20;

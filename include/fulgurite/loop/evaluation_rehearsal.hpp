@@ -163,9 +163,14 @@ class AnswersSearches {
   AnswersSearches(AnswersSearches const&) = delete;
   AnswersSearches& operator=(AnswersSearches const&) = delete;
 
-  /// When all have heard setup, and before any loader is asked for.
+  /// When all have heard setup, and before any loader is asked for. Where nothing is evaluated, nothing is tried out.
   template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack& pack, Source& source) const {
+  void answer(Pack& pack, Source& source, Limit const& limit) const {
+    if (limit.none() && !run_.searching.alone) {
+      run_.searching.settings.clear();
+      run_.searching.due.clear();
+      return;
+    }
     EvaluationRehearsal<Kind, Predicted, R, Pack, Source> rehearsal(run_, pack, source);
     for (auto* const due : {&run_.searching.settings, &run_.searching.due})
       for (auto const& search : std::exchange(*due, {})) search(rehearsal);
@@ -181,7 +186,7 @@ struct NoSearches {
   template <class R>
   explicit NoSearches(State<R>&) {}
   template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack&, Source&) const {}
+  void answer(Pack&, Source&, Limit const&) const {}
   void warn() const {}
 };
 template <class R, class Pack>
