@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -286,6 +287,26 @@ TEST_CASE("validate, test and predict begin with a search over their own batches
   });
 }
 
+TEST_CASE("where an evaluation's own limit is 0 it tries nothing out") {
+  each_evaluation([](auto evaluate) {
+    toy::world = {};
+    Evaluated net;
+    auto trainer = toy::train<Evaluated>(
+        {.max_epochs = 1, .limit_val_batches = 0, .limit_test_batches = 0, .limit_predict_batches = 0}, {},
+        evaluation_finder());
+    auto all = loader();
+    evaluate(trainer, net, all);
+    CHECK(net.tried.empty());
+    CHECK(all.batch_size() == 2);
+    CHECK(trainer.warnings().empty());
+    auto options = trainer.given_options();
+    options.limit_val_batches = options.limit_test_batches = options.limit_predict_batches = {};
+    trainer.set_options(options);
+    evaluate(trainer, net, all);  // the search of an evaluation that has batches
+    CHECK(all.batch_size() == 40);
+  });
+}
+
 TEST_CASE("an evaluation's loaders are made of the field that was found") {
   toy::world = {};
   toy::world.memory = 20;
@@ -299,6 +320,67 @@ TEST_CASE("an evaluation's loaders are made of the field that was found") {
   CHECK(made.batch_size == 16);
   CHECK(made.made == 5 + 1);
   CHECK(net.evaluated == Sizes{16, 16, 8});
+}
+
+namespace {
+
+/// Trains on batches of the field, and evaluates on batches that have a size of their own.
+struct OwnSize : Evaluated {
+  auto train_dataloader() { return data::Loader{toy::batches(40), {.batch_size = batch_size}}; }
+  auto val_dataloader() { return data::Loader{toy::batches(40), {.batch_size = 10}}; }
+};
+std::string said(auto const& trainer) {
+  std::string all;
+  for (auto const& warning : trainer.warnings()) all += warning + "\n";
+  return all;
+}
+std::string skips(std::string const& why) {
+  return "[fulgurite.tuner.not_searched] no batch size was searched for in an evaluation that has no place for one: "
+         "[fulgurite.tuner." +
+         why + "] ";
+}
+
+}  // namespace
+
+TEST_CASE("an evaluation that has no place for a size goes without the search, and a warning says so") {
+  each_evaluation([](auto evaluate) {
+    toy::world = {};
+    std::vector<Rows> const batches(4, Rows{1, 2});
+    Evaluated net;
+    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
+    evaluate(trainer, net, batches);
+    evaluate(trainer, net, batches);
+    CHECK(net.tried.empty());
+    CHECK(net.evaluated == Sizes(8, 2));
+    CHECK(trainer.warnings().size() == 1);
+    CHECK(said(trainer).starts_with(skips("no_size")));
+
+    Made made;
+    Evaluated of_data;
+    auto with_data = toy::train<Evaluated>(
+        {.max_epochs = 1}, {},
+        BatchSizeFinder<Evaluated, Made>{{.search = {.field = &Made::batch_size, .show = false}}});
+    auto all = loader();
+    with_data.fit(of_data, made);
+    evaluate(with_data, of_data, all);
+    CHECK(said(with_data).starts_with(skips("needs_factory")));
+    CHECK(of_data.evaluated == Sizes(20, 2));
+    CHECK(made.batch_size == 40);
+  });
+
+  OwnSize own;
+  auto trainer = toy::train<OwnSize>(
+      {.max_epochs = 1, .num_sanity_val_steps = 0}, {},
+      BatchSizeFinder<OwnSize>{{.search = {.steps_per_trial = 1, .field = &OwnSize::batch_size, .show = false}}});
+  auto other = loader();
+  trainer.test(own, other);
+  CHECK(said(trainer).starts_with(skips("needs_factory")));
+  own.evaluated.clear();
+  trainer.validate(own);
+  CHECK(said(trainer).find(skips("unused_size")) != std::string::npos);
+  CHECK(own.evaluated == Sizes(4, 10));
+  CHECK(own.batch_size == 2);
+  CHECK(own.failures == 0);
 }
 
 TEST_CASE("a search in an evaluation leaves the fit and its files the size that the fit has found") {
@@ -369,6 +451,7 @@ struct InTests : BatchSizeFinder<Evaluated> {
 };
 struct InFits : BatchSizeFinder<Evaluated> {
   using BatchSizeFinder::BatchSizeFinder;
+  static constexpr bool needs_one_eval_loader = false;
   void setup(auto& ctx) {
     if (ctx.stage() == Stage::fit) BatchSizeFinder::setup(ctx);
   }
@@ -394,6 +477,9 @@ TEST_CASE("what derives from it searches in the evaluations that it likes, and i
   in_fits.validate(net, validated);
   CHECK(trained.batch_size() == 16);
   CHECK(validated.batch_size() == 2);
+  net.evaluated.clear();
+  in_fits.validate(net, std::tuple(loader(20), loader(20)));
+  CHECK(net.evaluated == Sizes{20, 20, 20, 20});
 
   auto dev = toy::train<Evaluated>({.fast_dev_run = 1}, {}, evaluation_finder());
   auto few = loader();

@@ -10,7 +10,9 @@
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -179,6 +181,46 @@ TEST_CASE("milestones search again, and a class derived from the finder searches
   auto later = toy::train<Times>(options(3), Automatic{}, Later{{.search = two_steps(), .milestones = {0, 2}}});
   later.fit(derived, toy::batches(2));
   CHECK(derived.times == "??....??..");
+}
+
+namespace {
+
+/// Its first fit fails when it has heard of the finder's search.
+struct FailsOnce : Times {
+  bool fails = true;
+  void on_fit_start(auto&) {
+    if (std::exchange(fails, false)) throw std::runtime_error("not yet");
+  }
+  void validation_step(double) { times += 'v'; }
+};
+struct InEvaluations : LearningRateFinder<FailsOnce> {
+  void setup(auto& ctx) {
+    if (ctx.stage() != Stage::fit) lr_find(ctx);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a search that a fit asked for which failed while it opened is done by no other run") {
+  for (bool const validates : {true, false}) {
+    FailsOnce model;
+    auto trainer = toy::train<FailsOnce>(
+        options(1), Automatic{},
+        LearningRateFinder<FailsOnce>{{.search = {.num_training = 2, .skip_begin = 0, .skip_end = 0}}});
+    CHECK_THROWS_AS(trainer.fit(model, toy::batches(2), NoValidation{}), std::runtime_error);
+    if (validates) trainer.validate(model, toy::batches(1));
+    trainer.fit(model, toy::batches(2), NoValidation{});
+    CHECK(model.times == (validates ? "v??.." : "??.."));
+  }
+}
+
+TEST_CASE("an evaluation has no rate that could be searched for, and says so") {
+  FailsOnce model;
+  auto trainer = toy::train<FailsOnce>(options(1), Automatic{}, InEvaluations{});
+  std::string sentence;
+  CHECK(toy::refusal([&] { trainer.validate(model, toy::batches(2)); }, &sentence) == "fulgurite.tuner.no_rate");
+  CHECK(sentence.find("an evaluation moves no learning rates") != std::string::npos);
+  CHECK(model.times.empty());
 }
 
 TEST_CASE("a fit that goes on from a file has what was found, and searches at the milestones that are left") {

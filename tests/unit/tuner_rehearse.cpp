@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -530,6 +531,60 @@ TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
   tune::rehearse(trainer, model, toy::batches(5), plan);  // windows of 3 and 2 batches
   CHECK(numbers == std::vector<long>{0, 1, 2, 3});
   CHECK(rates == std::vector<double>{0.5, 0.25, 0.5 / 3, 0.125});
+}
+
+namespace {
+
+/// Has a step of each evaluation, and counts them.
+struct Evaluated : Draws {
+  int made = 0;
+  void validation_step(double) { ++made; }
+  void test_step(double) { ++made; }
+  double predict_step(double batch) { return ++made, batch; }
+};
+/// Tries its plan out before an evaluation.
+struct TriesFirst {
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+  RehearsalPlan plan;
+  void setup(auto& ctx) {
+    ctx.request_search([this](auto& rehearser) { rehearser.rehearse(plan); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a plan ends the rehearsal of an evaluation, before a step or after it, in whichever loader it is") {
+  for (bool const before : {false, true})
+    for (long const last : {0L, 1L, 3L, 9L}) {
+      toy::world = {};
+      std::vector<long> begun, done;
+      RehearsalPlan plan{.steps = 3};
+      plan.before_step = [&](RehearsedStep& step) {
+        begun.push_back(step.number());
+        if (before && step.number() == last) step.stop();
+      };
+      plan.after_step = [&](RehearsedStep& step) {
+        done.push_back(step.number());
+        CHECK(step.batch_size() == 1);
+        if (!before && step.number() == last) step.stop();
+      };
+      auto trainer = toy::train<Evaluated>(options(1), Automatic{}, TriesFirst{plan});
+      auto const tried = [&](auto&& evaluate) {
+        Evaluated model;
+        begun.clear();
+        done.clear();
+        evaluate(model, std::tuple(toy::batches(4), toy::batches(4)));
+        std::vector<long> const all{0, 1, 2, 3, 4, 5};  // three of each loader
+        std::vector<long> const expected(all.begin(), all.begin() + std::min(last + 1, 6L));
+        CHECK(begun == expected);
+        CHECK(done == expected);
+        CHECK(model.made == 8 + static_cast<int>(expected.size()));  // the evaluation itself is whole
+      };
+      tried([&](auto& model, auto const& both) { trainer.validate(model, both); });
+      tried([&](auto& model, auto const& both) { trainer.test(model, both); });
+      tried([&](auto& model, auto const& both) { trainer.predict(model, both); });
+    }
 }
 
 TEST_CASE("what was recorded of rehearsed steps is freed, and steps of the fit are recorded anew") {

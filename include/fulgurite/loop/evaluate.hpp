@@ -14,6 +14,7 @@
 #include <fulgurite/loop/evaluation_kind.hpp>
 #include <fulgurite/loop/evaluation_results.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/pass_end.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 
 namespace fulgurite::loop {
@@ -50,6 +51,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     flow = graver(flow, tell<typename Kind::start>(run, pack, ctx));
     flow = graver(flow, tell<typename Kind::epoch_start>(run, pack, ctx));
     each_loader(loaders, [&](auto& loader, std::size_t position) {
+      if (ends_pass(pack)) return;
       check_not_empty<R>(loader);
       if constexpr (requires { loader.set_epoch(long{}); })
         if (facts.stage == Stage::fit && !facts.sanity_checking) loader.set_epoch(long{run.progress.epoch});
@@ -74,7 +76,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
           }
         }
         facts.is_last_batch = end.after_step();
-        return !facts.is_last_batch;
+        return !facts.is_last_batch && !ends_pass(pack);
       });
       if (!shares<R> && !any && batches != 0)  // of several ranks, one may have none
         throw Error("fulgurite.data.empty", "an evaluation loader without size() had no batch: begin() must start a "

@@ -18,6 +18,7 @@
 #include <fulgurite/loop/kept_model.hpp>
 #include <fulgurite/loop/kept_place.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/pass_end.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/searching.hpp>
@@ -50,27 +51,33 @@ class EvaluationConductor {
   void on_test_batch_end(auto&) { after(); }
   void on_predict_batch_end(auto&) { after(); }
 
+  /// One of the plan's functions has asked for it.
+  bool ends_pass() const { return ends_pass_; }
+
  private:
   void before() {
-    auto step = here();
-    if (plan_->before_step) plan_->before_step(step);
+    step_.emplace(*rates_, number_++);
+    step_->set_batch(run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {
     end_if_asked(*users_);
-    auto step = here();
-    if (plan_->after_step) plan_->after_step(step);
-  }
-  RehearsedStep here() {
-    RehearsedStep step(*rates_, run_->facts.batch_idx);
-    step.set_batch(run_->facts.batch_size, nullptr);
-    return step;
+    if (!step_) return;  // a batch that its loader left out
+    if (plan_->after_step) plan_->after_step(*step_);
+    ends_pass_ = step_->stops();
+    step_.reset();
   }
 
   State<R>* run_;
   RehearsalPlan const* plan_;
   LearningRates* rates_;
   UserPack* users_;
+  std::optional<RehearsedStep> step_ = std::nullopt;
+  long number_ = 0;
+  bool ends_pass_ = false;
 };
+template <class R, class UserPack>
+inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R, UserPack>>> = true;
 
 /// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
 /// `Predicted`: what predict_step returns, of an evaluation by it.
@@ -80,7 +87,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
   EvaluationRehearsal(State<R>& run, UserPack& users, Source& source)
       : run_(run), users_(users), source_(source), sizes_(run, source) {}
 
-  /// Each step of the plan is a batch, of each loader.
+  /// Each step of the plan is a batch, of each loader; they are numbered through all loaders.
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
     auto own = source_.anew();
@@ -148,14 +155,22 @@ class EvaluationRehearsal final : public Rehearser<R> {
 template <class R>
 class AnswersSearches {
  public:
-  explicit AnswersSearches(State<R>& run) : run_(run) { run.searching.answers = true; }
+  explicit AnswersSearches(State<R>& run) : run_(run) {
+    forget_searches(run);
+    run.searching.answers = true;
+  }
   ~AnswersSearches() { forget_searches(run_); }
   AnswersSearches(AnswersSearches const&) = delete;
   AnswersSearches& operator=(AnswersSearches const&) = delete;
 
-  /// When all have heard setup, and before any loader is asked for.
+  /// When all have heard setup, and before any loader is asked for. Where nothing is evaluated, nothing is tried out.
   template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack& pack, Source& source) const {
+  void answer(Pack& pack, Source& source, Limit const& limit) const {
+    if (limit.none() && !run_.searching.alone) {
+      run_.searching.settings.clear();
+      run_.searching.due.clear();
+      return;
+    }
     EvaluationRehearsal<Kind, Predicted, R, Pack, Source> rehearsal(run_, pack, source);
     for (auto* const due : {&run_.searching.settings, &run_.searching.due})
       for (auto const& search : std::exchange(*due, {})) search(rehearsal);
@@ -171,7 +186,7 @@ struct NoSearches {
   template <class R>
   explicit NoSearches(State<R>&) {}
   template <class Kind, class Predicted, class Pack, class Source>
-  void answer(Pack&, Source&) const {}
+  void answer(Pack&, Source&, Limit const&) const {}
   void warn() const {}
 };
 template <class R, class Pack>

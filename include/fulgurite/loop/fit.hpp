@@ -123,6 +123,7 @@ class OpenFit {
 
   /// Nothing of an earlier run is due, or at hand, in this one.
   void begin_anew() {
+    forget_searches(run_);  // of a fit that has failed while it opened, or of an evaluation
     run_.facts = {};
     run_.facts.has_validation =
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();

@@ -9,6 +9,7 @@
 
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/pass_end.hpp>
 
 namespace fulgurite {
 
@@ -54,6 +55,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     tell<hook::on_predict_start>(run, pack, ctx);
     tell<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
+      if (ends_pass(pack)) return;
       facts.loader = position;
       auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
@@ -76,7 +78,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
             deliver_posted(run, pack, b);
           });
         facts.is_last_batch = end.after_step();
-        return !facts.is_last_batch;
+        return !facts.is_last_batch && !ends_pass(pack);
       });
     });
     facts.loader = 0;

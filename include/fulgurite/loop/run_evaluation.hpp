@@ -26,7 +26,7 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   SearchesOf<R, Pack> const searches(run);
   auto results = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
-    searches.template answer<Kind, NoModule>(pack, source);
+    searches.template answer<Kind, NoModule>(pack, source, limit);
     auto values = limit.none()
                       ? std::vector<std::vector<MetricValue>>{}
                       : evaluate<Kind>(run, pack, source, evaluation_loaders<typename Kind::Loader>(run, source), limit,

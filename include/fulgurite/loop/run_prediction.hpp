@@ -23,7 +23,7 @@ std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& so
   SearchesOf<R, Pack> const searches(run);
   auto all = framed(run, pack, source, [&] {
     set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
-    searches.template answer<Prediction, T>(pack, source);
+    searches.template answer<Prediction, T>(pack, source, limit);
     std::vector<std::vector<T>> predictions;
     if (!limit.none())
       predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);

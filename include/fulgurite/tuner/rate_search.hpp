@@ -87,6 +87,9 @@ inline std::vector<double> in_ratio(std::vector<double> initial, double lr) {
 /// Tries the rates out. Nothing is set by it.
 template <class R, class Model>
 FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
+  if (rehearser.context().stage() != Stage::fit)
+    throw Error("fulgurite.tuner.no_rate", "an evaluation moves no learning rates, so none can be searched for in it: "
+                                           "ask for this search where ctx.stage() is Stage::fit");
   auto const initial = rehearser.rates().initial();
   static_cast<void>(in_ratio(initial, 1));
   FoundRate found;
