@@ -321,6 +321,61 @@ TEST_CASE("an evaluation's loaders are made of the field that was found") {
   CHECK(net.evaluated == Sizes{16, 16, 8});
 }
 
+namespace {
+
+/// Trains on batches of the field, and evaluates on batches that have a size of their own.
+struct OwnSize : Evaluated {
+  auto train_dataloader() { return data::Loader{toy::batches(40), {.batch_size = batch_size}}; }
+  auto val_dataloader() { return data::Loader{toy::batches(40), {.batch_size = 10}}; }
+};
+std::string said(auto const& trainer) {
+  std::string all;
+  for (auto const& warning : trainer.warnings()) all += warning + "\n";
+  return all;
+}
+std::string skips(std::string const& why) {
+  return "[fulgurite.tuner.not_searched] no batch size was searched for in an evaluation that has no place for one: "
+         "[fulgurite.tuner." +
+         why + "] ";
+}
+
+}  // namespace
+
+TEST_CASE("an evaluation that has no place for a size goes without the search, and a warning says so") {
+  each_evaluation([](auto evaluate) {
+    toy::world = {};
+    std::vector<Rows> const batches(4, Rows{1, 2});
+    Evaluated net;
+    auto trainer = toy::train<Evaluated>({.max_epochs = 1}, {}, evaluation_finder());
+    evaluate(trainer, net, batches);
+    evaluate(trainer, net, batches);
+    CHECK(net.tried.empty());
+    CHECK(net.evaluated == Sizes(8, 2));
+    CHECK(trainer.warnings().size() == 1);
+    CHECK(said(trainer).starts_with(skips("no_size")));
+  });
+
+  OwnSize own;
+  auto trainer = toy::train<OwnSize>(
+      {.max_epochs = 1, .num_sanity_val_steps = 0}, {},
+      BatchSizeFinder<OwnSize>{{.search = {.steps_per_trial = 1, .field = &OwnSize::batch_size, .show = false}}});
+  trainer.fit(own);
+  CHECK(own.batch_size == 40);
+  own.tried.clear();
+  own.evaluated.clear();
+  auto other = loader();
+  trainer.test(own, other);
+  CHECK(said(trainer).starts_with(skips("needs_factory")));
+  CHECK(own.tried.empty());
+  CHECK(own.evaluated == Sizes(20, 2));
+  own.evaluated.clear();
+  trainer.validate(own, own);
+  CHECK(said(trainer).find(skips("unused_size")) != std::string::npos);
+  CHECK(own.evaluated == Sizes(4, 10));
+  CHECK(own.batch_size == 40);
+  CHECK(own.failures == 0);
+}
+
 TEST_CASE("a search in an evaluation leaves the fit and its files the size that the fit has found") {
   toy::world = {};
   toy::world.memory = 20;

@@ -27,7 +27,7 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback",
     "resume.damaged", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over",
     "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion",
-    "tuner.unanswered"});
+    "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.

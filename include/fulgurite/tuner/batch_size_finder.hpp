@@ -1,6 +1,7 @@
 #pragma once
 // Finds a batch size when a fit starts, and again at milestones.
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -10,6 +11,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/tuner/milestones.hpp>
+#include <fulgurite/tuner/size_target.hpp>
 #include <fulgurite/tuner/size_trials.hpp>
 
 namespace fulgurite {
@@ -26,7 +28,8 @@ struct BatchSizeFinderOptions {
 /// the loader or the data module where these can be told, else in a field of the model, `.field = &Net::batch_size`, or
 /// of the data module, `BatchSizeFinder<Net, Data>` and `.field = &Data::batch_size`, whose loaders are then asked for
 /// anew. At a milestone the same, for the epochs from there on. validate, test and predict begin with a search over
-/// batches of theirs, which leaves the size of the fit in the file.
+/// batches of theirs, which leaves the size of the fit in the file; where there is no place for a size, with a warning
+/// in its place.
 ///
 /// A fit that goes on from a file takes the size that was found before. A schedule that was made of
 /// `ctx.estimated_steps()` keeps the number of steps that it was made of. To search at other times derive from it, hide
@@ -71,8 +74,16 @@ class BatchSizeFinder {
   void scale_batch_size(auto& ctx) {
     if (ctx.dev_run()) return;
     ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
-      found_ = tune::SizeTrials<R, Model, Data>(rehearser, options_.search).run();
-      if (rehearser.context().stage() == Stage::fit) size_ = found_.size;
+      bool const in_fit = rehearser.context().stage() == Stage::fit;
+      try {
+        found_ = tune::SizeTrials<R, Model, Data>(rehearser, options_.search).run();
+        if (in_fit) size_ = found_.size;
+      } catch (tune::NoPlaceForSize const& why) {
+        if (in_fit) throw;
+        rehearser.context().warn_each(
+            "fulgurite.tuner.not_searched",
+            std::string("no batch size was searched for in an evaluation that has no place for one: ") + why.what());
+      }
     });
   }
 

@@ -156,10 +156,10 @@ class SizeTrials {
     seen.rows = rows;
     bool const whole = seen.batches ? *seen.batches <= 1 : rows < size && rows_before_ == size_before_;
     if (rows > 0 && rows == rows_before_ && size != size_before_ && !whole)
-      throw Error("fulgurite.tuner.unused_size",
-                  "batches have " + std::to_string(rows) + " rows with a batch size of " +
-                      std::to_string(size_before_) + " and of " + std::to_string(size) +
-                      ": let the loaders be made from the field, or go by what set_batch_size said");
+      throw NoPlaceForSize("fulgurite.tuner.unused_size",
+                           "batches have " + std::to_string(rows) + " rows with a batch size of " +
+                               std::to_string(size_before_) + " and of " + std::to_string(size) +
+                               ": let the loaders be made from the field, or go by what set_batch_size said");
     if (whole) steps_.bound(rows > 0 && rows < size ? rows : size);
     rows_before_ = rows;
     size_before_ = size;
