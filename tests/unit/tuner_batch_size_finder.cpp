@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
@@ -444,6 +445,7 @@ struct InTests : BatchSizeFinder<Evaluated> {
 };
 struct InFits : BatchSizeFinder<Evaluated> {
   using BatchSizeFinder::BatchSizeFinder;
+  static constexpr bool needs_one_eval_loader = false;
   void setup(auto& ctx) {
     if (ctx.stage() == Stage::fit) BatchSizeFinder::setup(ctx);
   }
@@ -469,6 +471,9 @@ TEST_CASE("what derives from it searches in the evaluations that it likes, and i
   in_fits.validate(net, validated);
   CHECK(trained.batch_size() == 16);
   CHECK(validated.batch_size() == 2);
+  net.evaluated.clear();
+  in_fits.validate(net, std::tuple(loader(20), loader(20)));
+  CHECK(net.evaluated == Sizes{20, 20, 20, 20});
 
   auto dev = toy::train<Evaluated>({.fast_dev_run = 1}, {}, evaluation_finder());
   auto few = loader();
