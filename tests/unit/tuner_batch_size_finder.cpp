@@ -354,32 +354,26 @@ TEST_CASE("an evaluation that has no place for a size goes without the search, a
     CHECK(net.evaluated == Sizes(8, 2));
     CHECK(trainer.warnings().size() == 1);
     CHECK(said(trainer).starts_with(skips("no_size")));
-
-    Made made;
-    Evaluated of_data;
-    auto with_data = toy::train<Evaluated>(
-        {.max_epochs = 1}, {},
-        BatchSizeFinder<Evaluated, Made>{{.search = {.field = &Made::batch_size, .show = false}}});
-    auto all = loader();
-    with_data.fit(of_data, made);
-    evaluate(with_data, of_data, all);
-    CHECK(said(with_data).starts_with(skips("needs_factory")));
-    CHECK(of_data.evaluated == Sizes(20, 2));
-    CHECK(made.batch_size == 40);
   });
 
   OwnSize own;
   auto trainer = toy::train<OwnSize>(
       {.max_epochs = 1, .num_sanity_val_steps = 0}, {},
       BatchSizeFinder<OwnSize>{{.search = {.steps_per_trial = 1, .field = &OwnSize::batch_size, .show = false}}});
+  trainer.fit(own);
+  CHECK(own.batch_size == 40);
+  own.tried.clear();
+  own.evaluated.clear();
   auto other = loader();
   trainer.test(own, other);
   CHECK(said(trainer).starts_with(skips("needs_factory")));
+  CHECK(own.tried.empty());
+  CHECK(own.evaluated == Sizes(20, 2));
   own.evaluated.clear();
-  trainer.validate(own);
+  trainer.validate(own, own);
   CHECK(said(trainer).find(skips("unused_size")) != std::string::npos);
   CHECK(own.evaluated == Sizes(4, 10));
-  CHECK(own.batch_size == 2);
+  CHECK(own.batch_size == 40);
   CHECK(own.failures == 0);
 }
 

@@ -80,7 +80,7 @@ class Unsynchronized {
 ///
 /// An aggregate; all has a default. Errors are thrown before anything is started where they can be.
 struct DistributedDataParallel {
-  Collectives backend = Collectives::automatic;
+  Collectives backend = Collectives::by_device;
   int devices =
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used

@@ -19,7 +19,7 @@ namespace fulgurite {
 
 /// Who sums the gradients of several processes, and with it on what they compute.
 enum class Collectives : std::uint8_t {
-  automatic,  ///< nccl where LibTorch sees a GPU and this program was compiled with it, else gloo
+  by_device,  ///< nccl where LibTorch sees a GPU and this program was compiled with it, else gloo
   gloo,       ///< on the CPU
   nccl        ///< one GPU for each process
 };
@@ -30,7 +30,7 @@ namespace distributed {
 using MakeEngine = std::function<Engine(Store const&, Place const&, std::chrono::milliseconds)>;
 
 struct GroupOptions {
-  Collectives backend = Collectives::automatic;
+  Collectives backend = Collectives::by_device;
   int devices = 0, num_nodes = 0;
   OtherRanks others = OtherRanks::prefixed;
   std::chrono::milliseconds timeout{};
@@ -38,7 +38,7 @@ struct GroupOptions {
 
   bool uses_nccl() const {
 #if defined(FULGURITE_HAS_NCCL)
-    return backend == Collectives::nccl || (backend == Collectives::automatic && torch::cuda::is_available());
+    return backend == Collectives::nccl || (backend == Collectives::by_device && torch::cuda::is_available());
 #else
     return backend == Collectives::nccl;
 #endif
