@@ -88,8 +88,8 @@ struct DistributedDataParallel {
   bool broadcast_buffers = true;                ///< after each step all ranks have the buffers of rank 0
   OtherRanks others = OtherRanks::prefixed;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
-  Matmul matmul = Matmul::faster;                                 ///< of the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;                       ///< a c10d backend of yours in place of gloo
+  Matmul matmul = Matmul::faster;                                ///< of the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;                      ///< a c10d backend of yours in place of gloo
 
   distributed::FitState fit = {};  ///< not to be set
 
