@@ -76,7 +76,7 @@ TEST_CASE("C156 the learning-rate finder: all ranks end with the same rate, foun
     Rated model;
     model.rank = rank.rank();
     auto trainer = make_trainer<Rated>({.max_epochs = 1}, rank, Float32{}, Automatic{}, LearningRateFinder<Rated>{});
-    trainer.fit(model, data::Loader{numbers(10), data::LoaderOptions{.batch_size = 1}});
+    trainer.fit(model, data::Loader{numbers(240), data::LoaderOptions{.batch_size = 1}});
     return std::pair(model.lr, trainer.callback<LearningRateFinder>().results().loss);
   });
   require_fine(all);

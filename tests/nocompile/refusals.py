@@ -140,8 +140,8 @@ def show(how, case: pathlib.Path) -> str:
 
 
 def literals(header: pathlib.Path) -> list[str]:
-    """The string literals of a header; comments are passed over."""
-    tokens = re.compile(r'//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"', re.S)
+    """The string literals of a header; comments are passed over, and what an #error says of a build, not of a program."""
+    tokens = re.compile(r'#error(?:\\\n|[^\n])*|//[^\n]*|/\*.*?\*/|"((?:[^"\\\n]|\\.)*)"', re.S)
     return [found[1] for found in tokens.finditer(header.read_text()) if found[1] is not None]
 
 
@@ -160,7 +160,9 @@ def identifiers() -> list[tuple[str, list[str]]]:
     for case in cases():
         if head := FIRST_LINE.match(case.read_text().split('\n', 1)[0]):
             refused.setdefault(head[2], case.name)
-    tests = '\n'.join(path.read_text(errors='replace') for path in (flags.ROOT / 'tests').rglob('*.cpp'))
+    # What several processes say is read by the script that starts them.
+    sources = [*(flags.ROOT / 'tests').rglob('*.cpp'), *(flags.ROOT / 'tests' / 'distributed').glob('*.py')]
+    tests = '\n'.join(path.read_text(errors='replace') for path in sources)
     tested = set(re.findall(IDENTIFIER, tests))
 
     def where(header: pathlib.Path) -> str:
@@ -178,7 +180,7 @@ def identifiers() -> list[tuple[str, list[str]]]:
         (
             'every exception of include/ is provoked by a test',
             [
-                f'{name} ({where(header)}) occurs in no .cpp file of tests/'
+                f'{name} ({where(header)}) occurs in no test'
                 for name, header in sorted(run_time.items())
                 if name not in tested
             ],
