@@ -68,6 +68,12 @@ class Meeting {
     changed_.notify_all();
   }
 
+  /// Whether a rank waits for others.
+  bool has_waiting() {
+    std::scoped_lock const lock(mutex_);
+    return arrived_ != 0;
+  }
+
   std::map<std::string, long> const& counts() const { return counts_; }
   long count(std::string const& what) const {
     auto const found = counts_.find(what);

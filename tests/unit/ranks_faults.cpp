@@ -99,8 +99,12 @@ TEST_CASE("ranks: one that leaves, or never comes, is an Error of those that wai
   });
   CHECK(late[0].error.find("[toy.ranks] rank 0 waits at ") == 0);
   CHECK(late[1].error != "");
-  auto const gone = toy::on_ranks(2, [](Rank rank) {
-    if (rank.rank() == 1) return 0;
+  toy::Meeting left(2);
+  auto const gone = toy::on_ranks(left, [&](Rank rank) {
+    if (rank.rank() == 1) {
+      while (!left.has_waiting()) std::this_thread::yield();
+      return 0;
+    }
     toy::P model;
     auto trainer = make_trainer<toy::P>({.max_epochs = 1}, rank, Float32{}, Automatic{});
     trainer.fit(model, toy::OwnPart<double>{toy::batches(2)});
