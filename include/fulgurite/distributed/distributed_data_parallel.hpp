@@ -204,7 +204,11 @@ struct DistributedDataParallel {
   void state(auto&) {}
 
   /// Of this process; the first who asks has the others started.
-  distributed::Group& group() const { return fit.group ? *fit.group : distributed::Group::of(options()); }
+  distributed::Group& group() const {
+    if (fit.group) return *fit.group;
+    if (compression == Compression::bf16) distributed::require_counts(at::kBFloat16, options().place().world);
+    return distributed::Group::of(options());
+  }
 
  private:
   distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }
