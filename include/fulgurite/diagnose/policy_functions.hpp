@@ -10,6 +10,8 @@
 
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/core/constant.hpp>
+#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 #include <fulgurite/loop/optimizers.hpp>
