@@ -29,12 +29,18 @@ struct Described<Trainer<M, S, P, O, Cs...>> {
   static constexpr std::string_view view = ConstantText<Writer>::view;
 };
 
+/// A line's first column, of at least 24 characters.
+inline std::string first_column(std::string_view name) {
+  std::string line = "  ";
+  line += name;
+  line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
+  return line;
+}
 /// A line for a loader: its type, and the functions that it has.
 template <class L>
-std::string described_loader(std::string const& from) {
+std::string described_loader(std::string_view from) {
   using Loader = std::remove_cvref_t<L>;
-  std::string line = "  " + from, names;
-  line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
+  std::string line = first_column(from), names;
   line += type_name<Loader>();
   each_function_of_loader<Loader>([&](std::string_view name) {
     names += names.empty() ? ": " : ", ";
@@ -50,14 +56,11 @@ std::string described_data() {
     std::string text;
     auto const loader_of = [&]<class Hook>(std::type_identity<Hook>) {
       if constexpr (Hook::template accepts<D>)
-        text += described_loader<decltype(Hook::call(std::declval<D&>()))>(std::string(Hook::name()));
+        text += described_loader<decltype(Hook::call(std::declval<D&>()))>(Hook::name());
     };
     auto const has = [&]<class Hook>(std::type_identity<Hook>) {
       if (!Hook::template named<D>) return;
-      std::string line = "  ";
-      line += Hook::name();
-      line.resize(std::max<std::size_t>(line.size() + 1, 24), ' ');
-      text += line;
+      text += first_column(Hook::name());
       text += type_name<D>();
       text += "\n";
     };
