@@ -34,6 +34,10 @@ struct AsList {
   using type = OptimizerList<T>;
   static type make(T&& one) { return {std::tuple<T>(std::move(one))}; }
 };
+template <>
+struct AsList<void> {
+  using type = OptimizerList<>;  // A rule refuses configure_optimizers by name where it returns nothing.
+};
 template <class... Os>
 struct AsList<OptimizerList<Os...>> {
   using type = OptimizerList<Os...>;
