@@ -107,7 +107,8 @@ TEST_CASE("within a limit of memory", "[.limited]") {
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   auto const now = static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
-  rlimit const limit{now + (256U << 20), now + (256U << 20)};
+  // Threads that start during the search reserve addresses, too: up to 128 MB each for their memory, and their stacks.
+  rlimit const limit{now + (512U << 20), now + (512U << 20)};
   REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
   data::TensorLoader all{torch::zeros({2000, 1}), torch::zeros({2000}), {.batch_size = 4}};
   Large net;
