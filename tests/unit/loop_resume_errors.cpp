@@ -9,6 +9,7 @@
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/schedule/decay.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"
@@ -46,6 +47,38 @@ struct Forgetful {
 };
 struct OfForgetful : Scripted {
   Forgetful configure_optimizers() { return {{p}}; }
+};
+
+/// Two optimizers, one of which has a schedule: the first or the second.
+template <bool First>
+struct TwoRates : Scripted {
+  toy::Tensor q = toy::Tensor::parameter(1.0);
+  void training_step(double) {}
+  auto configure_optimizers() {
+    toy::Sgd one{.params = {p}, .rate = 0.125}, two{.params = {q}, .rate = 0.5};
+    if constexpr (First) return optimizers(scheduled(one, schedule::Step{2, 0.5}), two);
+    else return optimizers(one, scheduled(two, schedule::Step{2, 0.5}));
+  }
+};
+/// A user's optimizer whose state is saved, and that has no name.
+struct Nameless {
+  static constexpr bool needs_closure = false, stable_gradients = true;
+  std::vector<toy::Tensor> params;
+  double rate = 0.25, sum = 0;
+  void zero_grad() {
+    for (auto& one : params) one.clear_grad();
+  }
+  void step() {
+    for (auto& one : params) one.set(one.value() - rate * (sum += one.grad()));
+  }
+  double lr(std::size_t) const { return rate; }
+  void set_lr(std::size_t, double to) { rate = to; }
+  std::size_t groups() const { return 1; }
+  std::vector<toy::Tensor> const& parameters() const { return params; }
+  void state(auto& archive) { archive("rate", rate)("sum", sum); }
+};
+struct OfNameless : Scripted {
+  Nameless configure_optimizers() { return {{p}}; }
 };
 
 /// A trainer has one callback of a type.
@@ -102,6 +135,35 @@ TEST_CASE("resume: a file that does not fit is refused with all that does not, a
   CHECK(of_optimizer.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
   CHECK(bare.p.value() == 42);  // though its weights had been loaded by then
   CHECK(bare.batches == 0);
+}
+
+TEST_CASE("resume: the rates of one optimizer's schedule are never given to another") {
+  Folder const folder;
+  TwoRates<true> model;
+  auto first = make_trainer<TwoRates<true>>(quick(1), SavingDevice{}, Float32{}, Manual{},
+                                            ModelCheckpoint{{.dirpath = folder.path, .filename = "x"}});
+  first.fit(model, toy::batches(2), toy::batches(1));
+  TwoRates<false> other;
+  auto then = make_trainer<TwoRates<false>>(quick(2), SavingDevice{}, Float32{}, Manual{});
+  auto const file = folder / "x.safetensors";
+  auto const error = error_of([&] { then.fit(other, toy::batches(2), toy::batches(1), CkptPath{file}); });
+  CHECK(error.find("schedulers") != std::string::npos);
+  CHECK(error.find("1") != std::string::npos);
+}
+
+TEST_CASE("resume: an optimizer of the user's own need not have a name") {
+  Folder const folder;
+  auto const run = [&](int epochs, auto... from) {
+    OfNameless model;
+    auto trainer = make_trainer<OfNameless>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+                                            ModelCheckpoint{{.dirpath = folder.path, .filename = "{epoch}"}});
+    trainer.fit(model, toy::batches(3), toy::batches(1), from...);
+    return model.p.value();
+  };
+  double const whole = run(2);
+  Folder const none;
+  run(1);
+  CHECK(run(2, CkptPath{folder / "epoch=0.safetensors"}) == whole);
 }
 
 TEST_CASE("resume: an optimizer without state cannot go on") {

@@ -33,12 +33,6 @@ std::vector<std::string> loader_names() {
   return names;
 }
 
-/// An optimizer of the user's own need not have a name.
-template <class O>
-constexpr std::string_view optimizer_name() {
-  if constexpr (requires { O::name(); }) return O::name();
-  else return type_name<O>();
-}
 /// The optimizers, which need not be there yet, by the names that they have in the state.
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {

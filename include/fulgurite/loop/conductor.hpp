@@ -33,7 +33,9 @@ class Conductor {
         begin_(run.progress.global_step) {}
 
   Flow on_train_batch_start(auto&) {
-    if (R::automatic && run_->facts.batch_idx != run_->progress.window_start) return Flow::proceed;
+    auto const& progress = run_->progress;
+    bool const opens = run_->facts.batch_idx == progress.window_start + progress.left_out;
+    if (R::automatic && !opens) return Flow::proceed;
     step_.emplace(*rates_, run_->progress.global_step - begin_);
     step_->set_batch(run_->facts.batch_size, nullptr);
     if (plan_->before_step) plan_->before_step(*step_);
@@ -41,6 +43,11 @@ class Conductor {
   }
   Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
   Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
+  /// The loader left this batch out. A window that it closes may have been stepped, and has no loss that is its own.
+  Flow on_train_batch_end(auto&) {
+    end_if_asked_();
+    return step_ && run_->point.counts ? tell_step() : Flow::proceed;
+  }
 
   /// An epoch is over. Where its end was found late, its last step followed the hooks of its last batch.
   void end_epoch() {
@@ -64,6 +71,7 @@ class Conductor {
   }
   Flow tell_step() {
     heard_ = run_->progress.global_step;
+    step_->set_made(heard_ - begin_);
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
     run_->due.stop = true;  // of several ranks all have seen the same loss

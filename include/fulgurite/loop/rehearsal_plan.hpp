@@ -39,6 +39,9 @@ class RehearsedStep {
 
   /// Counted from 0. A captured step that was replayed wrongly is made again, and so its number may come again.
   long number() const { return number_; }
+  /// After the step: how many the rehearsal has made. More than `number() + 1` where a batch is cut into slices, each
+  /// with a step of its own: all of them are one step to a plan.
+  long made() const { return made_; }
   /// Rows of the batch at hand.
   long batch_size() const { return batch_size_; }
   /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
@@ -54,10 +57,12 @@ class RehearsedStep {
     batch_size_ = size;
     loss_ = std::move(loss);
   }
+  void set_made(long steps) { made_ = steps; }
 
  private:
   LearningRates& rates_;
   long number_;
+  long made_ = 0;
   long batch_size_ = 0;
   std::function<double()> loss_ = nullptr;
   bool stops_ = false;

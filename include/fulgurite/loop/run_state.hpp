@@ -93,7 +93,15 @@ template <class R, class Archive>
 inline constexpr bool optimizers_resume =
     all_resume<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
 
-/// Optimizers, their schedules, the scaler of losses.
+/// An optimizer of the user's own need not have a name.
+template <class O>
+constexpr std::string_view optimizer_name() {
+  if constexpr (requires { O::name(); }) return O::name();
+  else return type_name<O>();
+}
+
+/// Optimizers, their schedules, the scaler of losses. A schedule is kept under the number of its optimizer, so that it
+/// never sets the rates of another.
 template <class R, class Archive>
 void fold_optimizers(State<R>& run, Archive& archive) {
   archive.child("optimizers", [&](auto& inner) {
@@ -102,15 +110,22 @@ void fold_optimizers(State<R>& run, Archive& archive) {
         [&, i = 0](auto&... all) mutable {
           auto const one = [&]<class O>(O& optimizer) {
             if constexpr (Stateful<O, Inner>)
-              inner.child(std::to_string(i++) + " " + std::string(O::name()), optimizer);
+              inner.child(std::to_string(i++) + " " + std::string(optimizer_name<O>()), optimizer);
           };
           (one(all), ...);
         },
         run.parts.optimizers->optimizers);
   });
   archive.child("schedulers", [&](auto& inner) {
-    run.parts.optimizers->each_scheduler(
-        [&, i = 0](auto& scheduler) mutable { inner.child(std::to_string(i++), scheduler); });
+    std::apply(
+        [&, i = 0](auto&... all) mutable {
+          auto const one = [&]<class S>(S& scheduler) {
+            if constexpr (S::exists) inner.child(std::to_string(i), scheduler);
+            ++i;
+          };
+          (one(all), ...);
+        },
+        run.parts.optimizers->schedulers);
   });
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }

@@ -97,10 +97,12 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
   RehearsalPlan plan{.steps = search.num_training, .non_finite = NonFinite::ignore};
   plan.before_step = [&](RehearsedStep& step) { step.rates().set(in_ratio(initial, rate_of(search, step.number()))); };
   std::vector<long> numbers;
+  long made = 0;
   plan.after_step = [&](RehearsedStep& step) {
     while (!numbers.empty() && numbers.back() >= step.number()) numbers.pop_back();  // captured steps were made again
     found.shorten(numbers.size());
     numbers.push_back(step.number());
+    made = step.made();
     auto const best = found.best();
     found.ended.clear();
     found.add(rate_of(search, step.number()), step.has_loss() ? std::optional<double>(step.loss()) : std::nullopt);
@@ -111,7 +113,7 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
     if (!found.ended.empty()) step.stop();
   };
   rehearser.rehearse(plan);
-  if (found.ended.empty() && found.lr.size() < static_cast<std::size_t>(search.num_training))
+  if (found.ended.empty() && made < search.num_training)
     found.ended = rehearser.context().options().limit_train_batches.none()
                       ? "the fit has no batches: limit_train_batches is 0"
                       : "the fit has no more steps: see max_epochs";

@@ -1,0 +1,114 @@
+// Searches where windows begin or end with left-out batches, and with optimizers that keep nothing in files.
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/rehearse.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "models.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+using Some = std::vector<std::optional<double>>;
+
+struct Bowl {
+  double lr = 0.5;
+  toy::Tensor p = toy::Tensor::parameter(10.0);
+  std::vector<double> rates = {};
+  toy::Tensor training_step(double) { return p * p; }
+  void on_before_optimizer_step(auto& ctx) { rates.push_back(ctx.optimizer().lr(0)); }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = lr}; }
+};
+
+/// An optimizer of the user's own, of which no file holds anything.
+struct Plain {
+  using Stateless = ByChoice;
+  static constexpr bool needs_closure = false, stable_gradients = true;
+  std::vector<toy::Tensor> params;
+  double rate = 0.5;
+  void zero_grad() {
+    for (auto& one : params) one.clear_grad();
+  }
+  void step() {
+    for (auto& one : params) one.set(one.value() - rate * one.grad());
+  }
+  std::size_t groups() const { return 1; }
+  double lr(std::size_t) const { return rate; }
+  void set_lr(std::size_t, double to) { rate = to; }
+  std::vector<toy::Tensor> const& parameters() const { return params; }
+};
+struct WithPlain : Bowl {
+  Plain configure_optimizers() { return {.params = {p}, .rate = 0.01}; }
+};
+
+/// Two slices of each batch, a step for each.
+struct Sliced {
+  using Hidden = toy::Tensor;
+  struct Output {
+    toy::Tensor loss, hidden;
+  };
+  double lr = 0.1;
+  toy::Tensor p = toy::Tensor::parameter(10.0);
+  Output training_step(std::vector<double> const&, std::optional<Hidden> const&) { return {p * p, toy::Tensor(0.0)}; }
+  toy::Sgd configure_optimizers() { return {.params = {p}, .rate = lr}; }
+};
+
+TrainerOptions options(int epochs) {
+  return {.max_epochs = epochs, .silence = {"fulgurite.tuner.no_suggestion", "fulgurite.data.none"}};
+}
+
+}  // namespace
+
+TEST_CASE("a window that a left-out batch opens is made at a rate of the search") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(9), Automatic{.accumulate_grad_batches = 2});
+  Some const data{std::nullopt, 1.0, 1.0, 1.0};
+  auto const found = tune::lr_find(trainer, model, data, {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 6, .skip_begin = 0});
+  CHECK(found.lr.size() == 6);
+  CHECK(model.rates == found.lr);
+  CHECK(found.ended.empty());
+}
+
+TEST_CASE("the step of a window that a left-out batch closes is told of, once and without a loss") {
+  Bowl model;
+  auto trainer = toy::train<Bowl>(options(8), Automatic{.accumulate_grad_batches = 2});
+  std::vector<long> before, after;
+  std::vector<bool> losses;
+  RehearsalPlan plan{.steps = 4};
+  plan.before_step = [&](RehearsedStep& step) { before.push_back(step.number()); };
+  plan.after_step = [&](RehearsedStep& step) {
+    after.push_back(step.number());
+    losses.push_back(step.has_loss());
+  };
+  tune::rehearse(trainer, model, Some{1.0, std::nullopt, 1.0, 1.0}, plan);
+  CHECK(before == std::vector<long>{0, 1, 2, 3});
+  CHECK(after == std::vector<long>{0, 1, 2, 3});
+  CHECK(losses == std::vector<bool>{false, true, false, true});
+}
+
+TEST_CASE("a search in a fit gives an optimizer its rate back that keeps nothing in files") {
+  WithPlain model;
+  auto trainer = toy::train<WithPlain>(
+      options(1), Automatic{},
+      LearningRateFinder<WithPlain>{{.search = {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 2, .skip_begin = 0}}});
+  trainer.fit(model, toy::batches(3));
+  CHECK_FALSE(trainer.callback<LearningRateFinder>().results().suggested);
+  REQUIRE(model.rates.size() == 5);
+  CHECK(std::vector(model.rates.begin() + 2, model.rates.end()) == std::vector(3, 0.01));
+}
+
+TEST_CASE("a search that made all its steps says no other end, whatever a batch is cut into") {
+  Sliced model;
+  auto trainer = toy::train<Sliced>(options(1), Automatic{.tbptt = 2});
+  auto const found =
+      tune::lr_find(trainer, model, std::vector(2, std::vector(4, 1.0)),
+                    tune::RateSearch<Sliced>{.min_lr = 1e-4, .max_lr = 0.4, .num_training = 4, .skip_begin = 0});
+  CHECK(found.ended.empty());
+}
