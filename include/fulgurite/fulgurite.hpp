@@ -268,6 +268,7 @@
 #include <fulgurite/torch/device/apart.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/device/checkpointed.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/dtype.hpp>
 #include <fulgurite/torch/device/modes.hpp>

@@ -1,0 +1,196 @@
+#pragma once
+// Activations that are computed again: of a block only the inputs are kept, and backward runs the block a second time.
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/custom_class.h>
+#include <torch/nn/module.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/device/autocast.hpp>
+#include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/device/rng.hpp>
+
+namespace fulgurite::libtorch {
+
+/// In which type autocast ran one kind of device on a thread at one moment, if it did.
+class AutocastAsNow {
+ public:
+  explicit AutocastAsNow(at::DeviceType device) : device_(device) {
+    if (at::autocast::is_autocast_enabled(device)) type_ = at::autocast::get_autocast_dtype(device);
+  }
+
+  /// Until it ends, the device computes on this thread as it did at that moment.
+  class Scope {
+   public:
+    explicit Scope(AutocastAsNow const& then) : device_(then.device_) {
+      if (then.type_) {
+        on_.emplace(device_, *then.type_);
+      } else if (at::autocast::is_autocast_enabled(device_)) {
+        at::autocast::set_autocast_enabled(device_, false);
+        switched_off_ = true;
+      }
+    }
+    ~Scope() {
+      if (switched_off_) at::autocast::set_autocast_enabled(device_, true);
+    }
+    Scope(Scope const&) = delete;
+    Scope& operator=(Scope const&) = delete;
+
+   private:
+    at::DeviceType device_;
+    bool switched_off_ = false;
+    std::optional<AutocastScope> on_;
+  };
+
+ private:
+  at::DeviceType device_;
+  std::optional<at::ScalarType> type_;
+};
+
+/// The buffers of a block, which a second run would change a second time, as the averages of a batch norm. When the
+/// scope ends they are as they were when it began. A block that is no module has none.
+class BuffersKept {
+ public:
+  explicit BuffersKept(auto const& block) {
+    if constexpr (requires { block->buffers(); }) keep(block->buffers());
+    else if constexpr (requires { block.buffers(); }) keep(block.buffers());
+  }
+  ~BuffersKept() {
+    at::NoGradGuard const no_graph;
+    for (auto& [buffer, copy] : kept_) buffer.copy_(copy);
+  }
+  BuffersKept(BuffersKept const&) = delete;
+  BuffersKept& operator=(BuffersKept const&) = delete;
+
+ private:
+  void keep(std::vector<at::Tensor> buffers) {
+    at::NoGradGuard const no_graph;
+    for (auto& buffer : buffers)
+      if (buffer.defined()) kept_.emplace_back(buffer, buffer.clone());
+  }
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
+};
+
+/// A block, with all besides its inputs that decides what it computes.
+template <class Block>
+struct Rerun : torch::CustomClassHolder {
+  Block block;
+  RngState random;
+  AutocastAsNow cpu{at::kCPU};
+  std::optional<AutocastAsNow> accelerator;
+
+  explicit Rerun(Block&& its) : block(std::forward<Block>(its)) {
+    if (auto const kind = at::getAccelerator()) accelerator.emplace(*kind);
+  }
+  /// Runs `what(block)` with a graph, as the block was run first; random numbers and buffers are left as they are now.
+  void again(auto&& what) {
+    RngScope const after;
+    BuffersKept const buffers(block);
+    random.restore();
+    AutocastAsNow::Scope const on_cpu(cpu);
+    std::optional<AutocastAsNow::Scope> on_accelerator;
+    if (accelerator) on_accelerator.emplace(*accelerator);
+    at::AutoGradMode const graph(true);
+    what(block);
+  }
+};
+
+/// The node in the graph that stands for a whole block.
+template <class Block, std::size_t Inputs>
+struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, Inputs>> {
+  using List = torch::autograd::variable_list;
+  using Kept = Rerun<Block>;
+
+  static at::Tensor call(auto& block, List const& inputs) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) -> at::Tensor {
+      if constexpr (requires { block->forward(inputs[I]...); }) return block->forward(inputs[I]...);
+      else if constexpr (requires { block.forward(inputs[I]...); }) return block.forward(inputs[I]...);
+      else return block(inputs[I]...);
+    }(std::make_index_sequence<Inputs>{});
+  }
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, c10::intrusive_ptr<Kept> const& kept,
+                            at::Tensor const& /*asks_for_gradients*/, std::same_as<at::Tensor> auto const&... inputs) {
+    context->saved_data["block"] = c10::IValue::make_capsule(kept);
+    context->save_for_backward({inputs...});
+    return call(kept->block, {inputs...});
+  }
+
+  static List backward(torch::autograd::AutogradContext* context, List const& gradients) {
+    refuse_what_would_be_lost();
+    auto const kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data["block"].toCapsule());
+    List inputs;
+    for (auto const& input : context->get_saved_variables())
+      inputs.push_back(input.detach().requires_grad_(input.requires_grad()));
+    // What backward reads of the second run must not be put back before.
+    kept->again([&](auto& block) {
+      auto const result = call(block, inputs);
+      if (result.requires_grad()) torch::autograd::backward({result}, {gradients.front()});
+    });
+    List all(2);  // The block and the tensor that asks for gradients have none.
+    for (auto const& input : inputs) all.push_back(input.grad());
+    return all;
+  }
+
+ private:
+  FULGURITE_COLD static void refuse_what_would_be_lost() {
+    if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
+      throw Error("fulgurite.checkpointed.some_gradients",
+                  "torch::autograd::grad would pass by the parameters inside checkpointed(block, ...): call "
+                  "backward() on the loss, or the block itself where gradients are asked for by name");
+    if (at::GradMode::is_enabled())
+      throw Error("fulgurite.checkpointed.second_gradients",
+                  "backward with create_graph = true asks checkpointed(block, ...) for gradients of gradients, which "
+                  "a block that is computed again does not have: call the block itself");
+  }
+};
+
+}  // namespace fulgurite::libtorch
+
+namespace fulgurite {
+
+/// `block(inputs...)`, or its `forward`, of whose intermediate results none is kept: backward computes them again. Use
+/// it for blocks that are large in memory and cheap to compute, as the layers of a transformer: memory falls to the
+/// inputs of the blocks, and a step takes about a third longer. Result and gradients have the bits of the block itself:
+/// the second run draws the same random numbers, computes in the same precision, and leaves a module's buffers alone.
+///
+/// `block`: a module, or a function of tensors that returns a tensor. A module (or a pointer to one) is referred to
+/// and must live until backward; anything else is copied, and what a lambda refers to must live as long. `inputs`:
+/// tensors. Without a graph, as in validation, it is the block itself.
+///
+/// In a captured fit, a block that draws random numbers has its steps run as they are written, which is said once. An
+/// Error: [fulgurite.checkpointed.some_gradients] for torch::autograd::grad, and
+/// [fulgurite.checkpointed.second_gradients] for create_graph.
+///
+/// Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
+template <class Block, std::same_as<at::Tensor>... Inputs>
+at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
+  using Plain = std::remove_reference_t<Block>;
+  using Held = std::conditional_t<std::is_lvalue_reference_v<Block> && std::derived_from<Plain, torch::nn::Module>,
+                                  Plain&, std::remove_cv_t<Plain>>;
+  using Node = libtorch::CheckpointedBlock<Held, sizeof...(Inputs)>;
+  if (!at::GradMode::is_enabled()) return Node::call(block, {inputs...});
+  // Parameters inside of the block want gradients even where no input does.
+  auto const asks = at::empty({0}).requires_grad_(!(inputs.requires_grad() || ...));
+  Held held(std::forward<Block>(block));
+  return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks,
+                     inputs...);
+}
+
+}  // namespace fulgurite
