@@ -58,9 +58,7 @@ void same(std::vector<torch::Tensor> const& a, std::vector<torch::Tensor> const&
 std::string what(std::function<void()> const& call) {
   try {
     call();
-  } catch (Error const& error) {
-    return error.what();
-  }
+  } catch (Error const& error) { return error.what(); }
   return "";
 }
 
@@ -93,7 +91,8 @@ TEST_CASE("between forward and backward a checkpointed block keeps its inputs al
   CHECK(fixtures::same_bits(x.grad(), gradient));
 }
 
-TEST_CASE("checkpointed: inputs without gradients, several inputs, frozen blocks, modules by holder", "[checkpointed]") {
+TEST_CASE("checkpointed: inputs without gradients, several inputs, frozen blocks, modules by holder",
+          "[checkpointed]") {
   torch::nn::Linear layer(3, 2);
   auto const x = torch::randn({4, 3});
   checkpointed(layer, x).sum().backward();

@@ -70,7 +70,8 @@ TEST_CASE("a window that a left-out batch opens is made at a rate of the search"
   Bowl model;
   auto trainer = toy::train<Bowl>(options(9), Automatic{.accumulate_grad_batches = 2});
   Some const data{std::nullopt, 1.0, 1.0, 1.0};
-  auto const found = tune::lr_find(trainer, model, data, {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 6, .skip_begin = 0});
+  auto const found =
+      tune::lr_find(trainer, model, data, {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 6, .skip_begin = 0});
   CHECK(found.lr.size() == 6);
   CHECK(model.rates == found.lr);
   CHECK(found.ended.empty());

@@ -189,8 +189,7 @@ at::Tensor checkpointed(Block&& block, Inputs const&... inputs) {
   // Parameters inside of the block want gradients even where no input does.
   auto const asks = at::empty({0}).requires_grad_(!(inputs.requires_grad() || ...));
   Held held(std::forward<Block>(block));
-  return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks,
-                     inputs...);
+  return Node::apply(c10::make_intrusive<libtorch::Rerun<Held>>(std::forward<Held>(held)), asks, inputs...);
 }
 
 }  // namespace fulgurite
