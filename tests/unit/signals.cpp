@@ -103,6 +103,43 @@ TEST_CASE("a signal after the last batch of an evaluation ends the program when 
 
 namespace {
 
+/// A signal comes in the first batch of one of these.
+struct Inside : Scripted {
+  std::string_view in;
+  int signal = SIGINT, tested = 0, predicted = 0, checked = 0;
+  void test_step(double) { ++tested, at("test"); }
+  double predict_step(double batch) { return ++predicted, at("predict"), batch; }
+  void validation_step(double batch, auto& ctx) {
+    ++checked;
+    at("sanity check");
+    Scripted::validation_step(batch, ctx);
+  }
+  void at(std::string_view here) const {
+    if (here == in) std::raise(signal);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a signal inside of a sanity check, a test or a prediction ends it after the batch at hand") {
+  auto const signal = GENERATE(SIGINT, SIGTERM);
+  Folder const folder;
+  auto trainer = make_trainer<Inside>(TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 2}, SavingDevice{},
+                                      Float32{}, Automatic{}, Signals{{.dirpath = folder.path}});
+  Inside tests{.in = "test", .signal = signal};
+  CHECK(exit_code([&] { trainer.test(tests, toy::batches(3)); }) == 128 + signal);
+  CHECK(tests.tested == 1);
+  Inside predicts{.in = "predict", .signal = signal};
+  CHECK(exit_code([&] { trainer.predict(predicts, toy::batches(3)); }) == 128 + signal);
+  CHECK(predicts.predicted == 1);
+  Inside checks{.in = "sanity check", .signal = signal};
+  CHECK(exit_code([&] { trainer.fit(checks, toy::batches(3), toy::batches(3)); }) == 128 + signal);
+  CHECK(checks.checked == 1);
+  CHECK(checks.batches == 0);
+}
+
+namespace {
+
 /// Asks for the pass after training, and a signal comes in its second batch.
 struct Passes {
   using Stateless = ByChoice;
