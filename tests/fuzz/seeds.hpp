@@ -75,7 +75,10 @@ inline std::vector<Target> targets() {
           {"digits_csv", digits_csv, seed::digits_csv()},
           {"csv_table", csv_table, "epoch,\"a \"\"name\"\", \nin two\",step\r\n0,,1\n1,0.5,2\n"},
           {"file_name", file_name, "best/{epoch:02d}-{val/loss:.2f}_{step}{x:010.3e}"},
-          {"slurm_environment", slurm_environment, "4711\ntrain\n4700\n3"}};
+          {"slurm_environment", slurm_environment, "4711\ntrain\n4700\n3"},
+          {"launcher_environment", launcher_environment,
+           "SLURM_STEP_ID=0\nSLURM_PROCID=3\nSLURM_LOCALID=1\nSLURM_NTASKS=4\nSLURM_NNODES=2\nSLURM_JOB_ID=4711\n"
+           "SLURM_NODELIST=gpu[03-07,9],cpu1"}};
 }
 
 }  // namespace fuzz

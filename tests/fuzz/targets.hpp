@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
@@ -26,6 +27,7 @@
 #include <fulgurite/data/digits_csv.hpp>
 #include <fulgurite/data/gzip.hpp>
 #include <fulgurite/data/idx.hpp>
+#include <fulgurite/distributed/place.hpp>
 #include <fulgurite/logger/csv_text.hpp>
 
 #include "../unit/checkpoint_pt_bytes.hpp"
@@ -163,6 +165,32 @@ inline bool slurm_environment(std::string_view bytes) {
   if (job->name.empty() || job->name.find_first_not_of("0123456789_") != std::string::npos) std::abort();
   if (job->task.find_first_not_of("0123456789") != std::string::npos) std::abort();
   return true;
+}
+
+/// The variables of torchrun, SLURM and MPI, a line each as NAME=VALUE: a rank lies among the ranks, and their store
+/// has a host and a port.
+inline bool launcher_environment(std::string_view bytes) {
+  std::vector<std::pair<std::string, std::string>> variables;
+  while (!bytes.empty()) {
+    auto const line = bytes.substr(0, bytes.find('\n'));
+    bytes.remove_prefix(std::min(bytes.size(), line.size() + 1));
+    auto const name = line.substr(0, line.find('='));
+    variables.emplace_back(name, line.substr(std::min(line.size(), name.size() + 1)));
+  }
+  auto const variable = [&](std::string_view name) -> char const* {
+    for (auto const& [its, value] : variables)
+      if (its == name) return value.c_str();
+    return nullptr;
+  };
+  try {
+    auto const place = fulgurite::distributed::Environment(variable).place();
+    if (!place) return false;
+    if (place->rank < 0 || place->rank >= place->world || place->local_rank < 0) std::abort();
+    if (place->local_rank >= place->local_world || place->local_world > place->world) std::abort();
+    if (place->port < 0 || place->port > 65535) std::abort();
+    if (place->host.empty() && !place->agent_has_store) std::abort();
+    return true;
+  } catch (fulgurite::Error const&) { return false; }
 }
 
 }  // namespace fuzz
