@@ -222,6 +222,10 @@ def full_from():
     return failing('calls from which on the disk is full', fail_from=f'{{}}:{errno.ENOSPC}:g')
 
 
+def over_quota_from():
+    return failing('calls from which the quota is used up', fail_from=f'{{}}:{errno.EDQUOT}:g')
+
+
 def read_only_from():
     return failing('calls from which on the disk is read-only', fail_from=f'{{}}:{errno.EROFS}:gc')
 
@@ -425,8 +429,9 @@ def main() -> int:
     parser.add_argument('--rows', action='store_true')
     parser.add_argument('--only', default='')
     parser.parse_args(namespace=options)
-    cases = [killed_at_calls, killed_in_writes, killed_twice, each_fails, short_writes, full_from, read_only_from,
-             going_on_fails, small_files, small_disk, random_kills, in_order, cut_files, cut_newest, at_once]
+    cases = [killed_at_calls, killed_in_writes, killed_twice, each_fails, short_writes, full_from, over_quota_from,
+             read_only_from, going_on_fails, small_files, small_disk, random_kills, in_order, cut_files, cut_newest,
+             at_once]
     cases = [unbroken, *(case for case in [*cases, *([flipped] if options.flips else [])]
                          if re.search(options.only, case.__name__))]
     print(f'1..{len(cases)}')
