@@ -97,13 +97,15 @@ TEST_CASE("resume: stopped after each batch, validation and epoch, the run ends 
   CHECK(wrong_fits<Optimizer::ours>(eager, Float32{}, gathered) == none_wrong);
   CHECK(wrong_fits<Optimizer::ours>(eager, Bf16Mixed{}, gathered) == none_wrong);
   CHECK(wrong_fits<Optimizer::ours>(eager, Float32{}, with_workers) == none_wrong);
-  CHECK(wrong_fits<Optimizer::plateau>(eager, Float32{}, gathered) == none_wrong);
+  CHECK(wrong_fits<Optimizer::plateau>(eager, Bf16Mixed{}, with_workers) == none_wrong);
 }
 
 TEST_CASE("resume: captured steps are recorded anew, and end with the same bits") {
   auto const captured = [] { return Captured{SingleDevice{cpu}}; };
   CHECK(wrong_fits<Optimizer::ours>(captured, Float32{}, gathered) == none_wrong);
   CHECK(wrong_fits<Optimizer::ours>(captured, Float32{}, with_workers) == none_wrong);
+  CHECK(wrong_fits<Optimizer::ours>(captured, Bf16Mixed{}, with_workers) == none_wrong);
+  CHECK(wrong_fits<Optimizer::plateau>(captured, Bf16Mixed{}, gathered) == none_wrong);
 }
 
 TEST_CASE("resume: a snapshot in memory leads to the bits that a file of its moment leads to, and back to its own") {
