@@ -126,13 +126,16 @@ TEST_CASE("a signal inside of a sanity check, a test or a prediction ends it aft
   Folder const folder;
   auto trainer = make_trainer<Inside>(TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 2}, SavingDevice{},
                                       Float32{}, Automatic{}, Signals{{.dirpath = folder.path}});
-  Inside tests{.in = "test", .signal = signal};
+  Inside tests;
+  tests.in = "test", tests.signal = signal;
   CHECK(exit_code([&] { trainer.test(tests, toy::batches(3)); }) == 128 + signal);
   CHECK(tests.tested == 1);
-  Inside predicts{.in = "predict", .signal = signal};
+  Inside predicts;
+  predicts.in = "predict", predicts.signal = signal;
   CHECK(exit_code([&] { trainer.predict(predicts, toy::batches(3)); }) == 128 + signal);
   CHECK(predicts.predicted == 1);
-  Inside checks{.in = "sanity check", .signal = signal};
+  Inside checks;
+  checks.in = "sanity check", checks.signal = signal;
   CHECK(exit_code([&] { trainer.fit(checks, toy::batches(3), toy::batches(3)); }) == 128 + signal);
   CHECK(checks.checked == 1);
   CHECK(checks.batches == 0);
