@@ -160,7 +160,6 @@ TEST_CASE("resume: an optimizer of the user's own need not have a name") {
     return model.p.value();
   };
   double const whole = run(2);
-  Folder const none;
   run(1);
   CHECK(run(2, CkptPath{folder / "epoch=0.safetensors"}) == whole);
 }
