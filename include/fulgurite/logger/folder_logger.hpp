@@ -6,11 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/folders.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/state.hpp>
