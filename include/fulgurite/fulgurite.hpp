@@ -236,6 +236,7 @@
 #include <fulgurite/logger/event_record.hpp>
 #include <fulgurite/logger/file_window.hpp>
 #include <fulgurite/logger/folder_logger.hpp>
+#include <fulgurite/logger/folder_options.hpp>
 #include <fulgurite/logger/growing_file.hpp>
 #include <fulgurite/logger/histogram.hpp>
 #include <fulgurite/logger/hparams.hpp>
@@ -245,6 +246,7 @@
 #include <fulgurite/logger/mlflow_files.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
 #include <fulgurite/logger/mlflow_run.hpp>
+#include <fulgurite/logger/named_row.hpp>
 #include <fulgurite/logger/png.hpp>
 #include <fulgurite/logger/protobuf.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>

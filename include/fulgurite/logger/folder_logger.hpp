@@ -18,22 +18,15 @@
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
-#include <fulgurite/logger/cell.hpp>
+#include <fulgurite/logger/folder_options.hpp>
 #include <fulgurite/logger/hparams.hpp>
+#include <fulgurite/logger/named_row.hpp>
 #include <fulgurite/logger/version_folder.hpp>
 #include <fulgurite/logger/version_lock.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/board.hpp>
 
 namespace fulgurite::logger {
-
-/// Which folder below save_dir belongs to the run, and what its columns are called: what the options of each logger
-/// say.
-struct FolderOptions {
-  std::string name = {};
-  std::optional<long> version = std::nullopt;
-  std::string prefix = {};
-};
 
 /// What a logger that needs no more than a folder is made with.
 struct NothingMore {};
@@ -104,21 +97,7 @@ class FolderLogger {
 
   void log_metrics(std::span<Scalar const> row, long step) {
     if (folder_.empty()) return;
-    write([&](Table& table) {
-      std::vector<std::string> names;  // owns the prefixed names while the cells point to them
-      names.reserve(row.size());
-      std::vector<Cell> cells{{"step", static_cast<double>(step), true}};
-      for (auto const& scalar : row) {
-        bool const counter = scalar.name == "epoch";
-        if (scalar.name == "step") {  // as in Lightning, a metric of that name replaces the axis
-          cells.front() = {"step", scalar.value, false};
-          continue;
-        }
-        names.push_back(counter ? std::string(scalar.name) : prefixed(scalar.name));
-        cells.push_back({names.back(), scalar.value, counter});
-      }
-      table.add(cells);
-    });
+    write([&](Table& table) { table.add(NamedRow(row, step, options_.prefix).cells()); });
   }
 
   void log_hyperparams(std::span<Hyperparameter const> parameters) {
@@ -179,15 +158,7 @@ class FolderLogger {
  protected:
   FolderLogger(std::filesystem::path save_dir, FolderOptions options, More more = {})
       : save_dir_(std::move(save_dir)), options_(std::move(options)), more_(std::move(more)) {
-    auto const name = std::filesystem::path(options_.name).lexically_normal();
-    if (name.has_root_path() || (!name.empty() && *name.begin() == "..") ||
-        options_.name.find('\0') != std::string::npos)
-      throw Error("fulgurite.logger.name",
-                  owner() + ": the name '" + options_.name.substr(0, options_.name.find('\0')) +
-                      "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
-    if (options_.version && *options_.version < 0)
-      throw Error("fulgurite.logger.version",
-                  owner() + ": version = " + std::to_string(*options_.version) + ": versions begin with 0");
+    check_folder(owner(), options_);
   }
 
   /// f(table), when all that comes before it in the file stands there.
@@ -213,9 +184,7 @@ class FolderLogger {
                                                  "call it from a hook, or after the run");
     return !folder_.empty();
   }
-  std::string prefixed(std::string_view name) const {
-    return options_.prefix.empty() ? std::string(name) : options_.prefix + "-" + std::string(name);
-  }
+  std::string prefixed(std::string_view name) const { return logger::prefixed(options_.prefix, name); }
   bool goes_on() const { return goes_on_; }
   static std::string owner() { return std::string(Table::owner); }
 
@@ -223,7 +192,7 @@ class FolderLogger {
   static constexpr bool tells = requires(Table& table, std::vector<Hyperparameter> const& all) { table.tell(all); };
 
   std::filesystem::path root_of(TrainerOptions const& options) const {
-    return ((save_dir_.empty() ? options.default_root_dir.path() : save_dir_) / options_.name).lexically_normal();
+    return folder_root(save_dir_, options_, options);
   }
   static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
     std::error_code missing;
