@@ -226,10 +226,31 @@
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 
+#include <fulgurite/logger/cell.hpp>
+#include <fulgurite/logger/console_logger.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/logger/csv_table.hpp>
 #include <fulgurite/logger/csv_text.hpp>
+#include <fulgurite/logger/event_file.hpp>
+#include <fulgurite/logger/event_messages.hpp>
+#include <fulgurite/logger/event_record.hpp>
+#include <fulgurite/logger/file_window.hpp>
+#include <fulgurite/logger/folder_logger.hpp>
+#include <fulgurite/logger/folder_options.hpp>
+#include <fulgurite/logger/growing_file.hpp>
+#include <fulgurite/logger/histogram.hpp>
 #include <fulgurite/logger/hparams.hpp>
+#include <fulgurite/logger/journal.hpp>
+#include <fulgurite/logger/json_line.hpp>
+#include <fulgurite/logger/json_lines_logger.hpp>
+#include <fulgurite/logger/mlflow_files.hpp>
+#include <fulgurite/logger/mlflow_logger.hpp>
+#include <fulgurite/logger/mlflow_run.hpp>
+#include <fulgurite/logger/named_row.hpp>
+#include <fulgurite/logger/png.hpp>
+#include <fulgurite/logger/protobuf.hpp>
+#include <fulgurite/logger/tensorboard_logger.hpp>
+#include <fulgurite/logger/utf8_text.hpp>
 #include <fulgurite/logger/version_folder.hpp>
 #include <fulgurite/logger/version_lock.hpp>
 

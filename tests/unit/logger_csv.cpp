@@ -32,6 +32,7 @@ struct Ctx {
   TrainerOptions const& options() const { return given; }
   Outcome& outcome() { return told; }
   void set_log_dir(std::filesystem::path const& to) { dir = to; }
+  std::filesystem::path const& log_dir() const { return dir; }
   void warn_each(std::string_view, std::string const& text) { said += text; }
 };
 }  // namespace

@@ -1,9 +1,5 @@
 // A fit that goes on from a file goes on in the folder and in the table of its run: no row twice, no row lost.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <string>
 #include <vector>
 
@@ -11,71 +7,16 @@
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
-#include "callback_run.hpp"
-#include "callback_stderr.hpp"
+#include "logger_run.hpp"
 
 using namespace fulgurite;
+using namespace logged;
 using logger::CsvTable;
 
 namespace {
 
 std::string const table = "lightning_logs/version_0/metrics.csv";
 
-TrainerOptions below(std::filesystem::path const& folder, int epochs = 3) {
-  auto options = quick(epochs);
-  options.default_root_dir = folder;
-  return options;
-}
-/// Kills the process in a batch, and asks for a row with a column of its own before that.
-struct Kills {
-  using Stateless = ByChoice;
-  long at = -1;
-  void on_train_start(auto& ctx) {
-    Scalar const row[] = {{"began", 1}};
-    ctx.log_scalars(row);
-  }
-  void on_train_batch_start(auto& ctx) {
-    if (at < 0 || ctx.global_step() < at - 1) return;
-    Scalar const row[] = {{"late", 1}};
-    if (ctx.global_step() == at) ::kill(::getpid(), SIGKILL);
-    if (at % 2 != 0) ctx.log_scalars(row);  // after the last file
-  }
-};
-/// A row at the start of each batch.
-struct PostsEach {
-  using Stateless = ByChoice;
-  void on_train_batch_start(auto& ctx) {
-    Scalar const row[] = {{"posted", static_cast<double>(ctx.batch_idx())}};
-    ctx.log_scalars(row);
-  }
-};
-ModelCheckpoint<> every_second() { return ModelCheckpoint{{.save_top_k = -1, .every_n_train_steps = 2}}; }
-
-template <class... Cs>
-auto trainer_of(TrainerOptions options, Cs... callbacks) {
-  return make_trainer<Scripted>(std::move(options), SavingDevice{}, Float32{}, Automatic{}, std::move(callbacks)...);
-}
-/// A whole fit of four batches an epoch, or one that goes on.
-template <class... Cs>
-std::string fit(Scripted& model, TrainerOptions options, std::optional<CkptPath> from, Cs... callbacks) {
-  return said([&] {
-    auto trainer = trainer_of(std::move(options), std::move(callbacks)...);
-    trainer.fit(model, toy::batches(4), toy::batches(1), from);
-  });
-}
-/// The same in a process that is killed at the start of the batch after so many steps.
-template <class... Cs>
-void killed_after(long steps, TrainerOptions const& options, Cs... callbacks) {
-  auto const child = ::fork();
-  if (child == 0) {
-    Scripted model{.script = {3, 2, 1}};
-    fit(model, options, {}, Kills{steps}, std::move(callbacks)...);
-    ::_exit(1);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  REQUIRE(WIFSIGNALED(status));
-}
 std::string unbroken() {
   Folder const folder;
   Scripted model{.script = {3, 2, 1}};

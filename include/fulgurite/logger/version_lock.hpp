@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <fulgurite/checkpoint/file_descriptor.hpp>
 #include <fulgurite/checkpoint/file_lock.hpp>
@@ -17,11 +18,12 @@
 namespace fulgurite::logger {
 
 /// Keeps other loggers away from a folder while it exists: they get the Error [fulgurite.logger.version_in_use], in
-/// this process or another. The lock is a file, `.lock`, with the name of its owner. The kernel ends it with its
-/// process, so a run that is killed does not block its folder. On a file system without locks it has no effect.
+/// this process or another. The lock is a file, `.lock` or what each kind of logger calls its own, and has the name of
+/// its owner. The kernel ends it with its process, so a run that is killed does not block its folder. On a file system
+/// without locks it has no effect.
 class VersionLock {
  public:
-  explicit VersionLock(std::filesystem::path const& folder) : path_(folder / ".lock") {
+  explicit VersionLock(std::filesystem::path const& folder, std::string_view name = ".lock") : path_(folder / name) {
     while (!descriptor_) {
       FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
       if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);

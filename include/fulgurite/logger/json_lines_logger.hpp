@@ -1,0 +1,50 @@
+#pragma once
+// Writes metrics as JSON, one object a line, which programs read without knowing the columns beforehand:
+// <save_dir>/lightning_logs/version_N/metrics.jsonl.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/hyperparameters.hpp>
+#include <fulgurite/logger/cell.hpp>
+#include <fulgurite/logger/folder_logger.hpp>
+#include <fulgurite/logger/journal.hpp>
+#include <fulgurite/logger/json_line.hpp>
+
+namespace fulgurite {
+
+/// Which folder below save_dir belongs to the run, and what the metrics are called.
+struct JsonLinesLoggerOptions {
+  std::string name = "lightning_logs";         ///< a folder below save_dir, or several; "" is save_dir itself
+  std::optional<long> version = std::nullopt;  ///< not given: a new one, or that of the loggers before this one
+  std::string prefix = "";                     ///< "a" turns "loss" into "a-loss"
+};
+
+namespace logger {
+
+/// The lines of a run's folder.
+struct JsonLines : Journal<JsonLine> {
+  static constexpr std::string_view owner = "JsonLinesLogger", lock = ".jsonl.lock";
+  JsonLines(std::filesystem::path const& folder, NothingMore const&) : Journal(folder / "metrics.jsonl") {}
+  void add(std::vector<Cell> const& cells) { append(json_row(cells)); }
+  void tell(std::vector<Hyperparameter> const& all) { append(json_hyperparameters(all)); }
+};
+
+}  // namespace logger
+
+/// `JsonLinesLogger{}`, `JsonLinesLogger{"runs", {.name = "mlp"}}`. A row is a line such as
+/// {"step":3,"loss":0.5,"epoch":0}; the first line of a fit is {"hparams":{...}}, where there are hyper-parameters.
+/// Numbers read back exactly; what is not finite is "nan", "inf" or "-inf", since JSON has no number for it. A line is
+/// handed to the kernel before the call returns. Unlike a table, a new metric costs nothing, and a run of a thousand
+/// metrics has no empty cells. Folders, versions and going on are as CSVLogger has them. Only rank 0 writes.
+class JsonLinesLogger : public logger::FolderLogger<logger::JsonLines> {
+ public:
+  explicit JsonLinesLogger(std::filesystem::path save_dir = {}, JsonLinesLoggerOptions options = {})
+      : FolderLogger(std::move(save_dir), {std::move(options.name), options.version, std::move(options.prefix)}) {}
+};
+
+}  // namespace fulgurite

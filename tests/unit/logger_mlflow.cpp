@@ -1,0 +1,125 @@
+#include <map>
+#include <string>
+
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/logger/mlflow_logger.hpp>
+
+#include "logger_run.hpp"
+#include "models.hpp"
+
+using namespace fulgurite;
+using namespace logged;
+
+namespace {
+
+double fixed_time() { return 2.5; }
+MLflowLogger on_the_clock(MLflowLoggerOptions options = {}) {
+  options.now = &fixed_time;
+  return MLflowLogger{{}, std::move(options)};
+}
+
+struct Settings {
+  double lr = 1e-5;
+  bool bias = true;
+  void hyperparameters(auto& list) const { list("lr", lr)("bias", bias)("a/b c?", "x\ny"); }
+};
+struct Net : Scripted {
+  Settings hparams{};
+};
+
+/// The folder of the one run of an experiment.
+std::filesystem::path run_in(Folder const& folder, std::string const& experiment = "0") {
+  std::vector<std::filesystem::path> found;
+  for (auto const& entry : std::filesystem::directory_iterator(folder / ("mlruns/" + experiment)))
+    if (entry.is_directory()) found.push_back(entry.path());
+  REQUIRE(found.size() == 1);
+  return found.front();
+}
+/// What it holds but for names that no other run has.
+std::map<std::string, std::string> contents(Folder const& folder) {
+  std::map<std::string, std::string> all;
+  auto const run = run_in(folder);
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(run)) {
+    auto const name = entry.path().lexically_relative(run).string();
+    bool const same = name.starts_with("metrics") || name.starts_with("params") || name == "rows.jsonl";
+    if (entry.is_regular_file() && same) all[name] = content(entry.path());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("mlflow: a file for each metric and setting, and a description of the run") {
+  Folder const folder;
+  Net model;
+  model.script = {5, 4};
+  auto options = below(folder.path, 1);
+  options.log_every_n_steps = 2;
+  fit(model, options, {}, on_the_clock());
+  auto const run = run_in(folder);
+  CHECK(run.filename().string().size() == 32);
+  auto const files = contents(folder);
+  CHECK(files.at("metrics/loss") == "2500 1 1\n2500 3 3\n");
+  CHECK(files.at("metrics/val/acc") == "2500 0.25 3\n");
+  CHECK(files.at("metrics/epoch") == "2500 0 1\n2500 0 3\n2500 0 3\n");
+  CHECK(files.at("params/lr") == "1e-05");
+  CHECK(files.at("params/bias") == "True");
+  CHECK(files.at("params/a/b c_") == "x\ny");
+  CHECK(files.at("rows.jsonl").starts_with("{\"time\":2500,\"step\":1,\"loss\":1,\"epoch\":0}\n"));
+  auto const meta = content(run / "meta.yaml");
+  CHECK(meta.find("\nend_time: 2500\n") != std::string::npos);
+  CHECK(meta.find("\nstatus: 3\n") != std::string::npos);
+  CHECK(meta.find("\nrun_id: " + run.filename().string() + "\n") != std::string::npos);
+  CHECK(meta.find("\nrun_name: '" + run.filename().string().substr(0, 8) + "'\n") != std::string::npos);
+  CHECK(content(folder / "mlruns/0/meta.yaml").find("\nname: 'Default'\n") != std::string::npos);
+  CHECK(std::filesystem::is_directory(run / "artifacts"));
+}
+
+TEST_CASE("mlflow: runs of one name are one experiment; a run that fails is marked") {
+  Folder const folder;
+  Net model;
+  model.fails_at = 2;
+  CHECK(error_of([&] {
+          fit(model, below(folder.path), {}, on_the_clock({.experiment = "it's", .run = "a 'b'"}));
+        }).starts_with("[fulgurite.test.step]"));
+  auto const number = logger::mlflow::experiment_number("it's");
+  CHECK(number.size() == 18);
+  auto const meta = content(run_in(folder, number) / "meta.yaml");
+  CHECK(meta.find("\nstatus: 4\n") != std::string::npos);
+  CHECK(meta.find("\nrun_name: 'a ''b'''\n") != std::string::npos);
+  CHECK(content(folder / ("mlruns/" + number + "/meta.yaml")).find("\nname: 'it''s'\n") != std::string::npos);
+  model.fails_at = -1;
+  fit(model, below(folder.path, 1), {}, on_the_clock({.experiment = "it's"}));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder / ("mlruns/" + number)), {}) == 3);
+}
+
+TEST_CASE("mlflow: a run that was killed goes on in its folder, with the files of an unbroken run") {
+  Folder const other;
+  Net whole;
+  whole.script = {3, 2, 1};
+  fit(whole, below(other.path), {}, Kills{}, on_the_clock(), every_second());
+  for (long const steps : {3, 8}) {
+    CAPTURE(steps);
+    Folder const folder;
+    killed_after<Net>(steps, below(folder.path), on_the_clock(), every_second());
+    CHECK(content(run_in(folder) / "meta.yaml").find("\nstatus: 1\n") != std::string::npos);
+    put(run_in(folder) / "metrics/loss", "2500 7");  // torn; the journal has the row
+    Net model;
+    model.script = {3, 2, 1};
+    fit(model, below(folder.path), CkptPath{"last"}, Kills{}, on_the_clock(), every_second());
+    CHECK(contents(folder) == contents(other));
+  }
+}
+
+TEST_CASE("mlflow: names become paths below the run's folder, and bad options are refused") {
+  using logger::mlflow::file_name;
+  CHECK(file_name("val/loss") == "val/loss");
+  CHECK(file_name("../x") == "_/x");
+  CHECK(file_name("/x//y/") == "_/x/_/y/_");
+  CHECK(file_name("a\\b?\xff.c: d-_") == "a_b__.c: d-_");
+  CHECK(file_name("") == "_");
+  CHECK(logger::mlflow::address("/a b/ä%") == "file:///a%20b/%C3%A4%25");
+  CHECK(logger::mlflow::experiment_number("Default") == "0");
+  CHECK(toy::refusal([] { MLflowLogger({}, {.experiment = ""}); }) == "fulgurite.logger.experiment");
+  CHECK(toy::refusal([] { MLflowLogger({}, {.now = nullptr}); }) == "fulgurite.logger.clock");
+}
