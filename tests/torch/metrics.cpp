@@ -13,7 +13,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
 
 namespace {
@@ -433,4 +435,40 @@ TEST_CASE("a metric of one's own is three functions") {
   Meter<Wrong> wrong;
   CHECK_THROWS_WITH(wrong.update(of({1, 2, 6}), of({1})),
                     StartsWith("[fulgurite.metric.tally] tally() returned a tensor of shape [3], and sums() says 2"));
+}
+
+namespace {
+struct Batch {
+  Tensor x, y;
+};
+/// Scores are the inputs times a weight that does not learn much.
+struct Scores : torch::nn::Module {
+  static constexpr fulgurite::Metric<"val/accuracy", Accuracy> accuracy{.how = {.num_classes = 4}};
+  static constexpr fulgurite::Metric<"val/auroc", AUROC> auroc{.how = {.num_classes = 4}};
+  using Metrics = fulgurite::MetricList<accuracy, auroc>;
+  Tensor weight = register_parameter("weight", torch::ones({}, at::kDouble));
+
+  Tensor training_step(Batch const& batch) { return (batch.x * weight).mean() * 1e-9; }
+  void validation_step(Batch const& batch, auto& ctx) {
+    auto const scores = batch.x * weight;
+    ctx.update(accuracy, scores, batch.y.remainder(4));
+    ctx.update(auroc, scores.softmax(1), batch.y.div(4, "floor"));
+  }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
+};
+}  // namespace
+
+TEST_CASE("declared metrics of a fit are scikit-learn's, and its validations and those outside share their sums") {
+  using namespace fulgurite;
+  Data const d;
+  auto const both = d.labels + 4 * d.every;
+  std::vector<Batch> const val = {{d.scores.slice(0, 0, 40), both.slice(0, 0, 40)},
+                                  {d.scores.slice(0, 40), both.slice(0, 40)}};
+  Scores model;
+  auto trainer = make_trainer<Scores>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{}, Automatic{});
+  trainer.fit(model, val, val);
+  CHECK(*trainer.value(Scores::accuracy) == Approx(oracle::accuracy));
+  CHECK(*trainer.value(Scores::auroc) == Approx(oracle::auroc_classes));
+  trainer.validate(model, val);
+  CHECK(*trainer.value(Scores::auroc) == Approx(oracle::auroc_classes));
 }

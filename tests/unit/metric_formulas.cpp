@@ -18,6 +18,8 @@
 #include <fulgurite/metric/regression.hpp>
 #include <fulgurite/metric/values.hpp>
 
+#include "host_store.hpp"
+
 using namespace fulgurite;
 using namespace fulgurite::metric;
 using Catch::Approx;
@@ -33,31 +35,6 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 /// Of 4 classes: found, predicted, labels. Class 2 is predicted and no label, class 3 does not occur. No faults.
 Numbers const four = {3, 1, 0, 0, 4, 2, 2, 0, 5, 3, 0, 0, 0, 0};
 
-/// Numbers of the host, added up: what a tensor library has in a store of its own.
-struct HostStore {
-  struct Scope {};
-  template <class D>
-  explicit HostStore(D const& definition)
-      : how(reduction_of<D>()), start(definition.sums(), neutral(how)), sums(start) {}
-  void add(Numbers const& more) {
-    for (std::size_t i = 0; i != sums.size(); ++i)
-      sums[i] = how == Reduce::max ? std::max(sums[i], more[i]) : sums[i] + more[i];
-  }
-  Numbers numbers() const { return sums; }
-  template <class Ranks>
-  Numbers numbers_of_all(Ranks& ranks, long& updates) const {
-    auto all = sums;
-    add_over_ranks(ranks, all, how, updates);
-    return all;
-  }
-  void reset() { sums = start; }
-  void merge(HostStore const& other) { add(other.sums); }
-  void state(auto& archive) { archive("sums", sums); }
-
-  Reduce how;
-  Numbers start, sums;
-};
-
 /// A metric as somebody else writes one.
 struct Mean {
   static constexpr std::size_t sums() { return 2; }
@@ -71,7 +48,7 @@ struct Greatest {
   static double compute(std::span<double const> sums) { return sums[0]; }
 };
 template <class D>
-using HostMeter = BasicMeter<D, HostStore>;
+using HostMeter = BasicMeter<D, toy::HostStore>;
 
 /// This rank and another one, which has `other`.
 struct TwoRanks {

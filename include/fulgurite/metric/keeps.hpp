@@ -60,4 +60,20 @@ constexpr std::string_view name_of() {
   else return "a metric";
 }
 
+/// A declared metric has no definition, or one whose value is one number.
+template <class M>
+inline constexpr bool counts_one_number = true;
+template <class M>
+  requires is_counted<M>
+inline constexpr bool counts_one_number<M> =
+    requires(typename M::metric::Definition const& d, std::span<double const> numbers) {
+      { d.compute(numbers) } -> std::convertible_to<double>;
+    };
+/// A declared metric has no definition, or one with options that make sense.
+template <class M>
+constexpr bool is_sound(M const& metric) {
+  if constexpr (requires { metric.how.fault(); }) return metric.how.fault() == nullptr;
+  else return true;
+}
+
 }  // namespace fulgurite::metric

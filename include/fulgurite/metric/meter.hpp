@@ -2,6 +2,7 @@
 // A metric at work: a definition, and what it has seen so far. Knows no tensor library: a Store does.
 
 #include <concepts>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -59,6 +60,14 @@ class BasicMeter {
     auto const numbers = store_.numbers_of_all(ranks, updates);
     require_updates(updates);
     return definition_.compute(std::span<double const>(numbers));
+  }
+  /// The same, nothing where no rank has seen anything.
+  template <class Ranks>
+  auto value(Ranks& ranks) const {
+    long updates = updates_;
+    auto const numbers = store_.numbers_of_all(ranks, updates);
+    using Value = decltype(definition_.compute(std::span<double const>(numbers)));
+    return updates == 0 ? std::optional<Value>() : definition_.compute(std::span<double const>(numbers));
   }
   /// The value of each class, of metrics that are averages over classes.
   std::vector<double> per_class() const
