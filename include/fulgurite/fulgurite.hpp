@@ -24,9 +24,20 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 
+#include <fulgurite/metric/average.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/cell.hpp>
+#include <fulgurite/metric/classification.hpp>
+#include <fulgurite/metric/declared_meters.hpp>
+#include <fulgurite/metric/keeps.hpp>
+#include <fulgurite/metric/language.hpp>
+#include <fulgurite/metric/meter.hpp>
 #include <fulgurite/metric/metric.hpp>
+#include <fulgurite/metric/over_ranks.hpp>
+#include <fulgurite/metric/ranking.hpp>
+#include <fulgurite/metric/regression.hpp>
+#include <fulgurite/metric/score_groups.hpp>
+#include <fulgurite/metric/values.hpp>
 
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/policy/device.hpp>
@@ -300,6 +311,7 @@
 #include <fulgurite/torch/device/scaler.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/metric/meter.hpp>
 #include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/arena.hpp>

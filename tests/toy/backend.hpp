@@ -23,6 +23,7 @@
 #include <fulgurite/checkpoint/state_memory.hpp>
 #include <fulgurite/policy/precision.hpp>
 
+#include "host_store.hpp"
 #include "tensor.hpp"
 
 namespace toy {
@@ -108,6 +109,8 @@ inline void take_memory(long rows) {
 
 struct Backend {
   using Value = Tensor;
+  template <class D>
+  using Meter = fulgurite::metric::BasicMeter<D, HostStore>;
   template <class T>
   static constexpr bool is_value = std::is_same_v<std::remove_cvref_t<T>, Tensor>;
 

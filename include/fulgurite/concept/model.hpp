@@ -6,6 +6,7 @@
 
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/metric/keeps.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
@@ -30,6 +31,15 @@ inline constexpr bool has_unreported = false;
 template <auto... Ms>
 inline constexpr bool has_unreported<MetricList<Ms...>> =
     ((Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...);
+/// A metric with a definition whose value is no number, or whose options are wrong.
+template <class Metrics>
+inline constexpr bool has_no_number = false;
+template <auto... Ms>
+inline constexpr bool has_no_number<MetricList<Ms...>> = (!metric::counts_one_number<decltype(Ms)> || ...);
+template <class Metrics>
+inline constexpr bool has_unsound = false;
+template <auto... Ms>
+inline constexpr bool has_unsound<MetricList<Ms...>> = (!metric::is_sound(Ms) || ...);
 /// A name that would be taken for a loader's suffix.
 template <class Metrics>
 inline constexpr bool has_loader_suffix = false;

@@ -39,6 +39,12 @@ struct ModelRules {
     FULGURITE_RULE("[fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: remove one "
                    "`Report::no`, or say `.logger = false` if only callbacks read it",
                    accepts<M>, !has_unreported<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.one_number] this metric's definition computes no single number, so it cannot be "
+                   "reported: keep a metric::Meter of it in the model, and compute() it where you need it",
+                   accepts<M>, !has_no_number<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.how] a metric is declared with options that its definition refuses: fault() of "
+                   "its `.how` says which, such as .num_classes below 2",
+                   accepts<M>, !has_unsound<typename MetricsOf<M>::type>)
     FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is added for "
                    "several loaders: choose another name",
                    accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)

@@ -38,6 +38,7 @@ class LogContext : public ValuesContext<R, Phase> {
     constexpr bool constant = is_metric_constant<M>;
     constexpr bool declared = !constant || at < Metrics::size;
     constexpr bool tensor = Backend::template is_value<V>;
+    constexpr bool loggable = !is_counted<M>;
     constexpr bool readable = !constant || !declared || tensor || std::is_arithmetic_v<V>;
     constexpr bool replayable =
         tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
@@ -47,6 +48,8 @@ class LogContext : public ValuesContext<R, Phase> {
         "Metric<\"loss\"> loss{}` and log that");
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
+    static_assert(loggable, "[fulgurite.metric.counted] this metric is declared with a definition, which has the "
+                            "formula: ctx.update(metric, predictions, target) counts a batch for it");
     static_assert(
         readable,
         "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()");
@@ -67,6 +70,34 @@ class LogContext : public ValuesContext<R, Phase> {
         else board().log_tensor(at, value, weight<M>(how), origin());
       } else if constexpr (std::is_arithmetic_v<V>)
         board().log_number(at, static_cast<double>(value), weight<M>(how), origin());
+    }
+  }
+
+  /// Counts a batch of a validation or a test for a metric that is declared with a definition, such as
+  /// `Metric<"val/f1", metric::F1>`; most take (predictions, target). In a step, or a hook of a batch. Reads nothing on
+  /// the host: the value is computed when the last batch is over.
+  template <class M, class... Args>
+  void update(M const&, Args const&... args) {
+    constexpr std::size_t at = place_of<Metrics, M>();
+    constexpr bool here = Phase::logs && Phase::evaluates;
+    constexpr bool declared = at < Metrics::size;
+    constexpr bool counted = !declared || is_counted<M>;
+    static_assert(here, "[fulgurite.metric.update_here] ctx.update counts in validation and test: for training keep a "
+                        "metric::Meter in the model, update it in on_train_batch_end, and log its compute(ctx) in "
+                        "on_train_epoch_end");
+    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
+                            "MetricList<...>`: add it there");
+    static_assert(counted, "[fulgurite.metric.no_definition] ctx.update counts for a metric with a definition: declare "
+                           "`static constexpr Metric<\"val/f1\", metric::F1> f1{}`, or ctx.log a value");
+    if constexpr (here && declared && counted) {
+      if (state_->asked.options.barebones) [[unlikely]]
+        return state_->warn("fulgurite.options.barebones_log",
+                            "barebones keeps no metric: what is logged is lost, and can be left out");
+      if (!state_->facts.in_batch)
+        throw Error("fulgurite.metric.no_batch", "ctx.update counts " + std::string(M::name()) +
+                                                     " outside of a batch, where no value would be made of it: call it "
+                                                     "in the step, or in a hook of a batch");
+      state_->measured.eval_meters[state_->facts.board].template get<at>().update(args...);
     }
   }
 

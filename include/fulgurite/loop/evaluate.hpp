@@ -12,6 +12,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/evaluation_batch.hpp>
 #include <fulgurite/loop/evaluation_kind.hpp>
+#include <fulgurite/loop/evaluation_meters.hpp>
 #include <fulgurite/loop/evaluation_results.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/pass_end.hpp>
@@ -32,6 +33,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   constexpr std::size_t outside_loaders = n > 1 ? n : 0;
   run.measured.eval_boards.resize(outside_loaders + 1);
   for (auto& board : run.measured.eval_boards) board.restart();
+  restart_meters(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
   if (run.measured.loader_names != names) run.measured.loader_results.assign(n, {});
@@ -85,6 +87,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     });
     facts.loader = 0;
     facts.board = outside_loaders;
+    settle_meters(run);
     flow = graver(flow, tell<typename Kind::epoch_end>(run, pack, ctx));
     share_evaluation(run);
     std::vector<MetricValue> row;
@@ -104,6 +107,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }
     if (!facts.sanity_checking) {
       publish(run);
+      publish_meters(run);
       for (std::size_t l = 0; l != n; ++l)
         for (std::size_t i = 0; i != State<R>::metrics; ++i)
           run.measured.loader_results[l][i] = run.measured.eval_boards[l][i].epoch;
@@ -117,6 +121,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   });
   if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
   for (auto& board : run.measured.eval_boards) board.restart();
+  restart_meters(run);
   facts = outside;
   return results;
 }

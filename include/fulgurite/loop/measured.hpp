@@ -8,16 +8,19 @@
 
 #include <fulgurite/loop/run_key.hpp>
 #include <fulgurite/metric/board.hpp>
+#include <fulgurite/metric/declared_meters.hpp>
 
 namespace fulgurite::loop {
 
 template <class R>
 struct Measured {
   using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
+  using Meters = metric::DeclaredMeters<typename R::Metrics, typename R::Backend>;
   using Results = std::array<Figures, R::Metrics::size>;
 
   Board train_board{};
   std::vector<Board> eval_boards = std::vector<Board>(1);
+  std::vector<Meters> eval_meters{};        ///< beside eval_boards: of metrics that have a definition
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
   std::vector<Results> loader_results{};    ///< the same as `results` of each of them

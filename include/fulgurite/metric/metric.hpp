@@ -37,7 +37,7 @@ struct OfLoader {
 
 /// Declared once by the model, with all its options, and listed in `using Metrics = MetricList<...>`:
 ///   static constexpr fulgurite::Metric<"val/loss"> val_loss{.prog_bar = true};
-template <FixedString Name>
+template <FixedString Name, class Of = void>
 struct Metric {
   using metric = Metric;
   Reduce reduce = Reduce::mean;
@@ -60,6 +60,35 @@ struct Metric {
     return {loader};
   }
 };
+
+/// The value of a metric object over an evaluation, such as F1, which is not the mean of the batches' values:
+///   static constexpr fulgurite::Metric<"val/f1", metric::F1> val_f1{.how = {.num_classes = 10}};
+/// `ctx.update(val_f1, logits, labels)` counts a batch of a validation or a test. It has one value of each evaluation,
+/// over all ranks; callbacks watch it like any other. Programs on LibTorch include torch/metric/meter.hpp for it.
+template <FixedString Name, class Of>
+  requires(!std::is_void_v<Of>)
+struct Metric<Name, Of> {
+  using metric = Metric;
+  using Definition = Of;
+  Of how = {};
+  bool prog_bar = false;
+  bool logger = true;
+  static constexpr Reduce reduce = Reduce::mean;
+  static constexpr Report on_step = Report::no;
+  static constexpr Report on_epoch = Report::yes;
+  static constexpr bool sync_on_step = false;
+
+  static constexpr std::string_view name() { return Name.view(); }
+  /// A literal, of which no copy is made.
+  template <std::size_t N>
+  constexpr OfLoader<Metric> of(char const (&loader)[N]) const {
+    return {loader};
+  }
+};
+
+/// Whether a metric has a definition, for which batches are counted; else its values are logged.
+template <class M>
+inline constexpr bool is_counted = requires { typename M::metric::Definition; };
 
 /// The metrics of a model, in the order of the log's columns.
 template <auto... Ms>

@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/checkpoint/background_writer.hpp>
+#include <fulgurite/metric/keeps.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/data/time_slices.hpp>
 #include <fulgurite/torch/device/apart.hpp>
@@ -44,12 +45,19 @@
 
 namespace fulgurite {
 
+namespace metric {
+template <Definition D>
+class Meter;  // torch/metric/meter.hpp, for programs that declare a metric with a definition
+}  // namespace metric
+
 /// The Backend of every strategy that computes with LibTorch. All members are static; what has to be undone is returned
 /// as an object that undoes it in its destructor.
 struct LibTorch : libtorch::Finetuning {
   using Value = at::Tensor;
   template <class T>
   static constexpr bool is_value = libtorch::TensorLike<T>;
+  template <class D>
+  using Meter = metric::Meter<D>;
   template <class Precision>
   using Scaler = libtorch::Scaler<Precision>;
 

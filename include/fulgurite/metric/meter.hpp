@@ -1,0 +1,114 @@
+#pragma once
+// A metric at work: a definition, and what it has seen so far. Knows no tensor library: a Store does.
+
+#include <concepts>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/metric/keeps.hpp>
+#include <fulgurite/metric/over_ranks.hpp>
+
+namespace fulgurite::metric {
+
+/// Options that are wrong are an Error, or where `constexpr` asks a definition's own fault(), a compile error.
+template <class D>
+void require_sound(D const& definition) {
+  if constexpr (requires { definition.fault(); })
+    if (char const* const fault = definition.fault())
+      throw Error("fulgurite.metric.options", std::string(name_of<D>()) + ": " + fault);
+}
+
+/// Update it with each batch, compute() at the end, reset() before the next. `Store` keeps tensors, and is made by
+/// Store(definition): fulgurite::metric::Meter has that of LibTorch.
+template <Definition D, class Store>
+class BasicMeter {
+ public:
+  explicit BasicMeter(D definition = {}) : definition_((require_sound(definition), std::move(definition))) {}
+
+  /// Adds a batch. Most metrics take (predictions, target); their definitions say which shapes. Reads nothing on the
+  /// host; what cannot be known without, such as a label that is no class, is an Error of compute().
+  template <class... Args>
+  void update(Args const&... args) {
+    constexpr bool own = requires(D const& d) { d.tally(args...); };
+    constexpr bool library = requires(D const& d) { tally(d, args...); };
+    static_assert(own || library,
+                  "[fulgurite.metric.update] this metric's update takes something else: most take (predictions, "
+                  "target), both tensors, and metrics of values take (value); one of your own needs a const "
+                  "tally(...) of what update is given");
+    if constexpr (own || library) {
+      [[maybe_unused]] typename Store::Scope const scope{};
+      if constexpr (own) store_.add(definition_.tally(args...));
+      else store_.add(tally(definition_, args...));
+      ++updates_;
+    }
+  }
+
+  /// The value of all that it was updated with since reset(); an Error if that is nothing. Reads the device once.
+  auto compute() const {
+    require_updates(updates_);
+    return definition_.compute(std::span<double const>(store_.numbers()));
+  }
+  /// The same over all ranks: `compute(ctx)`, in a hook of an epoch's or a validation's end. Each rank has to ask, and
+  /// gets the same. What this rank keeps stays its own.
+  template <class Ranks>
+  auto compute(Ranks& ranks) const {
+    long updates = updates_;
+    auto const numbers = store_.numbers_of_all(ranks, updates);
+    require_updates(updates);
+    return definition_.compute(std::span<double const>(numbers));
+  }
+  /// The same, nothing where no rank has seen anything.
+  template <class Ranks>
+  auto value(Ranks& ranks) const {
+    long updates = updates_;
+    auto const numbers = store_.numbers_of_all(ranks, updates);
+    using Value = decltype(definition_.compute(std::span<double const>(numbers)));
+    return updates == 0 ? std::optional<Value>() : definition_.compute(std::span<double const>(numbers));
+  }
+  /// The value of each class, of metrics that are averages over classes.
+  std::vector<double> per_class() const
+    requires requires(D const& d, std::span<double const> sums) { d.per_class(sums); }
+  {
+    require_updates(updates_);
+    return definition_.per_class(store_.numbers());
+  }
+
+  void reset() {
+    store_.reset();
+    updates_ = 0;
+  }
+  /// Adds what another one of the same options has seen: of another process, or another loader.
+  void merge(BasicMeter const& other) {
+    if constexpr (std::equality_comparable<D>)
+      if (!(definition_ == other.definition_))
+        throw Error("fulgurite.metric.merge", std::string(name_of<D>()) +
+                                                  " cannot be merged with one of other options, which counts something "
+                                                  "else: make both of the same definition");
+    if (other.updates_ == 0) return;
+    [[maybe_unused]] typename Store::Scope const scope{};
+    store_.merge(other.store_);
+    updates_ += other.updates_;
+  }
+  void state(auto& archive) { archive("updates", updates_).child("kept", store_); }
+
+  D const& definition() const { return definition_; }
+  /// How often it was updated since reset().
+  long updates() const { return updates_; }
+
+ private:
+  static void require_updates(long updates) {
+    if (updates == 0)
+      throw Error("fulgurite.metric.empty",
+                  std::string(name_of<D>()) + " has no value yet: call update() before compute()");
+  }
+
+  D definition_;
+  Store store_{definition_};
+  long updates_ = 0;
+};
+
+}  // namespace fulgurite::metric

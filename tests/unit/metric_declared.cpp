@@ -1,0 +1,163 @@
+// Metrics that are declared with a definition: counted in an evaluation, computed once, and then like any other.
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/data/named.hpp>
+
+#include "models.hpp"
+#include "ranks.hpp"
+#include "rows.hpp"
+
+using namespace fulgurite;
+using toy::Rank;
+
+namespace {
+
+/// The root of the mean square, which is not the mean of the batches' roots. With `needs` batches at least.
+struct Rms {
+  double scale = 1;
+  double needs = 0;
+  static constexpr std::size_t sums() { return 2; }
+  constexpr char const* fault() const { return scale > 0 ? nullptr : ".scale is above 0"; }
+  std::vector<double> tally(double value) const { return {value * value * scale, 1}; }
+  double compute(std::span<double const> sums) const {
+    if (std::isnan(sums[0])) throw Error("fulgurite.metric.labels", "a label is none");
+    if (sums[1] < needs) throw Error("fulgurite.metric.one_class", "too few");
+    return std::sqrt(sums[0] / sums[1]);
+  }
+};
+
+struct Net : toy::P {
+  static constexpr Metric<"val/rms", Rms> rms{};
+  static constexpr Metric<"val/scaled", Rms> scaled{.how = {.scale = 4}, .logger = false};
+  using Metrics = MetricList<toy::P::loss, rms, scaled>;
+  std::vector<std::optional<double>> at_end = {};
+
+  void validation_step(double batch, auto& ctx) {
+    ctx.update(rms, batch);
+    ctx.update(scaled, batch);
+  }
+  void on_validation_epoch_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+};
+
+/// Each batch it validates is worse than the one before.
+struct Worse : Net {
+  double factor = 1;
+  void validation_step(double batch, auto& ctx) { ctx.update(rms, batch * (factor += 1)); }
+};
+
+struct Needs : Net {
+  static constexpr Metric<"val/needs", Rms> needs{.how = {.needs = 3}};
+  using Metrics = MetricList<toy::P::loss, needs>;
+  void validation_step(double batch, auto& ctx) { ctx.update(needs, batch); }
+  void on_validation_epoch_end(auto&) {}
+};
+
+struct NoLabel : Net {
+  static constexpr Metric<"val/no_label", Rms> no_label{};
+  using Metrics = MetricList<toy::P::loss, no_label>;
+  void validation_step(double, auto& ctx) { ctx.update(no_label, std::nan("")); }
+  void on_validation_epoch_end(auto&) {}
+};
+
+struct Late : Net {
+  bool silent = true;
+  void validation_step(double) {}
+  void on_validation_epoch_end(auto& ctx) {
+    if (!silent) ctx.update(rms, 1.0);
+  }
+};
+
+double const three_four = std::sqrt(12.5);
+std::vector<double> const val = {3, 4};
+
+std::vector<std::pair<std::string, double>> values_of(std::vector<toy::Row> const& rows) {
+  std::vector<std::pair<std::string, double>> all;
+  for (auto const& row : rows)
+    for (auto const& cell : row.cells)
+      if (cell.first.starts_with("val/")) all.push_back(cell);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a declared metric is counted in each validation anew, and has one value of it") {
+  Net net;
+  auto trainer = toy::train<Net>({.max_epochs = 2}, {}, toy::Rows{});
+  trainer.fit(net, toy::batches(2), val);
+  CHECK(trainer.value(Net::rms) == three_four);
+  CHECK(trainer.value(Net::scaled) == 2 * three_four);
+  CHECK(values_of(trainer.template callback<toy::Rows>().rows) ==
+        std::vector<std::pair<std::string, double>>{{"val/rms", three_four}, {"val/rms", three_four}});
+  // The hook of the end reads it; that of the sanity check, too.
+  CHECK(net.at_end == std::vector<std::optional<double>>(3, three_four));
+  auto const results = trainer.validate(net, std::vector<double>{6, 8});
+  REQUIRE(results.size() == 1);
+  REQUIRE(results[0].size() == 1);
+  CHECK(results[0][0].name == "val/rms");
+  CHECK(results[0][0].value == 2 * three_four);
+}
+
+TEST_CASE("several loaders have a declared metric each, and watching it means all of their samples") {
+  Net net;
+  auto trainer = toy::train<Net>({.max_epochs = 1}, {}, toy::Rows{});
+  trainer.fit(net, toy::batches(2),
+              std::tuple(data::named<"clean">(std::vector<double>{3, 4, 5}), std::vector<double>{9}));
+  CHECK(values_of(trainer.template callback<toy::Rows>().rows) ==
+        std::vector<std::pair<std::string, double>>{{"val/rms/clean", std::sqrt(50.0 / 3)},
+                                                    {"val/rms/dataloader_idx_1", 9}});
+  CHECK(trainer.value(Net::rms) == std::sqrt(131.0 / 4));
+  CHECK(trainer.value(Net::rms.of("clean")) == std::sqrt(50.0 / 3));
+}
+
+TEST_CASE("callbacks watch a declared metric") {
+  Worse net;
+  auto trainer =
+      toy::train<Worse>({.max_epochs = 9, .num_sanity_val_steps = 0}, {}, EarlyStopping{Net::rms, {.patience = 2}});
+  trainer.fit(net, toy::batches(2), val);
+  CHECK(net.seen.size() == 3 * 2);  // steps: the best epoch and two more
+}
+
+TEST_CASE("ranks: a declared metric is over the samples of all, also of a rank without any") {
+  auto const run = [](auto strategy, auto loader) {
+    Net net;
+    auto trainer = make_trainer<Net>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+    trainer.fit(net, toy::OwnPart<double>{toy::batches(4)}, loader);
+    return std::pair(trainer.value(Net::rms), net.at_end.back());
+  };
+  for (auto const& rank : toy::on_ranks(2, [&](Rank rank) {
+         return run(rank, toy::OwnPart<double>{rank.rank() == 0 ? std::vector<double>{3} : std::vector<double>{4, 5}});
+       })) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.result->first == std::sqrt(50.0 / 3));
+    CHECK(rank.result->second == std::sqrt(50.0 / 3));
+  }
+}
+
+TEST_CASE("a sanity check may have too few batches for a value, and still finds a label that is none") {
+  Needs net;
+  auto trainer = toy::train<Needs>({.max_epochs = 1}, {});
+  trainer.fit(net, toy::batches(2), std::vector<double>{1, 1, 1});
+  CHECK(trainer.value(Needs::needs) == 1);
+  CHECK(toy::refusal([&] { trainer.validate(net, std::vector<double>{1, 1}); }) == "fulgurite.metric.one_class");
+  NoLabel no_label;
+  auto other = toy::train<NoLabel>({.max_epochs = 1}, {});
+  CHECK(toy::refusal([&] { other.fit(no_label, toy::batches(2), val); }) == "fulgurite.metric.labels");
+  CHECK(no_label.seen.empty());  // nothing was trained
+}
+
+TEST_CASE("ctx.update outside of a batch is an Error, and nothing updated is no value") {
+  Late net;
+  auto trainer = toy::train<Late>({.max_epochs = 1}, {});
+  trainer.fit(net, toy::batches(2), val);
+  CHECK(!trainer.value(Net::rms));
+  net.silent = false;
+  CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.no_batch");
+}
