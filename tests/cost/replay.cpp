@@ -13,6 +13,7 @@
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/policy/precision.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
+#include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 
@@ -41,6 +42,15 @@ template <int number>
   trainer.fit(net, batches);
 }
 
+/// What is asked before each replay, asked a thousand times.
+template <int number>
+[[gnu::noinline]] long counted(fulgurite::libtorch::capture::World const& world) {
+  asm volatile("" : : "i"(number));
+  long same = 0;
+  for (int i = 0; i != 1000; ++i) same += world.unchanged();
+  return same;
+}
+
 }  // namespace
 
 int main() {
@@ -57,4 +67,9 @@ int main() {
   counted<1>(batches, 1, stop);
   counted<2>(batches, 1, ignore);
   counted<3>(half, 2, stop);
+
+  Net net;
+  net.training_step(half.front()).backward();
+  fulgurite::libtorch::capture::World const world(net);
+  return counted<4>(world) == 1000 ? 0 : 1;
 }

@@ -12,12 +12,15 @@ PARAMETERS = 20 * 32 + 32 + 32 * 2 + 2
 
 
 def main() -> None:
-    half, whole, unwatched, twice = (counts_of(sys.argv[1])[number] for number in range(4))
+    half, whole, unwatched, twice, asked = (counts_of(sys.argv[1])[number] for number in range(5))
     replay = (whole - half) / REPLAYS
     look = (whole - unwatched) / (2 * REPLAYS)
+    guard = asked / 1000
     epoch = (twice - whole) / replay
     most = 2 * PARAMETERS + 400
     facts = [
+        (guard <= replay / 100, f'the guard before a replay: at most one in a hundred of its instructions: '
+                                f'{guard:.0f} of {replay:.0f}, {100 * guard / replay:.2f} %'),
         (look <= most, f'NonFinite::stop looks at {PARAMETERS} gradients: at most {most} instructions: '
                        f'{look:.0f} of {replay:.0f} of a replay, checks among them'),
         (epoch <= 40, f'an epoch more, whose first replay is checked: at most 40 replays: {epoch:.1f}'),

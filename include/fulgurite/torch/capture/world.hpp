@@ -29,54 +29,95 @@ namespace fulgurite::libtorch::capture {
 /// Switches of LibTorch by which a step may call other operators.
 struct Modes {
   explicit Modes(at::DeviceType type)
-      : autocast(at::autocast::is_autocast_enabled(type)), cast(at::autocast::get_autocast_dtype(type)) {}
+      : autocast(at::autocast::is_autocast_enabled(type)), cast(at::autocast::get_autocast_dtype(type)) {
+    auto const& context = at::globalContext();
+    deterministic = context.deterministicAlgorithms();
+    onednn = context.userEnabledMkldnn();
+    flash = context.userEnabledFlashSDP();
+    efficient = context.userEnabledMemEfficientSDP();
+  }
   bool graph = c10::GradMode::is_enabled();
   bool inference = c10::InferenceMode::is_enabled();
   bool autocast;
   at::ScalarType cast;
-  bool deterministic = at::globalContext().deterministicAlgorithms();
-  bool onednn = at::globalContext().userEnabledMkldnn();
-  bool flash = at::globalContext().userEnabledFlashSDP(), efficient = at::globalContext().userEnabledMemEfficientSDP();
+  bool deterministic, onednn, flash, efficient;
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };
 
-/// One tensor of the model: its handle, where its memory is, and how autograd treats it.
+/// One tensor of the model: its handle, where its memory is, its gradient, and how autograd treats it. A replay of a
+/// small net takes some microseconds and asks all of them, so they look at LibTorch's own fields, without its checks.
 class Watched {
  public:
   explicit Watched(at::Tensor tensor)
-      : tensor_(std::move(tensor)), copy_(frozen(tensor_)), data_(tensor_.data_ptr()), hooks_(hooks(tensor_)) {}
+      : tensor_(std::move(tensor)),
+        storage_(tensor_.storage()),
+        data_(storage_.data()),
+        offset_(tensor_.storage_offset()),
+        type_(tensor_.dtype()),
+        sizes_(tensor_.sizes()),
+        strides_(tensor_.strides()) {
+    if (auto const* const meta = meta_of(*tensor_.unsafeGetTensorImpl())) {
+      has_meta_ = true;
+      grad_ = meta->grad_;
+      needs_gradient_ = needs_gradient(*meta);
+      hooks_ = meta->hooks_.size();
+      after_ = meta->post_acc_grad_hooks_.get();
+      if (meta->cpp_hooks_list_) listed_ = Listed(*meta->cpp_hooks_list_);
+    }
+  }
 
   bool unchanged() const {
-    return tensor_.unsafeGetTensorImpl()->has_storage() && storage_of(tensor_) == storage_of(copy_) &&
-           tensor_.const_data_ptr() == data_ && same_layout(tensor_, copy_) &&
-           tensor_.requires_grad() == copy_.requires_grad() && hooks(tensor_) == hooks_;
+    auto const& now = *tensor_.unsafeGetTensorImpl();
+    auto const* const storage = now.unsafe_storage().unsafeGetStorageImpl();
+    return storage == storage_.unsafeGetStorageImpl() && storage->data() == data_ && now.storage_offset() == offset_ &&
+           now.dtype() == type_ && equal(now.sizes(), sizes_) && equal(now.strides(), strides_) &&
+           same_meta(meta_of(now));
   }
   at::Tensor const& tensor() const { return tensor_; }
 
  private:
+  using Meta = torch::autograd::AutogradMeta;
   /// All hooks that were registered from C++ stand in one list behind a single hook of LibTorch. One that was removed
   /// leaves an empty place in that list.
-  struct Hooks {
-    std::size_t count = 0, listed = 0;
+  struct Listed {
+    Listed() = default;
+    explicit Listed(torch::autograd::hooks_list const& list)
+        : count(list.size()), removed(std::count(list.begin(), list.end(), nullptr)) {}
+    std::size_t count = 0;
     std::ptrdiff_t removed = 0;
-    void const* after = nullptr;
-    friend bool operator==(Hooks const&, Hooks const&) = default;
+    friend bool operator==(Listed const&, Listed const&) = default;
   };
-  FULGURITE_COLD static Hooks hooks(at::Tensor const& tensor) {
-    auto const* meta = torch::autograd::impl::get_autograd_meta(tensor);
-    if (!meta) return {};
-    Hooks found{.count = meta->hooks_.size(), .after = meta->post_acc_grad_hooks_.get()};
-    if (auto const& list = meta->cpp_hooks_list_) {
-      found.listed = list->size();
-      found.removed = std::count(list->begin(), list->end(), nullptr);
-    }
-    return found;
+
+  static Meta const* meta_of(at::TensorImpl const& tensor) { return static_cast<Meta const*>(tensor.autograd_meta()); }
+  static bool needs_gradient(Meta const& meta) { return meta.requires_grad_ || meta.grad_fn_ != nullptr; }
+  /// Asking a tensor whether it needs a gradient may give it such fields, all of them empty.
+  bool same_meta(Meta const* meta) const {
+    if (!meta) return !has_meta_;
+    if (meta->grad_.unsafeGetTensorImpl() != grad_.unsafeGetTensorImpl() || needs_gradient(*meta) != needs_gradient_ ||
+        meta->hooks_.size() != hooks_ || meta->post_acc_grad_hooks_.get() != after_)
+      return false;
+    return !meta->cpp_hooks_list_ ? listed_ == Listed() : listed_ == Listed(*meta->cpp_hooks_list_);
+  }
+  static bool equal(at::IntArrayRef now, at::DimVector const& was) {
+    if (now.size() != was.size()) return false;
+    auto const *a = now.data(), *b = was.data();
+    for (std::size_t i = 0; i != now.size(); ++i)
+      if (a[i] != b[i]) return false;
+    return true;
   }
 
-  at::Tensor tensor_, copy_;
-  void* data_;
-  Hooks hooks_;
+  at::Tensor tensor_;
+  at::Storage storage_;  ///< held, so that no other memory comes to have its address
+  void const* data_;
+  std::int64_t offset_;
+  caffe2::TypeMeta type_;
+  at::DimVector sizes_, strides_;
+  at::Tensor grad_{};
+  bool has_meta_ = false, needs_gradient_ = false;
+  std::size_t hooks_ = 0;
+  void const* after_ = nullptr;
+  Listed listed_{};
 };
 
 /// The model as it was when its first step was recorded.
@@ -112,8 +153,6 @@ class World {
     if (!(Modes(device_.type()) == modes_)) return false;
     for (auto const& watched : watched_)
       if (!watched.unchanged()) return false;
-    for (auto const& [parameter, gradient] : parameters_)
-      if (!parameter.grad().is_same(gradient)) return false;
     for (auto const& [module, training] : modules_)
       if (module->is_training() != training) return false;
     return true;
