@@ -24,9 +24,17 @@ void prepare_statistics(State<R>& run, Pack& pack) {
 }
 
 /// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
-/// batches that it would have had without the pass.
+/// batches that it would have had without the pass. One that can be told where to begin has the order of the epoch that
+/// would follow, also where the pass is done once more.
 template <class R, class Loader, class Pass>
-void out_of_count([[maybe_unused]] Loader& loader, Pass&& pass) {
+void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
+  [[maybe_unused]] auto const stand_between_epochs = [&] {
+    if constexpr (Jumps<Loader>) {
+      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
+      loader.resume_at(0);
+    }
+  };
+  stand_between_epochs();
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     using RunFile = typename R::Backend::RunFile;
     if constexpr (Stateful<Loader, typename RunFile::Saver>) {
@@ -34,7 +42,7 @@ void out_of_count([[maybe_unused]] Loader& loader, Pass&& pass) {
       auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
       auto const put_back = [&] {
         place.put_back(fold);
-        if constexpr (Jumps<Loader>) loader.resume_at(0);  // it would end the pass before once more
+        stand_between_epochs();  // it would end the pass before once more
       };
       place.save(fold);
       try {
@@ -86,7 +94,7 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
       end_if_asked(pack);
       return !end.after_step();
     };
-    out_of_count<R>(loader, [&] { each_batch(loader, plan.most(), take); });
+    out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
   }
   run.facts = outside;
 }
