@@ -3,6 +3,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/trainer.hpp>
 
@@ -28,13 +29,13 @@ struct Mlp : nn::Module {
   auto configure_optimizers() { return torch::optim::Adam(parameters(), 1e-3); }
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   using namespace fulgurite;
   torch::manual_seed(1);
   Mlp model;
   auto mnist = data::mnist(argc > 1 ? argv[1] : "data/mnist", {.batch_size = 64, .normalise = true});
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
                                    Automatic{.clip = ClipNorm{1.0}}, ProgressBar{},
-                                   EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}});
+                                   EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}}, Signals{});
   trainer.fit(model, mnist);
-}
+} catch (fulgurite::Interrupted const& end) { return end.exit_code(); }  // Ctrl-C; the next run goes on

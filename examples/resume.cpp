@@ -54,9 +54,10 @@ data::TensorLoader<> spirals() {
 std::uint64_t train(std::filesystem::path const& folder, long dies_at, std::optional<CkptPath> from) {
   torch::manual_seed(1);
   Spiral net;
-  auto trainer = make_trainer<Spiral>(
-      TrainerOptions{.max_epochs = 5}, SingleDevice{cpu}, Float32{}, Automatic{.accumulate_grad_batches = 2},
-      ModelCheckpoint{{.dirpath = folder, .save_top_k = -1, .every_n_train_steps = 7}}, DiesAt{dies_at});
+  auto trainer = make_trainer<Spiral>(TrainerOptions{.max_epochs = 5}, SingleDevice{cpu}, Float32{},
+                                      Automatic{.accumulate_grad_batches = 2},
+                                      ModelCheckpoint{{.dirpath = folder, .save_top_k = -1, .every_n_train_steps = 7}},
+                                      DiesAt{dies_at}, Signals{{.dirpath = folder}});
   trainer.fit(net, spirals(), from);
   std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
   for (auto const& parameter : net.parameters()) {

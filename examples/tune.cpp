@@ -52,8 +52,8 @@ int main(int argc, char** argv) try {
   torch::manual_seed(seed);
   auto digits = source.load({.batch_size = 64, .seed = seed});
   Mlp model(digits.side);
-  auto trainer =
-      make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{}, ProgressBar{});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                   ProgressBar{}, Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
 
   auto const sizes = tune::scale_batch_size(trainer, model, digits.module,
                                             {.mode = tune::binsearch, .steps_per_trial = 20, .max_val = most});

@@ -290,9 +290,11 @@ TEST_CASE("C146 resume: which file best, last and a path mean") {
   };
   CHECK(weight_of(trainer, CkptPath{"best"}) == 4);                       // of epoch 1
   CHECK(weight_of(trainer, CkptPath{folder / "last.safetensors"}) == 6);  // of the end
-  Scripted untouched;
+  Scripted untouched;  // none after fit: the model is always named, so no file is looked for
   trainer.validate(untouched, toy::batches(1));
   CHECK(untouched.p.value() == 0);
+  trainer.validate(model, toy::batches(1));
+  CHECK(model.p.value() == 6);
   auto bare = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{});
   CHECK(error_of([&] { weight_of(bare, CkptPath{"best"}); }).starts_with("[fulgurite.resume.no_best]"));
   Scripted anew;
@@ -364,6 +366,22 @@ TEST_CASE("resume: of the files that \"last\" may mean, those of weights alone a
     CHECK(told.find("[fulgurite.resume.no_last]") != std::string::npos);
     CHECK(anew.p.value() == 2);
   }
+}
+
+TEST_CASE("resume: \"last\" looks into the folders that a callback's own names make, and into none of other runs") {
+  Folder const folder;
+  auto const how = [](std::filesystem::path dirpath) {
+    return ModelCheckpoint{{.dirpath = std::move(dirpath), .filename = "of {epoch}/{step}", .save_top_k = -1}};
+  };
+  Scripted model, other, fresh;
+  fitted(model, quick(2), 2, how(folder.path));
+  REQUIRE(folder.files().contains("of epoch=1/step=4.safetensors"));
+  fitted(other, quick(3), 2, how(folder / "other"));  // a newer run, below that folder
+  fitted(other, quick(3), 2, ModelCheckpoint{{.dirpath = folder / "third", .save_top_k = -1}});
+  auto again = make_trainer<Scripted>(quick(4), SavingDevice{}, Float32{}, Automatic{}, how(folder.path));
+  said([&] { again.fit(fresh, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+  CHECK(fresh.batches == 4);
+  CHECK(fresh.p.value() == 8);
 }
 
 namespace {

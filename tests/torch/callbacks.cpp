@@ -211,15 +211,15 @@ TEST_CASE(
 }
 
 namespace {
-/// One matrix of 13.7 million weights, of which the loss knows four rows.
+/// One matrix of 25 million weights, of which the loss knows four rows.
 struct Wide : torch::nn::Module {
-  torch::Tensor w = register_parameter("w", torch::zeros({3700, 3700}));
+  torch::Tensor w = register_parameter("w", torch::zeros({5000, 5000}));
   torch::Tensor training_step(auto const& batch) { return (w.slice(0, 0, 4) * batch.data.mean()).sum(); }
   auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
 };
 }  // namespace
 
-TEST_CASE("an average and a lottery ticket of 13.7 million weights: the file is three times the weights; a stranger "
+TEST_CASE("an average and a lottery ticket of 25 million weights: the file is three times the weights; a stranger "
           "reads it") {
   auto const path =
       std::filesystem::temp_directory_path() / ("fulgurite-wide-" + std::to_string(::getpid()) + ".safetensors");
@@ -241,17 +241,17 @@ TEST_CASE("an average and a lottery ticket of 13.7 million weights: the file is 
   std::string header(length, '\0');
   in.read(header.data(), static_cast<std::streamsize>(length));
   auto const tensor = [&](std::string const& name) {
-    auto const at = header.find("\"" + name + R"(":{"dtype":"F32","shape":[3700,3700],"data_offsets":[)");
+    auto const at = header.find("\"" + name + R"(":{"dtype":"F32","shape":[5000,5000],"data_offsets":[)");
     INFO(header);
     REQUIRE(at != std::string::npos);
     auto const from = header.find("data_offsets\":[", at) + 15;
-    auto value = torch::empty({3700, 3700});
+    auto value = torch::empty({5000, 5000});
     in.seekg(static_cast<std::streamoff>(8 + length + std::stoull(header.substr(from))));
     in.read(static_cast<char*>(value.data_ptr()), static_cast<std::streamsize>(value.nbytes()));
     return value;
   };
   auto const initial = tensor("fulgurite:callbacks.ModelPruning.masks[0].initial");
-  CHECK(fixtures::same_bits(initial, torch::zeros({3700, 3700})));
+  CHECK(fixtures::same_bits(initial, torch::zeros({5000, 5000})));
   auto const in_training = tensor("fulgurite:callbacks.EMAWeightAveraging.weights.values[0]"), average = tensor("w");
 
   // And by ours.
@@ -260,7 +260,7 @@ TEST_CASE("an average and a lottery ticket of 13.7 million weights: the file is 
   CHECK(fixtures::same_bits(loaded.w.detach(), average));
   auto const state = run_state(SafetensorsFile(path));
   std::filesystem::remove(path);
-  auto read = torch::empty({3700, 3700});
+  auto read = torch::empty({5000, 5000});
   auto const* values = state.find("callbacks")->find("EMAWeightAveraging")->find("weights")->find("values");
   LibTorch::restore(read, std::get<ArchiveTensor>(std::get<ArchiveNode::List>(values->value).at(0).value).tensor);
   CHECK(fixtures::same_bits(read, in_training));

@@ -266,6 +266,30 @@ TEST_CASE("resume: SWA stopped inside its pass for batch norms makes the pass ag
   CHECK(stopped_in_pass(captured, signalled) == Wrong(0, 7));
 }
 
+TEST_CASE("resume: a run that SWA has ended goes on, where it is raised, with the statistics that it would have had") {
+  Scratch const folder("raised");
+  auto const ended = folder.path / "ended.safetensors";
+  auto const fit = [&](int epochs, From const& from) {
+    return run<Net>(
+        Watches{}, from,
+        [&](Watches const& watching) {
+          auto limits = options();
+          limits.max_epochs = epochs;
+          return make_trainer<Net>(limits, SingleDevice{cpu}, Float32{}, Automatic{},
+                                   StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}}, watching);
+        },
+        [&](auto& trainer, auto& net, From const& file) {
+          auto loader = shuffled();
+          auto few_batches = few();
+          trainer.fit(net, loader, few_batches, file);
+          if (epochs == 2) trainer.save_checkpoint(ended);
+        });
+  };
+  auto const whole = fit(4, std::nullopt);
+  fit(2, std::nullopt);
+  CHECK(fit(4, CkptPath{ended}).hash == whole.hash);
+}
+
 // ---- several loaders
 // --------------------------------------------------------------------------------------------------
 
@@ -357,6 +381,91 @@ Wrong recurrent(auto strategy) {
 
 TEST_CASE("resume: truncated back-propagation goes on between batches with the same bits") {
   CHECK(recurrent(eager) == Wrong(0, 8));
+}
+
+namespace {
+/// Fails before a slice of all that there are.
+struct FailsBetween : Recurrence {
+  long left = -1;
+  Output training_step(Series const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    if (left-- == 0) throw std::runtime_error("the power was away");
+    return Recurrence::training_step(slice, hidden, ctx);
+  }
+};
+}  // namespace
+
+TEST_CASE(
+    "resume: truncated back-propagation that fails between two slices goes on with the next, with the same bits") {
+  Scratch const folder("slices");
+  std::vector<Series> batches;
+  for (int i = 0; i != 3; ++i)
+    batches.push_back({torch::linspace(i, i + 1, 4 * 7 * 2).reshape({4, 7, 2}).sin(),
+                       torch::linspace(i, i + 1, 4 * 7).reshape({4, 7, 1}).cos()});
+  auto const fit = [&](long fails_before) {
+    return run<FailsBetween>(
+        Watches{}, std::nullopt,
+        [&](Watches const& watching) {
+          return make_trainer<FailsBetween>(options(), SingleDevice{cpu}, Float32{}, Automatic{.tbptt = 2},
+                                            OnExceptionCheckpoint{folder.path}, watching);
+        },
+        [&](auto& trainer, auto& net, From const& file) {
+          net.left = fails_before;
+          trainer.fit(net, batches, file);
+        });
+  };
+  auto const whole = fit(-1);
+  int wrong = 0, failed = 0;
+  for (long at = 0; at != 2 * 3 * 4; ++at) {
+    try {
+      fit(at);
+    } catch (std::runtime_error const&) { ++failed; }
+    wrong += fit(-1).hash != whole.hash;  // it goes on from that file by itself
+  }
+  CHECK(std::pair(wrong, failed) == std::pair(0, 24));
+}
+
+// ---- weights of Python's files
+// ----------------------------------------------------------------------------------------
+
+namespace {
+struct Evaluated : Net {
+  void test_step(auto const& batch, auto& ctx) { ctx.log(val_loss, loss_of(batch)); }
+  Tensor predict_step(auto const& batch) { return forward(batch.data); }
+};
+}  // namespace
+
+TEST_CASE("validate, test and predict take the weights of files of torch.save; no fit goes on from them") {
+  Scratch const folder("python");
+  torch::manual_seed(3);
+  Evaluated saved;
+  saved.norm->running_mean.fill_(0.25);
+  auto const trainer_for = [] { return make_trainer<Evaluated>(options(), eager(), Float32{}, Automatic{}); };
+  auto trainer = trainer_for();
+  auto loader = few();
+  auto const right = trainer.validate(saved, loader);
+  auto const answers = trainer.predict(saved, loader);
+  for (auto const* name : {"w.pt", "w.pth", "w.ckpt", "w.bin"}) {
+    CAPTURE(name);
+    auto const from = folder.path / name;
+    save_pt(saved, from);
+    Evaluated one, two, three, none;
+    auto const value = [](auto const& values) { return values.at(0).at(0).value; };
+    CHECK(value(trainer.validate(one, loader, CkptPath{from})) == value(right));
+    CHECK(value(trainer.test(two, loader, CkptPath{from})) == value(right));
+    CHECK(torch::equal(trainer.predict(three, loader, CkptPath{from}).at(0).at(0), answers.at(0).at(0)));
+    std::string error;
+    try {
+      trainer_for().fit(none, loader, loader, CkptPath{from});
+    } catch (Error const& told) { error = told.identifier(); }
+    CHECK(error == "fulgurite.resume.weights_only");
+  }
+  // A checkpoint of our own keeps its kind under such a name.
+  Net net, again;
+  auto ours = make_trainer<Net>(options(), eager(), Float32{}, Automatic{});
+  ours.fit(net, loader, loader);
+  ours.save_checkpoint(folder.path / "own.ckpt");
+  ours.validate(again, loader, CkptPath{folder.path / "own.ckpt"});
+  CHECK(torch::equal(again.out->weight, net.out->weight));
 }
 
 // ---- two optimizers by hand

@@ -230,6 +230,20 @@ struct Backend {
     return slices;
   }
   static Tensor detached_state(Tensor const& hidden) { return hidden.detach(); }
+  template <class T>
+  static std::vector<T> detached_state(std::vector<T> all) {
+    for (auto& one : all) one = detached_state(one);
+    return all;
+  }
+  /// Another struct is left as it is.
+  template <class T>
+  static T detached_state(T const& other) {
+    return other;
+  }
+  template <class... Ts>
+  static std::tuple<Ts...> detached_state(std::tuple<Ts...> const& all) {
+    return std::apply([](auto const&... each) { return std::tuple<Ts...>(detached_state(each)...); }, all);
+  }
 
   template <class B, class P>
   static B& convert_input(B& batch, P const&) {
@@ -397,6 +411,23 @@ struct Backend {
       return Restored<std::optional<double>>(model.norm.momentum, std::nullopt);
     } else {
       return 0;
+    }
+  }
+
+  template <class Model>
+  static std::vector<fulgurite::SavedTensor> norm_statistics(Model& model) {
+    if constexpr (requires { model.norm.momentum; })
+      return {saved(Tensor(model.norm.mean)), saved(Tensor(static_cast<double>(model.norm.seen)))};
+    else return {};
+  }
+  template <class Model>
+  static void restore_norm_statistics(Model& model, std::span<fulgurite::SavedTensor const> from) {
+    if constexpr (requires { model.norm.momentum; }) {
+      Tensor mean(0.0), seen(0.0);
+      restore(mean, from[0]);
+      restore(seen, from[1]);
+      model.norm.mean = mean.value();
+      model.norm.seen = static_cast<long>(seen.value());
     }
   }
 

@@ -137,6 +137,83 @@ TEST_CASE("resume: a file that does not fit is refused with all that does not, a
   CHECK(bare.batches == 0);
 }
 
+namespace {
+/// Two callbacks of one key, each with an entry of its own.
+struct Counting {
+  long counted = 1;
+  std::string state_key() const { return "counting"; }
+  void on_train_end() {}
+  void state(auto& archive) { archive("counted", counted); }
+};
+struct Naming {
+  std::string name = "none";
+  std::string state_key() const { return "counting"; }
+  void on_train_end() {}
+  void state(auto& archive) { archive("named", name); }
+};
+}  // namespace
+
+TEST_CASE("resume: what does not fit the weights, the model, the callbacks and the optimizers is told at once") {
+  struct Other : OtherOptimizer {
+    auto configure_optimizers() { return scheduled(OtherOptimizer::configure_optimizers(), schedule::Step{2, 0.5}); }
+  };
+  Folder const folder;
+  Scripted model;
+  auto first = trainer_of(1, Counting{});
+  first.fit(model, toy::batches(2), toy::batches(1));
+  first.save_checkpoint(folder / "x.safetensors");
+  Other other;
+  other.p.set(42);
+  auto then = make_trainer<Other>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Naming{});
+  std::string error;
+  said([&] {
+    error = error_of([&] { then.fit(other, toy::batches(2), toy::batches(1), CkptPath{folder / "x.safetensors"}); });
+  });
+  CHECK(error.starts_with("[fulgurite.checkpoint.state_entry] "));
+  for (auto const* part : {"'model'", "'callbacks.counting.named'", "'optimizers.0 OtherSgd'", "'schedulers.0'"}) {
+    CAPTURE(part, error);
+    CHECK(error.find(std::string(part) + " is not in the saved state") != std::string::npos);
+  }
+  CHECK(error.find("schedules: 0 Step is new") != std::string::npos);
+  CHECK(other.p.value() == 42);
+  CHECK(other.kept == 1);
+  CHECK(other.batches == 0);
+}
+
+TEST_CASE("resume: a schedule of another kind is refused by name, though it keeps the same numbers") {
+  struct Halves : Scripted {
+    auto configure_optimizers() { return scheduled(Scripted::configure_optimizers(), schedule::Step{2, 0.5}); }
+  };
+  struct Decays : Scripted {
+    auto configure_optimizers() { return scheduled(Scripted::configure_optimizers(), schedule::Exponential{0.5}); }
+  };
+  struct InPlace : Scripted {
+    auto configure_optimizers() {
+      return scheduled(Scripted::configure_optimizers(),
+                       [](long moves) { return 1.0 / static_cast<double>(moves + 1); });
+    }
+  };
+  Folder const folder;
+  auto const file = folder / "x.safetensors";
+  auto const fit = [&]<class M>(std::type_identity<M>, int epochs, std::optional<CkptPath> from) {
+    M model;
+    auto trainer = make_trainer<M>(quick(epochs), SavingDevice{}, Float32{}, Automatic{});
+    return error_of([&] {
+      trainer.fit(model, toy::batches(2), toy::batches(1), from);
+      trainer.save_checkpoint(file);
+    });
+  };
+  CHECK(fit(std::type_identity<Halves>{}, 1, std::nullopt).empty());
+  auto const error = fit(std::type_identity<Decays>{}, 2, CkptPath{file});
+  CHECK(error.starts_with("[fulgurite.schedule.kind] "));
+  CHECK(error.find("schedules: 0 Exponential in place of 0 Step") != std::string::npos);
+  CHECK(error.find("the checkpoint's schedule is Step, and the program's is Exponential") != std::string::npos);
+  CHECK(fit(std::type_identity<InPlace>{}, 2, CkptPath{file}).starts_with("[fulgurite.schedule.kind] "));
+  CHECK(fit(std::type_identity<Halves>{}, 2, CkptPath{file}).empty());
+  CHECK(fit(std::type_identity<InPlace>{}, 1, std::nullopt).empty());
+  CHECK(fit(std::type_identity<InPlace>{}, 2, CkptPath{file}).empty());
+}
+
 TEST_CASE("resume: the rates of one optimizer's schedule are never given to another") {
   Folder const folder;
   TwoRates<true> model;
@@ -247,6 +324,47 @@ TEST_CASE("resume: a loader that does not fit is refused before the first epoch,
   CHECK(then.progress().global_step == 0);
   CHECK_FALSE(then.outcome().best_value);
   CHECK(toy::world.rng == random);
+  CHECK_FALSE(then.value(Scripted::vl));
+  CHECK_FALSE(then.value(Scripted::loss));
+}
+
+TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {
+  struct Momentum : Scripted {
+    toy::Sgd configure_optimizers() { return {.params = {p}, .momentum = 0.5}; }
+  };
+  Folder const folder;
+  auto const trainer_for = [](int epochs, auto... callbacks) {
+    return make_trainer<Momentum>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, callbacks...);
+  };
+  Momentum model, again;
+  OfLength loader{5}, other{4};
+  trainer_for(
+      2, ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 8}})
+      .fit(model, loader, toy::batches(1));  // inside the second epoch
+  auto then = trainer_for(2);
+  std::string error;
+  said([&] {
+    error = error_of([&] { then.fit(again, other, toy::batches(1), CkptPath{folder / "step=8.safetensors"}); });
+  });
+  REQUIRE(error.starts_with("[fulgurite.test.length]"));
+  CHECK_FALSE(then.value(Scripted::vl));
+  then.save_checkpoint(folder / "y.safetensors");
+  auto const state_of = [&](char const* name) {
+    SafetensorsFile const file(folder / name);
+    return run_state(file);
+  };
+  auto const of = state_of("step=8.safetensors"), now = state_of("y.safetensors");
+  CHECK(to_text(*of.find("optimizers")) != to_text(*now.find("optimizers")));
+  auto untouched = trainer_for(1);
+  Momentum fresh;
+  auto none = quick(1);
+  none.limit_train_batches = 0;
+  untouched.set_options(none);
+  untouched.fit(fresh, toy::batches(1), toy::batches(1));
+  untouched.save_checkpoint(folder / "z.safetensors");
+  auto const without = state_of("z.safetensors");
+  CHECK(to_text(*now.find("optimizers")) == to_text(*without.find("optimizers")));
+  CHECK(to_text(*now.find("results")) == to_text(*without.find("results")));
 }
 
 TEST_CASE(

@@ -125,6 +125,14 @@ TrainerOptions options() {
   return o;
 }
 
+/// What a file says, without what is of an open epoch alone.
+std::string left_in(std::string const& file) {
+  auto left = toy::world.files[file].state;
+  for (std::string const passing : {"\"pass_random\"", "\"validation_since\""})
+    if (auto const at = left.find(passing); at != left.npos) left.erase(at, left.find(",", at) - at + 1);
+  return left;
+}
+
 /// One fit, from its beginning or from a file; then what it left.
 struct Go {
   std::string from;
@@ -134,10 +142,7 @@ struct Go {
     else trainer.fit(model, data..., CkptPath{from});
     toy::world.restored = nullptr;
     trainer.save_checkpoint("end");
-    auto left = toy::world.files["end"].state;
-    for (std::string const passing : {"\"pass_random\"", "\"validation_since\""})  // of an open epoch alone
-      if (auto const at = left.find(passing); at != left.npos) left.erase(at, left.find(",", at) - at + 1);
-    heard.push_back("left: " + left + weights(model));
+    heard.push_back("left: " + left_in("end") + weights(model));
   }
 };
 
@@ -388,6 +393,105 @@ TEST_CASE("from each place: slices of batches, whose state is carried") {
   });
 }
 
+TEST_CASE("slices of batches: where more steps are allowed, a run goes on with all that it had not done") {
+  std::vector<std::vector<double>> const data{{1, 2, 3, 4, 5}, {6, 7}, {8, 9, 10}};
+  toy::Restored<bool> const constant(draws, false);
+  auto const fit = [&](long most, std::string const& from) {
+    Unrolled model;
+    auto limits = options();
+    limits.max_epochs = std::nullopt, limits.max_steps = most;
+    auto trainer = toy::train<Unrolled>(limits, Automatic{.tbptt = 2}, Tells{.saves = from.empty()});
+    trainer.fit(model, data, toy::batches(2), from.empty() ? std::nullopt : std::optional(CkptPath{from}));
+    return std::pair(model.p.value(), trainer.progress().global_step);
+  };
+  said([&] {
+    cuts.clear();
+    auto const whole = fit(6, "");
+    CHECK(whole.second == 6);
+    for (long const most : {1, 2, 4, 5}) {
+      CAPTURE(most);
+      cuts.clear();
+      fit(most, "");
+      auto const at_end = std::find_if(cuts.begin(), cuts.end(), [&](Cut const& cut) {
+        return toy::world.files[cut.file].state.find("\"at\":3") != std::string::npos;  // after that batch
+      });
+      REQUIRE(at_end != cuts.end());
+      for (auto from = at_end; from != cuts.end(); ++from) {
+        if (toy::world.files[from->file].state.find("\"at\":3") == std::string::npos) continue;
+        CHECK(fit(6, from->file) == whole);
+      }
+    }
+  });
+}
+
+namespace {
+/// Its state is none that a tensor alone could be.
+struct TwoStates : Unrolled {
+  using Hidden = std::tuple<Tensor, std::vector<Tensor>>;
+  struct Output {
+    Tensor loss;
+    Hidden hidden;
+  };
+  Output training_step(std::vector<double> const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    auto const before = hidden ? std::get<0>(*hidden) + std::get<1>(*hidden).back() : Tensor(0.25);
+    Tensor h = before * p + p * Tensor(slice.front() + drawn());
+    ctx.log(t, h);
+    return {h, {h, {Tensor(1.0), h * Tensor(0.5)}}};
+  }
+};
+}  // namespace
+
+namespace {
+/// No file can hold it.
+struct Opaque : Unrolled {
+  struct Hidden {
+    Tensor h;
+  };
+  struct Output {
+    Tensor loss;
+    Hidden hidden;
+  };
+  long left = 2;
+  Output training_step(std::vector<double> const& slice, std::optional<Hidden> const& hidden, auto&) {
+    if (left-- == 0) throw Error("fulgurite.test.failed", "something failed");
+    Tensor h = (hidden ? hidden->h : Tensor(0.25)) * p + p * Tensor(slice.front());
+    return {h, {h}};
+  }
+};
+}  // namespace
+
+TEST_CASE(
+    "slices of batches: a state that no file can hold is said, and its batch is done again from its first slice") {
+  Opaque model, again;
+  again.left = -1;
+  std::vector<std::vector<double>> const data{{1, 2, 3, 4, 5, 6}};
+  auto const fit = [&](Opaque& of, std::optional<CkptPath> from) {
+    auto limits = options();
+    limits.max_epochs = 1;
+    auto trainer = toy::train<Opaque>(limits, Automatic{.tbptt = 2}, Tells{.saves = !from});
+    try {
+      trainer.fit(of, data, NoValidation{}, from);
+    } catch (Error const&) {}
+    return trainer.progress().global_step;
+  };
+  auto const warning = said([&] { CHECK(fit(model, std::nullopt) == 2); });
+  CHECK(warning.find("[fulgurite.resume.hidden]") != std::string::npos);
+  said([&] { CHECK(fit(again, CkptPath{"failed"}) == 2 + 3); });
+}
+
+TEST_CASE("slices of batches: a fit that fails between two of them ends as one that did not") {
+  std::vector<std::vector<double>> const data{{1, 2, 3, 4, 5}, {6, 7}, {8}, {9, 10, 11}, {12, 13, 14, 15}};
+  auto const of = [&]<class M>(std::type_identity<M>) {
+    return [&](Go const& go) {
+      M model;
+      auto trainer = toy::train<M>(options(), Automatic{.tbptt = 2}, go.tells());
+      go(trainer, model, data, toy::batches(2));
+    };
+  };
+  check_failures(40, of(std::type_identity<Unrolled>{}));
+  check_failures(40, of(std::type_identity<TwoStates>{}));
+}
+
 TEST_CASE("from each place: several training loaders, shuffled, with and without a size, whichever ends an epoch") {
   using data::CombineMode;
   static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -470,6 +574,38 @@ TEST_CASE("from each place: an average with its pass for statistics") {
       automatic<Normed>(go, window, toy::batches(5),
                         StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 2, .annealing_epochs = 2}});
     });
+}
+
+TEST_CASE(
+    "an average with its pass for statistics: a run that had ended goes on, where it is raised, with the weights, "
+    "the statistics and the data that it would have had") {
+  auto const swa = [] { return StochasticWeightAveraging{{.swa_lrs = 0.25, .swa_epoch_start = 1}}; };
+  auto const check = [&](auto const& make_loader) {
+    auto const fit = [&](int epochs, bool from_end) {
+      Normed model;
+      auto loader = make_loader();
+      auto limits = options();
+      limits.max_epochs = epochs;
+      auto trainer = toy::train<Normed>(limits, Automatic{}, swa(), Tells{.saves = false});
+      toy::world.rng = 7;
+      trainer.fit(model, loader, toy::batches(2), from_end ? std::optional(CkptPath{"end"}) : std::nullopt);
+      toy::world.restored = nullptr;
+      trainer.save_checkpoint("end");
+      auto const state = left_in("end");
+      return "weights " + text(model.p.value()) + " norm " + text(model.norm.mean) + " of " +
+             std::to_string(model.norm.seen) + state.substr(state.find("\"StochasticWeightAveraging"));
+    };
+    said([&] {
+      auto const whole = fit(4, false);
+      fit(2, false);
+      CHECK(fit(4, true) == whole);
+    });
+  };
+  static std::vector<int> const all{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  check([] { return toy::batches(5); });
+  check([] { return Placed{}; });
+  check([] { return Passes{}; });
 }
 
 namespace {

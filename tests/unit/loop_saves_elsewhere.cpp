@@ -160,11 +160,12 @@ TEST_CASE("a snapshot and a file are of the model of the last fit, whatever was 
   CHECK(other.p.value() == weight);
 }
 
-TEST_CASE("a snapshot refuses a fit whose loader keeps its place by a state, which it does not hold") {
+TEST_CASE(
+    "a snapshot refuses a fit whose loader keeps its place by a state, where it was taken of a fit without such") {
   Scripted model;
   Keeps data;
   auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{}, InHook{});
-  trainer.fit(model, data, NoValidation{});
+  trainer.fit(model, toy::batches(3), NoValidation{});
   auto const before = snapshot(trainer);
   auto const drawn = data.drawn;
   CHECK(error_of([&] { trainer.fit(model, data, NoValidation{}, before); }).starts_with("[fulgurite.resume.snapshot]"));

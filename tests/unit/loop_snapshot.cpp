@@ -253,6 +253,83 @@ TEST_CASE("limits are raised on a trainer that has run: it does the epochs that 
   CHECK(trainer.progress().global_step == 6);
 }
 
+TEST_CASE(
+    "accumulation and clipping are changed between fits; wrong ones leave those before, and a fit keeps its own") {
+  Draws model;
+  auto trainer = of(1);
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().global_step == 2);
+  auto how = trainer.optimization();
+  how.accumulate_grad_batches = 0;
+  CHECK(toy::refusal([&] { trainer.set_optimization(how); }) == "fulgurite.options.accumulate");
+  CHECK(trainer.optimization().accumulate_grad_batches == 2);
+  how.accumulate_grad_batches = 4;
+  how.clip = ClipValue{0.125};
+  trainer.set_optimization(how);
+  trainer.set_options(epochs(2));
+  trainer.fit(model, toy::batches(4), NoValidation{});
+  CHECK(trainer.progress().global_step == 3);
+  for (auto const& p : model.parameters()) CHECK(std::abs(p.grad()) <= 0.125);
+}
+
+TEST_CASE("a program that asks for other windows than the one that wrote the file has its own") {
+  Draws model, then, same;
+  auto first = of(1);
+  first.fit(model, toy::batches(4), NoValidation{});
+  first.save_checkpoint("pairs");
+  auto wider = toy::train<Draws>(epochs(2), Automatic{.accumulate_grad_batches = 4}, Counts{});
+  wider.fit(then, toy::batches(4), NoValidation{}, CkptPath{"pairs"});
+  CHECK(wider.progress().global_step == 2 + 1);
+  auto as_it_was = of(2);
+  as_it_was.fit(same, toy::batches(4), NoValidation{}, CkptPath{"pairs"});
+  CHECK(as_it_was.progress().global_step == 2 + 2);
+}
+
+namespace {
+/// Each pass begins where the one before has ended.
+struct Onward {
+  double passed = 0;
+  struct Iterator {
+    using difference_type = std::ptrdiff_t;
+    using value_type = double;
+    Onward* of;
+    int left = 3;
+    double operator*() const { return of->passed; }
+    Iterator& operator++() { return ++of->passed, --left, *this; }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return left == 0; }
+  };
+  Iterator begin() { return {this}; }
+  std::default_sentinel_t end() const { return {}; }
+  void state(auto& archive) { archive("passed", passed); }
+};
+}  // namespace
+
+TEST_CASE("a snapshot has what the loader of the last fit keeps, and a fit goes on from it with the same data") {
+  toy::world.rng = 7;
+  Draws whole, model;
+  Onward all, loader;
+  auto unbroken = of(4);
+  unbroken.fit(whole, all, NoValidation{});
+  auto const wanted = came(unbroken, whole);
+  toy::world.rng = 7;
+  auto trainer = of(2);
+  trainer.fit(model, loader, NoValidation{});
+  auto const kept = snapshot(trainer);
+  trainer.set_options(epochs(4));
+  for (int times = 0; times != 2; ++times) {
+    loader.passed = 1000;
+    trainer.fit(model, loader, NoValidation{}, kept);
+    CHECK(came(trainer, model) == wanted);
+    CHECK(loader.passed == all.passed);
+  }
+  restore(trainer, kept);
+  trainer.save_checkpoint("restored");
+  loader.passed = 1000;
+  trainer.fit(model, loader, NoValidation{}, CkptPath{"restored"});
+  CHECK(came(trainer, model) == wanted);
+}
+
 TEST_CASE("options that are wrong leave those before; what fast_dev_run replaced comes back with the given ones") {
   auto trainer = toy::train<Draws>({.max_epochs = 7, .limit_train_batches = 3, .fast_dev_run = 1}, {}, Counts{});
   CHECK(trainer.options().max_epochs == 1);

@@ -251,6 +251,31 @@ TEST_CASE("without a folder of its own, the file of a signal has the name of the
         Kept{"interrupted_" + program + "_Scripted.safetensors", "interrupted_" + program + "_Evaluated.safetensors"});
 }
 
+TEST_CASE(
+    "a program's fits of one model type that follow each other have files of their own: none goes on from another's") {
+  Folder const folder;
+  auto const fit = [&](Scripted& model, RaisesIn raises) {
+    auto options = quick(2);
+    options.default_root_dir = folder.path;
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, raises, Signals{});
+    return exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1)); });
+  };
+  // A program of two fits, the second of which is interrupted; then the program once more.
+  auto const program = [&](std::string_view second_raises) {
+    Scripted first, second;
+    auto const ended = fit(first, {""});
+    auto const code = fit(second, {second_raises, SIGINT});
+    return std::tuple(ended, first.batches, code, second.batches);
+  };
+  CHECK(status_of([&] { ::_exit(program("epoch_end") == std::tuple(0, 6, 130, 6) ? 0 : 1); }) == 0);
+  auto const left = folder.files();
+  REQUIRE(left.size() == 1);
+  CHECK(left.begin()->ends_with("_Scripted-2.safetensors"));
+  int const status = status_of([&] { said([&] { ::_exit(program("") == std::tuple(0, 6, 0, 0) ? 0 : 1); }); });
+  CHECK(status == 0);
+  CHECK(folder.files().empty());
+}
+
 TEST_CASE("a SLURM job is read from its variables, and what is no number or an interactive session is none") {
   using Variables = std::map<std::string, std::string>;
   auto const job = [](Variables const& set) {

@@ -1,12 +1,15 @@
 #pragma once
 // What the files of a ModelCheckpoint are called: a template, filled with the epoch, the step and metrics.
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/callback/file_name.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::checkpointing {
@@ -35,6 +38,17 @@ class Name {
                         (declared ? "is a metric, not a whole number: write {" + field + ":.2f}"
                                   : "is neither epoch, step nor a metric of the model"));
     });
+  }
+
+  /// All files in the folder, and in those below it that such names make. Other folders there are of others.
+  FULGURITE_COLD std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder,
+                                                             std::string const& extension) const {
+    auto files = files_of(folder, extension);
+    std::erase_if(files, [&](std::filesystem::path const& file) {
+      auto const below = file.parent_path().lexically_relative(folder);
+      return below != "." && !below.empty() && !template_.may_lie_in(below.generic_string());
+    });
+    return files;
   }
 
   /// The name at this moment. A metric without a value is 0.

@@ -70,7 +70,31 @@ class FileName {
     return out;
   }
 
+  /// Whether names of this template may begin with that folder, as "epoch=3-val" where it is "{epoch}-{val/loss}".
+  FULGURITE_COLD bool may_lie_in(std::string_view folder) const {
+    std::string all;
+    for (auto const& part : parts_) {
+      all += part.literal;
+      if (part.name.empty()) continue;
+      if (insert_names_) all += part.name + "=";
+      all += any;
+    }
+    auto const last = all.rfind('/');
+    return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
+  }
+
  private:
+  static constexpr char any = '\0';  ///< in an outline: the value of a field, which has no '/'
+  static bool matches(std::string_view outline, std::string_view text) {
+    if (outline.empty()) return text.empty();
+    if (outline.front() != any)
+      return !text.empty() && text.front() == outline.front() && matches(outline.substr(1), text.substr(1));
+    for (std::size_t taken = 0; taken <= text.size(); ++taken) {
+      if (matches(outline.substr(1), text.substr(taken))) return true;
+      if (taken != text.size() && text[taken] == '/') return false;
+    }
+    return false;
+  }
   struct Format {
     bool zeros = false;
     int width = 0;

@@ -16,12 +16,14 @@
 namespace fulgurite::checkpointing {
 
 /// `hpc_ckpt_1.safetensors`, `hpc_ckpt_2.safetensors`, ... of a folder; the tasks of an array have each their own, as
-/// `hpc_ckpt_task7_1.safetensors`.
+/// `hpc_ckpt_task7_1.safetensors`, and so have the fits of a program that follow each other, `hpc_ckpt_fit2_1`.
 class HpcFiles {
  public:
   HpcFiles() = default;
-  HpcFiles(std::filesystem::path folder, std::string const& task)
-      : folder_(std::move(folder)), prefix_("hpc_ckpt_" + (task.empty() ? "" : "task" + task + "_")) {}
+  HpcFiles(std::filesystem::path folder, std::string const& task, long fit = 1)
+      : folder_(std::move(folder)), prefix_("hpc_ckpt_" + (task.empty() ? "" : "task" + task + "_")) {
+    if (fit > 1) prefix_ += "fit" + std::to_string(fit) + "_";
+  }
 
   /// Those that are there, the highest number first.
   std::vector<std::filesystem::path> all() const {

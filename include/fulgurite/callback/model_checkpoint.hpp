@@ -193,7 +193,7 @@ class ModelCheckpoint {
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
     std::vector<std::filesystem::path> files;
     for (auto const& folder : place_.folders(search))
-      for (auto& file : checkpointing::files_of(folder, options_.extension)) files.push_back(std::move(file));
+      for (auto& file : name_.files_in(folder, options_.extension)) files.push_back(std::move(file));
     if (!last_model_path().empty()) files.push_back(last_model_path());
     return files;
   }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/ended_fits.hpp>
 #include <fulgurite/callback/hpc_files.hpp>
 #include <fulgurite/core/caught_signals.hpp>
 #include <fulgurite/core/cold.hpp>
@@ -31,7 +32,8 @@ namespace fulgurite {
 /// Where Signals leaves its file, and which signals it hears.
 struct SignalsOptions {
   /// Of the files; empty: default_root_dir, under a name that tells the program and the model: two programs that run in
-  /// one folder do not meet.
+  /// one folder do not meet. The second fit of a program under one name, when the first one has ended well, has "-2" in
+  /// its name, and so on.
   std::filesystem::path dirpath = {};
   std::vector<int> signals = {SIGINT, SIGTERM};  ///< that end the run
   int requeue_signal = SIGUSR1;                  ///< in a SLURM job: the job is to be begun again; 0: none
@@ -161,8 +163,11 @@ class Signals {
     auto const name =
         options_.dirpath.empty() ? "interrupted_" + of_program() + std::string(model) : std::string("interrupted");
     auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
-    file_ = folder / (name + ".safetensors");
-    hpc_files_ = {folder, job_ ? job_->task : std::string()};
+    fit_ = (folder / name).string();
+    auto const before = checkpointing::EndedFits::of_process().count(fit_);
+    auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
+    file_ = folder / (name + number + ".safetensors");
+    hpc_files_ = {folder, job_ ? job_->task : std::string(), before + 1};
   }
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
   /// To begin again is more than to end.
@@ -212,6 +217,7 @@ class Signals {
       if (ended_well && ctx.rank() == 0 && !ctx.held_files().by_others(file, this))
         std::filesystem::remove(file, ignored);
     }
+    if (ended_well) checkpointing::EndedFits::of_process().add(fit_);
   }
   void forget() {
     caught_.reset();
@@ -220,6 +226,7 @@ class Signals {
 
   SignalsOptions options_;
   std::optional<slurm::Job> job_{};
+  std::string fit_{};  ///< what the fit at hand is counted under
   std::filesystem::path file_{};
   checkpointing::HpcFiles hpc_files_{};
   std::shared_ptr<CaughtSignals> caught_ = nullptr;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <fulgurite/callback/averaged_weights.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -109,12 +110,17 @@ class StochasticWeightAveraging {
   }
 
   void on_train_start(auto& ctx) {
-    if (!std::exchange(resumed_, false)) initial_.clear();
+    bool const resumed = std::exchange(resumed_, false);
+    statistics_of_average_.clear();
+    if (!resumed) initial_.clear(), statistics_before_.clear();
     of_ended_ = false;
+    bool const of_ended = resumed && weights_.in_model();
     weights_.template bind<Average>(ctx, false);
+    if (of_ended) put_back_statistics(ctx);
   }
 
   void on_train_epoch_start(auto& ctx) {
+    statistics_of_average_.clear();
     unsettled_ = ctx.current_epoch() >= start_;
     if (!unsettled_) return;
     ctx.each_scheduler([](auto& scheduler) { scheduler.retire(); });
@@ -141,7 +147,9 @@ class StochasticWeightAveraging {
     struct Kept {
       Scope scope;
     };
+    statistics_of_average_.clear();
     finish(ctx);
+    statistics_before_ = Backend::norm_statistics(ctx.model());
     statistics_ = std::shared_ptr<Kept>(new Kept{Backend::reset_batch_norm(ctx.model())});
   }
   void on_train_end(auto& ctx) {
@@ -157,6 +165,7 @@ class StochasticWeightAveraging {
   /// The fit has failed before it went on from its file.
   void do_not_continue() {
     resumed_ = of_ended_ = false;
+    statistics_before_.clear();
     weights_.do_not_continue();
   }
 
@@ -164,17 +173,19 @@ class StochasticWeightAveraging {
 
   void state(auto& archive) {
     using Archive = std::remove_cvref_t<decltype(archive)>;
-    archive("initial", initial_)("unsettled", unsettled_).child("weights", weights_);
+    archive("initial", initial_)("unsettled", unsettled_)("statistics", statistics_before_).child("weights", weights_);
     if constexpr (Stateful<Average, Archive>) archive.child("average", average_);
     if constexpr (Archive::loading) {
       resumed_ = !weights_.in_fit();
       of_ended_ = weights_.in_fit() && weights_.in_model();
     }
   }
-  /// Called where a fit goes on, too: from a file of a fit that had ended the average is in the model, and is taken
-  /// out.
+  /// Called where a fit goes on, too: from a file of a fit that had ended the average is in the model with statistics
+  /// of its own, and both are taken out.
   void after_save(auto& ctx) {
-    if (std::exchange(of_ended_, false) && weights_.bound()) weights_.exchange(ctx);
+    if (!std::exchange(of_ended_, false) || !weights_.bound()) return;
+    weights_.exchange(ctx);
+    put_back_statistics(ctx);
   }
 
  private:
@@ -205,8 +216,22 @@ class StochasticWeightAveraging {
     return to * share + initial_[group] * (1.0 - share);
   }
 
+  /// Those that the pass for statistics has replaced. What it has found is kept: the run may have nothing left but its
+  /// end.
+  void put_back_statistics(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    if (statistics_before_.empty()) return;
+    statistics_of_average_ = Backend::norm_statistics(ctx.model());
+    Backend::restore_norm_statistics(ctx.model(), std::exchange(statistics_before_, {}));
+  }
+
   void finish(auto& ctx) {
-    if (weights_.any() && !weights_.in_model()) weights_.exchange(ctx);
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    if (!weights_.any() || weights_.in_model()) return;
+    weights_.exchange(ctx);
+    if (statistics_of_average_.empty()) return;
+    statistics_before_ = Backend::norm_statistics(ctx.model());
+    Backend::restore_norm_statistics(ctx.model(), std::exchange(statistics_of_average_, {}));
   }
 
   StochasticWeightAveragingOptions options_;
@@ -214,7 +239,9 @@ class StochasticWeightAveraging {
   AveragedWeights weights_{};
   std::vector<double> initial_{};  ///< learning rates at the start epoch
   int start_ = 0;
-  bool unsettled_ = false;                      ///< no batch of this epoch has begun yet
+  bool unsettled_ = false;                            ///< no batch of this epoch has begun yet
+  std::vector<SavedTensor> statistics_before_{};      ///< of batch norms: where training goes on, it goes on with these
+  std::vector<SavedTensor> statistics_of_average_{};  ///< what a pass had found in the run that goes on
   std::shared_ptr<void> statistics_ = nullptr;  ///< while it exists, batch norms average over all batches that they see
   bool of_ended_ = false;
   bool resumed_ = false;

@@ -12,6 +12,7 @@
 #include <fulgurite/checkpoint/state_loader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
 #include <fulgurite/checkpoint/unread_entries.hpp>
+#include <fulgurite/core/all_errors.hpp>
 
 namespace fulgurite {
 
@@ -47,14 +48,7 @@ void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::al
     return;
   }
   go_back();
-  if (problems.size() == 1) throw problems.front();
-  std::string all;
-  for (auto const& problem : problems) {
-    std::string_view const said = problem.what();
-    bool const of_entry = problem.identifier() == "fulgurite.checkpoint.state_entry";
-    (all += all.empty() ? "" : "; ") += of_entry ? said.substr(problem.identifier().size() + 3) : said;
-  }
-  throw Error("fulgurite.checkpoint.state_entry", all);
+  throw all_of(problems);
 }
 
 /// The state of one object as text, tensors included, and back.

@@ -104,7 +104,7 @@ std::string assembly_difference(SafetensorsFile const& file, ArchiveNode const& 
     if (!how.empty()) assembly::add(parts, part + ": " + how, "; ");
   };
   of("model", assembly::difference(shapes_now, shapes_then));
-  for (auto const* kind : {"strategy", "precision", "optimization", "optimizers", "callbacks", "loaders"})
+  for (auto const* kind : {"strategy", "precision", "optimization", "optimizers", "schedules", "callbacks", "loaders"})
     of(kind, assembly::difference(assembly::names_in(now, kind), assembly::names_in(then, kind)));
   if (parts.empty()) return {};
   return "the file was written by a program that is put together differently (fingerprint " + value->second +

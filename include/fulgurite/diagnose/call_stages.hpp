@@ -128,6 +128,7 @@ struct EvaluationStages {
   static consteval auto step() {
     FULGURITE_RULES(LoadersRules<R, Kind, Pack<Cs...>, Loaders, InFit>::judge())
     FULGURITE_RULES(loader<R, Source, Phase, L>())
+    FULGURITE_RULES(place_remembered_in<InFit, L, Cs...>())
     return EvaluationRules<R, Kind, Batch<R, Source, Phase, L>>::judge();
   }
   static consteval auto judge() {

@@ -47,6 +47,7 @@ class TrainerBody {
   template <class Kind, class... Args>
   void search_evaluation(Args&&...) {}
   void set_options(TrainerOptions const&) {}
+  void set_optimization(O const&) {}
   TrainerOptions const& given_options() const;
   template <class T>
   T& callback();

@@ -36,7 +36,7 @@ inline constexpr bool all_schedules_remember = true;
 template <class... Os>
 inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
 
-/// A training loader whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
+/// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
 /// can be given no words.
 template <class L>
 inline constexpr bool loader_remembers = loop::Jumps<L> || StoredBatches<L> ||

@@ -40,7 +40,7 @@ struct OptimizerStateRules {
   }
 };
 
-/// What a fit trains on.
+/// What a fit trains or validates on.
 template <class L>
 struct LoaderStateRules {
   using Rules = LoaderStateRules;
@@ -71,6 +71,13 @@ template <class L, class... Cs>
 consteval auto place_remembered() {
   if constexpr (!any_leaves_files<Cs...>) return Fine{};
   else return LoaderStateRules<L>::judge();
+}
+
+/// A validation loader of a fit; that of another call is read once, and forgotten.
+template <bool InFit, class L, class... Cs>
+consteval auto place_remembered_in() {
+  if constexpr (!InFit) return Fine{};
+  else return place_remembered<L, Cs...>();
 }
 
 }  // namespace fulgurite::judge

@@ -45,6 +45,18 @@ std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   return names;
 }
 
+/// Their schedules, each with the number of its optimizer.
+template <class... Ss>
+std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
+  std::vector<std::string> names;
+  auto add = [&, i = 0]<class S>(std::type_identity<S>) mutable {
+    auto number = std::to_string(i++);
+    if constexpr (S::exists) names.push_back((number += ' ') += S::kind());
+  };
+  (add(std::type_identity<Ss>()), ...);
+  return names;
+}
+
 /// A participant: what it is kept under, and its type where the key does not begin with it.
 template <class C>
 std::string part_name(std::string name) {
@@ -75,12 +87,14 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
   } else {
     archive.child("assembly", [&](auto& inner) {
       auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+      auto const schedules = schedule_names(static_cast<decltype(Optimizers<R>::schedulers) const*>(nullptr));
       std::vector<std::string> callbacks;
       each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
         callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));
       });
       inner("strategy", strategy_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
-          "optimization", part_names(run.asked.optimization))("optimizers", optimizers)("callbacks", callbacks);
+          "optimization",
+          part_names(run.asked.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks", callbacks);
       inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
     });
   }

@@ -12,6 +12,7 @@ template <class R>
 struct Carried {
   std::optional<typename HiddenOf<typename R::Model>::type> hidden =
       std::nullopt;  ///< of a recurrent model, from one slice of time to the next
+  long slices = 0;   ///< of the batch at hand that were stepped on, where others of it follow
   /// Random numbers as they were when the pass over the training data began: a loader may have shuffled by them.
   std::optional<decltype(R::Backend::rng_state())> pass_random = std::nullopt;
   typename R::Value loss{};  ///< of the last batch, where a model's own optimizer_step may ask for it

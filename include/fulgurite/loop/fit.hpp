@@ -131,6 +131,7 @@ class OpenFit {
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.loading.loaders = &loader_names<Source>;
     run_.carried.pass_random.reset();
+    run_.carried.slices = 0;
     run_.point = {};
     if constexpr (shares<R>) run_.shared = {};
     run_.watch.manual = {};
@@ -151,6 +152,8 @@ class OpenFit {
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
         configure_optimizers<R>(*parts.model, ctx)));
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
+    if constexpr (resumes)
+      if (resumed_) resumed_->refuse_unfit();
     auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
@@ -214,9 +217,11 @@ class OpenFit {
         OpenFit& fit;
         Progress progress = fit.run_.progress;
         SafePoint point = fit.run_.point;
+        long slices = fit.run_.carried.slices;
         ~Here() {
           expect_rows(fit.pack_, 0);
           fit.run_.progress = progress, fit.run_.point = point;
+          fit.run_.carried.slices = slices;
         }
       } const here{*this};
       if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, pack_, source_);

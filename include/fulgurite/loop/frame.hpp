@@ -132,6 +132,8 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   }
   if constexpr (Source::trains)
     if constexpr (KeepsPlace<std::remove_reference_t<decltype(source.train())>>) {
+      using Loader = std::remove_reference_t<decltype(source.train())>;
+      if constexpr (BatchesStayValid<Loader> && !SizedLoader<Loader>) run.carried.slices = 0;  // it is past the batch
       progress.window_start = progress.batch;
       run.point.began |= run.facts.in_batch && progress.batch == 0;
       return;

@@ -74,6 +74,8 @@ class Retreat {
       run.measured.train_board = board_;
       run.measured.results = results_;
       run.carried.loss = last_loss_;
+      run.carried.slices = slices_;
+      run.carried.hidden = hidden_;
       run.watch.finite.look = look_;
       run.due.requests = requests_;
       run.due.posted = posted_;
@@ -115,6 +117,8 @@ class Retreat {
     board_ = run.measured.train_board;
     results_ = run.measured.results;
     last_loss_ = run.carried.loss;
+    slices_ = run.carried.slices;
+    hidden_ = run.carried.hidden;
     look_ = run.watch.finite.look;
     requests_ = run.due.requests;
     posted_ = run.due.posted;
@@ -134,6 +138,8 @@ class Retreat {
   typename State<R>::Board board_;
   std::array<Figures, State<R>::metrics> results_{};
   Value last_loss_{};
+  long slices_ = 0;
+  decltype(Carried<R>::hidden) hidden_{};
   Look look_ = Look::off;
   std::vector<CheckpointRequest> requests_;
   std::vector<std::pair<std::string, double>> posted_;

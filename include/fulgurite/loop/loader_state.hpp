@@ -1,5 +1,5 @@
 #pragma once
-// How far a training loader is, and the way back there. See docs/checkpoint.md, Data.
+// How far a training loader is, and the way back there. See docs/resume.md, Data.
 
 #include <string>
 #include <tuple>

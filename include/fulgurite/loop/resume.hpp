@@ -5,7 +5,9 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include <fulgurite/core/all_errors.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
@@ -82,15 +84,17 @@ class Resumption {
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
     if constexpr (is_snapshot<RunFile> && data_has_state<R, Source, Saver>)
-      throw Error("fulgurite.resume.snapshot",
-                  "a snapshot holds no state of loaders and data modules, and this fit has one that keeps its place by "
-                  "it: go on from a file, or give the loader resume_at(long batch)");
+      if (!file_.left())
+        throw Error(
+            "fulgurite.resume.snapshot",
+            "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
+            "when no fit had ended with such: go on from a file, or take the snapshot after the fit");
     if (!holds_run(file_)) refuse_weights_alone();
     outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);
     before_.save([&](auto& archive) { fold_model(archive); });
-    or_put_back([&] {
-      file_.load_weights(*run_.parts.model);
+    note([&] { file_.load_weights(*run_.parts.model); });
+    note([&] {
       file_.load([&](auto& archive) { fold_model(archive); });
       auto const& most = run_.asked.options.max_epochs;
       if (most && *most >= 0 && run_.progress.epoch > *most)
@@ -98,6 +102,18 @@ class Resumption {
                                                        " epochs, and max_epochs = " + std::to_string(*most) +
                                                        ": raise it, or take an earlier file");
     });
+    if (!problems_.empty()) put_back();
+  }
+
+  /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not.
+  void refuse_unfit() {
+    training_before_.emplace().save([&](auto& archive) { fold_training(archive); });
+    if (problems_.empty()) return;
+    note([&] { file_.load([&](auto& archive) { fold_training(archive); }); });
+    put_back();
+    auto const all = all_of(problems_);
+    tell_of_difference(all);
+    throw all;
   }
 
   /// After on_fit_start, when the optimizers are there. What comes last is tried now, so that nearly all of the file is
@@ -107,8 +123,7 @@ class Resumption {
     or_put_back([&] {
       file_.load([&](auto& archive) {
         fold_model(archive);
-        fold_optimizers(run_, archive);
-        fold_run(run_, archive);
+        fold_training(archive);
         auto random = R::Backend::rng_state();
         archive.child("random", random);
       });
@@ -158,6 +173,12 @@ class Resumption {
     fold_parts(run_, pack_, archive);
   }
 
+  template <class Archive>
+  void fold_training(Archive& archive) {
+    if constexpr (optimizers_resume<R, Saver>) fold_optimizers(run_, archive);
+    fold_run(run_, archive);
+  }
+
   /// An optimizer that saves nothing would begin anew, with other steps than those of the run that was stopped.
   void refuse_forgetful() {
     if constexpr (!optimizers_resume<R, Saver>)
@@ -165,13 +186,24 @@ class Resumption {
                   "an optimizer has no state(archive), so the run cannot go on: give it one that saves its moments");
   }
 
+  void put_back() {
+    weights_.put_back(*run_.parts.model);
+    before_.put_back([&](auto& archive) { fold_model(archive); });
+    if (training_before_) training_before_->put_back([&](auto& archive) { fold_training(archive); });
+    run_.made.outcome = outcome_;
+  }
+  /// What does not fit is told when all of it is known. Anything else that goes wrong ends the fit now.
+  template <class Load>
+  void note(Load&& load) {
+    try {
+      load();
+    } catch (Error const& error) { problems_.push_back(error); } catch (...) {
+      put_back();
+      throw;
+    }
+  }
   template <class Load>
   void or_put_back(Load&& load) {
-    auto const put_back = [&] {
-      weights_.put_back(*run_.parts.model);
-      before_.put_back([&](auto& archive) { fold_model(archive); });
-      run_.made.outcome = outcome_;
-    };
     try {
       load();
     } catch (Error const& error) {
@@ -202,6 +234,8 @@ class Resumption {
   RunFile file_;
   KeptWeights<R> weights_{};
   typename R::Backend::RunFile::Memory before_{};
+  std::optional<typename R::Backend::RunFile::Memory> training_before_{};
+  std::vector<Error> problems_{};
   Outcome outcome_{};
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/open_slices.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_gradients.hpp>
 
@@ -80,10 +81,23 @@ void fold_results(State<R>& run, Archive& archive) {
     archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, measured.loader_results[loader]); });
 }
 
+/// How long the windows to come are. A program that asks for another length than the one that wrote the file gets that
+/// one; else what hooks have asked for goes on.
+template <class R, class Archive>
+void fold_window_length(State<R>& run, Archive& archive) {
+  int asked = 1;
+  if constexpr (R::automatic) asked = run.asked.optimization.accumulate_grad_batches;
+  int const here = asked;
+  auto length = run.asked.window_length;
+  archive("window_asked", asked)("window_length", length);
+  if constexpr (Archive::loading) run.asked.window_length = asked == here ? length : here;
+}
+
 /// What was logged, asked for and timed: what the run itself knows beside its parts.
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
-  archive("point", run.point)("heard", run.due.heard)("window_length", run.asked.window_length);
+  archive("point", run.point)("heard", run.due.heard);
+  fold_window_length(run, archive);
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
@@ -110,6 +124,7 @@ void fold_run(State<R>& run, Archive& archive) {
       std::apply([&](auto&... all) { (one(all), ...); }, run.parts.optimizers->optimizers);
     });
   fold_loss(run, archive);
+  fold_slices(run, archive);
   if constexpr (Archive::loading) {
     using Clock = TrainerOptions::Clock;
     auto const ago = [&](double seconds) {

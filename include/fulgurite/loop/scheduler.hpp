@@ -6,12 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/loop/scheduled.hpp>
 
 namespace fulgurite {
@@ -79,6 +81,12 @@ class Scheduler {
     apply();
   }
 
+  /// What files call the schedule: its type. A function that was written in place has no name.
+  static std::string kind() {
+    constexpr std::string_view name = type_name<S>();
+    return name.empty() || name.find('(') != name.npos ? "a function" : std::string(name);
+  }
+
   Interval interval() const { return *options_.interval; }
   std::string const& name() const { return options_.name; }
   long moves() const { return moves_; }
@@ -97,10 +105,14 @@ class Scheduler {
     return schedule_.strict();
   }
 
-  /// Loading, the schedule starts from the saved initial rates, and the rates end as they were, bit for bit.
+  /// Loading, the schedule starts from the saved initial rates, and the rates end as they were, bit for bit. Moves of
+  /// another kind of schedule mean nothing here.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
     auto now = rates();
+    auto kind_saved = kind();
+    archive("kind", kind_saved);
+    if constexpr (loading) check_kind(kind_saved);
     archive("moves", moves_)("retired", retired_)("initial", initial_)("rates", now);
     if constexpr (moves_momentum) {
       auto momenta = momenta_now();
@@ -166,6 +178,13 @@ class Scheduler {
   void set_rates(std::vector<double> const& to) {
     for (std::size_t g = 0; optimizer_ && g != std::min(to.size(), optimizer_->groups()); ++g)
       optimizer_->set_lr(g, to[g]);
+  }
+  static void check_kind(std::string const& saved) {
+    if (saved != kind())
+      throw Error("fulgurite.schedule.kind", "the checkpoint's schedule is " + saved + ", and the program's is " +
+                                                 kind() +
+                                                 ": resume with the same configure_optimizers, or begin a new run with "
+                                                 "the weights, load_weights(model, file)");
   }
   void check_groups() const {
     if (optimizer_ && initial_.size() > optimizer_->groups())

@@ -12,6 +12,7 @@
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {
@@ -25,10 +26,14 @@ class Snapshot {
  public:
   using Run = R;
 
+  /// What the loaders and the data module of a fit that is over have kept of themselves.
+  using Left = decltype(loop::State<R>::left);
+
   /// fold(archive) saves what is no weight.
   template <class Fold>
-  Snapshot(typename R::Model& model, Fold&& fold) {
+  Snapshot(typename R::Model& model, Fold&& fold, Left left = std::nullopt) {
     auto kept = std::make_shared<Kept>();
+    kept->left = std::move(left);
     kept->weights.keep_named(model);
     kept->state.save(fold);
     kept_ = std::move(kept);
@@ -55,6 +60,8 @@ class Snapshot {
   void load_whole(Fold&& fold) const {
     load(fold);
   }
+  Left const& left() const { return kept_->left; }
+
   /// Back into the run that it was taken of, whose parts have stayed what they were: nothing is compared, and nothing
   /// is kept for a failure.
   template <class Fold>
@@ -67,6 +74,7 @@ class Snapshot {
   struct Kept {
     loop::KeptWeights<R> weights{};
     Memory state{};
+    Left left{};
   };
   std::shared_ptr<Kept const> kept_;
 };
@@ -92,8 +100,11 @@ template <class R, class Pack>
 Snapshot<R> take_snapshot(State<R>& run, Pack& pack, NoModule& none) {
   between_fits(run, "snapshot(trainer)");
   FittedModel const fitted(run);
-  GivenLoaders<NoModule, NoModule> no_loaders{none, none};
-  return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
+  auto const taken = [&](auto data) {
+    return Snapshot<R>(*run.parts.model, [&](auto& archive) { fold_everything(run, pack, data, archive); }, run.left);
+  };
+  if (run.left) return taken(LeftData<R>{{none, none}, *run.left});
+  return taken(GivenLoaders<NoModule, NoModule>{none, none});
 }
 
 /// Everything as it was then, or as it is now where it does not fit.
@@ -105,17 +116,18 @@ void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> con
   from.require_like(*run.parts.model);
   from.load([&](auto& archive) { fold_everything(run, pack, no_loaders, archive); });
   from.load_weights(*run.parts.model);
+  run.left = from.left();
 }
 
 }  // namespace loop
 
 /// What a checkpoint file of a trainer would hold now, copied in memory: weights, buffers, optimizers, schedules,
-/// callbacks, counters, random numbers; not what loaders and data modules keep of themselves, without which a fit is
-/// refused that has such. Between fits; inside of one ctx.request_checkpoint writes files. It takes the size of the
-/// model and its optimizers once more, on their devices.
+/// callbacks, counters, random numbers, and what the loaders and the data module of the last fit have kept at its end.
+/// Between fits; inside of one ctx.request_checkpoint writes files. It takes the size of the model and its optimizers
+/// once more, on their devices.
 ///   auto const before = snapshot(trainer);
 ///   trainer.fit(net, other_data);
-///   restore(trainer, before);                  // the model of the last fit and the trainer are as they were
+///   restore(trainer, before);                  // the model of the last fit and the trainer are as they were; not data
 ///   trainer.fit(net, data, before);            // goes on as from a file: where its limits are raised, it trains on
 template <class Trainer>
 auto snapshot(Trainer& trainer) {

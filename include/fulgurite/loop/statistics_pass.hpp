@@ -3,9 +3,11 @@
 
 #include <type_traits>
 
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/batch_pass.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/recurrent.hpp>
 #include <fulgurite/loop/transfer.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
@@ -21,6 +23,40 @@ void prepare_statistics(State<R>& run, Pack& pack) {
   });
 }
 
+/// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
+/// batches that it would have had without the pass. One that can be told where to begin has the order of the epoch that
+/// would follow, also where the pass is done once more.
+template <class R, class Loader, class Pass>
+void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
+  [[maybe_unused]] auto const stand_between_epochs = [&] {
+    if constexpr (Jumps<Loader>) {
+      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
+      loader.resume_at(0);
+    }
+  };
+  stand_between_epochs();
+  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+    using RunFile = typename R::Backend::RunFile;
+    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
+      typename RunFile::Memory place;
+      auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
+      auto const put_back = [&] {
+        place.put_back(fold);
+        stand_between_epochs();  // it would end the pass before once more
+      };
+      place.save(fold);
+      try {
+        pass();
+      } catch (...) {
+        put_back();
+        throw;
+      }
+      return put_back();
+    }
+  }
+  pass();
+}
+
 /// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
 /// transfer, nothing logged. BatchNorm takes its statistics from it.
 template <class R, class Pack, class Source>
@@ -32,7 +68,8 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
   if constexpr (R::automatic) {
     [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
     [[maybe_unused]] auto const generators = Backend::isolated_rng();
-    each_batch(source.train(), plan.most(), [&](auto&& raw, long b, auto&& end) {
+    auto& loader = source.train();
+    auto const take = [&](auto&& raw, long b, auto&& end) {
       run.facts.batch_idx = b;
       run.facts.is_last_batch = end.before_step();
       if (!is_none(raw))
@@ -56,7 +93,8 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
         });
       end_if_asked(pack);
       return !end.after_step();
-    });
+    };
+    out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
   }
   run.facts = outside;
 }

@@ -23,8 +23,11 @@ template <class R, class Pack, class Ctx, class Batch>
     auto slices = time_slices<R>(*run.parts.model, batch, run.asked.optimization.tbptt, ctx);
     using Result = decltype(automatic_step(run, pack, ctx, *std::begin(slices), window.key, 1.0));
     std::optional<Result> result;
-    run.carried.hidden.reset();
+    auto& stepped = run.carried.slices;
+    if (stepped == 0) run.carried.hidden.reset();
+    long at = 0;
     for (auto& slice : slices) {
+      if (at++ < stepped) continue;  // in the fit that goes on with this batch
       result.emplace(automatic_step(run, pack, ctx, slice, {true, true, 1}, 1.0));
       run.measured.train_board.fold();
       if constexpr (is_optional<Result>) {
@@ -32,8 +35,10 @@ template <class R, class Pack, class Ctx, class Batch>
       } else {
         run.carried.hidden.emplace(R::Backend::detached_state(result->hidden));
       }
-      if (steps_exhausted(run)) break;
+      stepped = at;
     }
+    stepped = 0;
+    run.carried.hidden.reset();
     if (!result)
       throw Error("fulgurite.data.no_slice", "batch " + std::to_string(run.facts.batch_idx) +
                                                  " has no time step, so it has no slice: leave it out");

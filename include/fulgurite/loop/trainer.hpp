@@ -202,8 +202,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     return {};
   }
 
-  /// Weights, counters and the state of schedules and callbacks, now; between fits, or from a hook through
-  /// ctx.request_checkpoint.
+  /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint.
   void save_checkpoint(std::filesystem::path const& path) {
     if (!state_.parts.fitted || !state_.parts.optimizers)
       throw Error("fulgurite.trainer.nothing_to_save",
@@ -257,17 +256,23 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     }
   }
 
-  /// Other options for the runs to come; counters, weights and callbacks stay as they are:
+  /// Other options for the runs to come, between runs; all else stays as it is. Wrong ones leave those before:
   ///   auto options = trainer.given_options();
   ///   options.max_epochs = 20;
   ///   trainer.set_options(options);
   ///   trainer.fit(net, data);  // the epochs that are missing
-  /// Between runs. An Error where they are wrong, and then those before hold.
   void set_options(TrainerOptions options) {
     loop::refuse_open(state_, "set_options");
     loop::check(options);
     state_.asked.options = loop::effective(options);
     state_.asked.given = std::move(options);
+  }
+
+  /// The same for accumulation, clipping, slices: `trainer.set_optimization({.clip = ClipNorm{1}})`.
+  void set_optimization(O optimization) {
+    loop::refuse_open(state_, "set_optimization");
+    if constexpr (O::automatic) loop::check(optimization);
+    state_.asked.optimization = std::move(optimization);
   }
 
   template <class T>

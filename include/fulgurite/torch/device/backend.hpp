@@ -293,6 +293,14 @@ struct LibTorch : libtorch::Finetuning {
   [[nodiscard]] static auto reset_batch_norm(Model& model) {
     return libtorch::reset_batch_norm(model);
   }
+  template <class Model>
+  static std::vector<SavedTensor> norm_statistics(Model& model) {
+    return libtorch::norm_statistics(model);
+  }
+  template <class Model>
+  static void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
+    libtorch::restore_norm_statistics(model, from);
+  }
 
   // Parameters, their gradients' norms and masks over them: see parameters.hpp, gradient_norm.hpp, pruning.hpp.
   template <class Model>

@@ -93,19 +93,52 @@ FULGURITE_COLD void require_average(at::Tensor const& to, SavedTensor const& fro
                     shape_text(to.sizes().vec()) + " or of another type: resume with the model that was saved");
 }
 
-/// f(norm) for each batch norm below `model` that updates running statistics. One that was set to eval() does not.
+/// f(norm) for each batch norm below `model` that has running statistics.
 template <class F>
-void each_batch_norm(torch::nn::Module& model, F&& f) {
+void each_tracking_norm(torch::nn::Module& model, F&& f) {
   auto const visit = [&]<class Norm>(std::shared_ptr<torch::nn::Module> const& module, std::type_identity<Norm>) {
-    if (auto norm = std::dynamic_pointer_cast<Norm>(module);
-        norm && norm->is_training() && norm->options.track_running_stats())
-      f(norm);
+    if (auto norm = std::dynamic_pointer_cast<Norm>(module); norm && norm->options.track_running_stats()) f(norm);
   };
   for (auto const& module : model.modules(false)) {
     visit(module, std::type_identity<torch::nn::BatchNorm1dImpl>{});
     visit(module, std::type_identity<torch::nn::BatchNorm2dImpl>{});
     visit(module, std::type_identity<torch::nn::BatchNorm3dImpl>{});
   }
+}
+
+/// f(norm) for each of them that updates its statistics. One that was set to eval() does not.
+template <class F>
+void each_batch_norm(torch::nn::Module& model, F&& f) {
+  each_tracking_norm(model, [&](auto const& norm) {
+    if (norm->is_training()) f(norm);
+  });
+}
+
+/// Copies of the running statistics of all batch norms.
+template <class Model>
+std::vector<SavedTensor> norm_statistics([[maybe_unused]] Model& model) {
+  std::vector<SavedTensor> all;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    each_tracking_norm(model, [&](auto const& norm) {
+      for (auto const& one : {norm->running_mean, norm->running_var, norm->num_batches_tracked})
+        all.push_back(saved(one.detach().clone()));
+    });
+  return all;
+}
+/// Such copies into the model that they were taken of.
+template <class Model>
+void restore_norm_statistics([[maybe_unused]] Model& model, std::span<SavedTensor const> from) {
+  std::vector<at::Tensor> to;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    each_tracking_norm(model, [&](auto const& norm) {
+      for (auto const& one : {norm->running_mean, norm->running_var, norm->num_batches_tracked}) to.push_back(one);
+    });
+  if (to.size() != from.size())
+    throw Error("fulgurite.callback.average_mismatch",
+                "the saved average has " + std::to_string(from.size()) + " statistics of batch norms, the model has " +
+                    std::to_string(to.size()) + ": resume with the model that was saved");
+  for (std::size_t i = 0; i != to.size(); ++i) require_average(to[i], from[i]);
+  for (std::size_t i = 0; i != to.size(); ++i) restore(to[i], from[i]);
 }
 
 template <class Model>
