@@ -57,7 +57,7 @@ class EvaluationConductor {
  private:
   void before() {
     step_.emplace(*rates_, number_++);
-    step_->set_batch(run_->facts.batch_size, nullptr);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
     if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {

@@ -82,6 +82,17 @@ class SizeTrials {
     std::optional<long> batches{};
     Clock::time_point first{}, last{};
     long steps = 0, samples = 0, first_samples = 0, rows = 0;
+    long number = -1;      ///< of the step at hand
+    long opened = 0;       ///< the batch that it began with
+    bool several = false;  ///< a pass has more than one batch
+
+    void opens(RehearsedStep const& step) {
+      several = several || (number >= 0 && step.number() > number && step.batch_idx() > opened);
+      number = step.number();
+      opened = step.batch_idx();
+      if (number == 0) rows = step.batch_size();
+    }
+    void closes(RehearsedStep const& step) { several = several || step.batch_idx() > opened; }
   };
 
   BatchSizeTrial tried(long size) {
@@ -108,10 +119,12 @@ class SizeTrials {
   bool steps_made(long size, Seen& seen) {
     auto const now = rehearser_.context().options().now;
     Clock::time_point const begin = now();
-    RehearsalPlan plan{.steps = search_.steps_per_trial, .fresh_loader = true, .non_finite = NonFinite::ignore};
-    plan.options = [this](TrainerOptions& options) {
+    // A loader that does not say how many batches it has is asked for a second one.
+    long const steps = std::max(2L, search_.steps_per_trial);
+    RehearsalPlan plan{.steps = steps, .fresh_loader = true, .non_finite = NonFinite::ignore};
+    plan.options = [&](TrainerOptions& options) {
       // Each epoch has a step at least, unless hooks leave it.
-      long const last = rehearser_.context().current_epoch() + search_.steps_per_trial;
+      long const last = rehearser_.context().current_epoch() + steps;
       options.max_epochs = static_cast<int>(std::min<long>(last, std::numeric_limits<int>::max()));
       options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
           options.limit_predict_batches = {};
@@ -120,12 +133,12 @@ class SizeTrials {
       seen.batches = facts.batches;
       if (facts.samples) steps_.bound(*facts.samples);
     };
-    plan.before_step = [&](RehearsedStep& step) {
-      if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
-    };
+    plan.before_step = [&](RehearsedStep& step) { seen.opens(step); };
     plan.after_step = [&](RehearsedStep& step) {
       Backend::synchronize(rehearser_.context().device());
       seen.last = now();
+      seen.closes(step);
+      if (steps > search_.steps_per_trial && (seen.batches || seen.several)) step.stop();
       long const rows =
           (step.batch_size() == 0 ? size : step.batch_size()) * rehearser_.batch_sizes().batches_of_step();
       if (seen.steps++ == 0) {
@@ -135,12 +148,15 @@ class SizeTrials {
         seen.samples += rows;
       }
     };
+    bool fits = true;
     try {
       rehearser_.rehearse(plan);
     } catch (loop::NotPutBack const&) { throw; } catch (std::exception const& error) {
       if (!out_of_memory<Backend>(error)) throw;
-      return false;
+      fits = false;
     }
+    if (seen.number >= 0) look_at_rows(size, seen);
+    if (!fits) return false;
     if (seen.steps == 0)
       throw Error("fulgurite.tuner.no_steps", "no step could be made with a batch size of " + std::to_string(size) +
                                                   ": a hook leaves each epoch, or the loader has no batch");
@@ -152,9 +168,9 @@ class SizeTrials {
   }
 
   /// The rows of a trial's first batch follow its size, and end where the data do.
-  void look_at_rows(long size, long rows, Seen& seen) {
-    seen.rows = rows;
-    bool const whole = seen.batches ? *seen.batches <= 1 : rows < size && rows_before_ == size_before_;
+  void look_at_rows(long size, Seen const& seen) {
+    long const rows = seen.rows;
+    bool const whole = seen.batches ? *seen.batches <= 1 : !seen.several && rows < size && rows_before_ == size_before_;
     if (rows > 0 && rows == rows_before_ && size != size_before_ && !whole)
       throw NoPlaceForSize("fulgurite.tuner.unused_size",
                            "batches have " + std::to_string(rows) + " rows with a batch size of " +
