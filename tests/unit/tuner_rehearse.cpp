@@ -387,6 +387,13 @@ struct Forgetful {
 struct Forgets : Draws {
   auto configure_optimizers() { return Forgetful{{.params = {p, q}}}; }
 };
+/// The same on purpose: files may lose its moments.
+struct OnPurpose : Forgetful {
+  using Stateless = ByChoice;
+};
+struct ForgetsOnPurpose : Draws {
+  auto configure_optimizers() { return OnPurpose{{{.params = {p, q}, .momentum = 0.9}}}; }
+};
 
 }  // namespace
 
@@ -501,6 +508,15 @@ TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, 
   CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.optimizer");
   CHECK_NOTHROW(tune::rehearse(trainer, model, toy::batches(2), {.steps = 2}));
   CHECK(model.p.value() == 1.0);
+
+  ForgetsOnPurpose other;
+  long steps = 0;
+  other.act = [&](long) { ++steps; };
+  auto later = toy::train<ForgetsOnPurpose>(options(2), Automatic{}, Tries{{-1}, {.steps = 2}});
+  CHECK(toy::refusal([&] { later.fit(other, toy::batches(2)); }) == "fulgurite.tuner.optimizer");
+  CHECK(steps == 0);
+  CHECK_NOTHROW(tune::rehearse(later, other, toy::batches(2), {.steps = 2}));
+  CHECK(other.p.value() == 1.0);
 }
 
 TEST_CASE("a file that a hook saves in a rehearsal, past its context, is refused") {
