@@ -232,12 +232,18 @@ int traces(Make make, P precision, Loader const& loader) {
   auto const nothing = [](auto&...) {};
   auto const never = run<Which>(make, precision, loader(), {}, nothing);
   int found = 0, steps = 0;
-  RehearsalPlan const plan{.steps = 12, .before_step = [&](RehearsedStep& step) {
-                             auto rates = step.rates().initial();
-                             for (double& rate : rates) rate *= static_cast<double>(step.number());
-                             step.rates().set(rates);
-                             ++steps;
-                           }};
+  std::vector<double> set;
+  RehearsalPlan const plan{.steps = 12,
+                           .before_step =
+                               [&](RehearsedStep& step) {
+                                 auto rates = step.rates().initial();
+                                 for (double& rate : rates) rate *= static_cast<double>(step.number());
+                                 step.rates().set(rates);
+                                 set = rates;
+                                 ++steps;
+                               },
+                           // What the optimizer has stepped with is what was set, to the bit.
+                           .after_step = [&](RehearsedStep& step) { REQUIRE(step.rates().now() == set); }};
   found += run<Which>(make, precision, loader(), {true, {1, 2}, plan}, nothing) != never;
   int const windows_of_epoch = windows<Which>().accumulate_grad_batches == 3 ? 3 : 7;
   REQUIRE(steps == std::min(12, 2 * windows_of_epoch) + 3 * windows_of_epoch);  // as many as max_epochs leaves
