@@ -2,7 +2,6 @@
 // The search for a batch size: sizes are tried out until one is the largest that fits.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -20,6 +19,7 @@
 #include <fulgurite/tuner/batch_size_search.hpp>
 #include <fulgurite/tuner/found_batch_size.hpp>
 #include <fulgurite/tuner/out_of_memory.hpp>
+#include <fulgurite/tuner/seen_trial.hpp>
 #include <fulgurite/tuner/size_steps.hpp>
 #include <fulgurite/tuner/size_target.hpp>
 
@@ -75,32 +75,13 @@ class SizeTrials {
   }
 
  private:
-  using Clock = TrainerOptions::Clock;
-
-  /// What is seen of one trial.
-  struct Seen {
-    std::optional<long> batches{};
-    Clock::time_point first{}, last{};
-    long steps = 0, samples = 0, first_samples = 0, rows = 0;
-    long number = -1;      ///< of the step at hand
-    long opened = 0;       ///< the batch that it began with
-    bool several = false;  ///< a pass has more than one batch
-
-    void opens(RehearsedStep const& step) {
-      several = several || (number >= 0 && step.number() > number && step.batch_idx() > opened);
-      number = step.number();
-      opened = step.batch_idx();
-      if (number == 0) rows = step.batch_size();
-    }
-    void closes(RehearsedStep const& step) { several = several || step.batch_idx() > opened; }
-  };
-
   BatchSizeTrial tried(long size) {
     target_.write(size);
     auto const device = rehearser_.context().device();
     Backend::restart_peak_memory(device);
     report::restart_host_peak();
-    Seen seen;
+    auto const begin = now();
+    SeenTrial seen;
     auto const fits = steps_made(size, seen);
     auto peak = Backend::peak_memory(device);
     if (!peak) peak = report::host_peak();
@@ -111,14 +92,12 @@ class SizeTrials {
       return {.size = failed, .fits = false, .peak_bytes = peak};
     }
     BatchSizeTrial trial{.size = steps_.size(), .peak_bytes = peak};
-    rate(trial, seen);
+    seen.rate(trial, begin);
     steps_.fits();
     return trial;
   }
 
-  bool steps_made(long size, Seen& seen) {
-    auto const now = rehearser_.context().options().now;
-    Clock::time_point const begin = now();
+  bool steps_made(long size, SeenTrial& seen) {
     // A loader that does not say how many batches it has is asked for a second one.
     long const steps = std::max(2L, search_.steps_per_trial);
     RehearsalPlan plan{.steps = steps, .fresh_loader = true, .non_finite = NonFinite::ignore};
@@ -136,17 +115,9 @@ class SizeTrials {
     plan.before_step = [&](RehearsedStep& step) { seen.opens(step); };
     plan.after_step = [&](RehearsedStep& step) {
       Backend::synchronize(rehearser_.context().device());
-      seen.last = now();
-      seen.closes(step);
+      long const rows = step.batch_size() == 0 ? size : step.batch_size();
+      seen.closes(step, rows * rehearser_.batch_sizes().batches_of_step(), now());
       if (steps > search_.steps_per_trial && (seen.batches || seen.several)) step.stop();
-      long const rows =
-          (step.batch_size() == 0 ? size : step.batch_size()) * rehearser_.batch_sizes().batches_of_step();
-      if (seen.steps++ == 0) {
-        seen.first = seen.last;
-        seen.first_samples = rows;
-      } else {
-        seen.samples += rows;
-      }
     };
     bool fits = true;
     try {
@@ -156,19 +127,14 @@ class SizeTrials {
       fits = false;
     }
     if (seen.number >= 0) look_at_rows(size, seen);
-    if (!fits) return false;
-    if (seen.steps == 0)
+    if (fits && seen.steps == 0)
       throw Error("fulgurite.tuner.no_steps", "no step could be made with a batch size of " + std::to_string(size) +
                                                   ": a hook leaves each epoch, or the loader has no batch");
-    if (seen.steps == 1) {  // there is no step but the first, which has all preparations in it
-      seen.first = begin;
-      seen.samples = seen.first_samples;
-    }
-    return true;
+    return fits;
   }
 
   /// The rows of a trial's first batch follow its size, and end where the data do.
-  void look_at_rows(long size, Seen const& seen) {
+  void look_at_rows(long size, SeenTrial const& seen) {
     long const rows = seen.rows;
     bool const whole = seen.batches ? *seen.batches <= 1 : !seen.several && rows < size && rows_before_ == size_before_;
     if (rows > 0 && rows == rows_before_ && size != size_before_ && !whole)
@@ -181,12 +147,7 @@ class SizeTrials {
     size_before_ = size;
   }
 
-  static void rate(BatchSizeTrial& trial, Seen const& seen) {
-    double const seconds = std::chrono::duration<double>(seen.last - seen.first).count();
-    if (seconds <= 0) return;
-    trial.seconds_per_step = seconds / static_cast<double>(std::max(1L, seen.steps - 1));
-    trial.samples_per_second = static_cast<double>(seen.samples) / seconds;
-  }
+  auto now() const { return rehearser_.context().options().now(); }
 
   static std::string told(BatchSizeTrial const& trial) {
     std::string line = "batch size " + std::to_string(trial.size) + (trial.fits ? ": fits" : ": out of memory");
