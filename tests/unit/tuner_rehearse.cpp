@@ -549,6 +549,19 @@ TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
   CHECK(rates == std::vector<double>{0.5, 0.25, 0.5 / 3, 0.125});
 }
 
+TEST_CASE("a plan that gives rates to more or fewer groups than there are is an Error, and all is put back") {
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{});
+  for (std::size_t const given : {0U, 2U}) {
+    RehearsalPlan plan;
+    plan.before_step = [&](RehearsedStep& step) { step.rates().set(std::vector<double>(given, 0.5)); };
+    CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), plan); }) == "fulgurite.tuner.rates");
+    plan.before_step = [&](RehearsedStep& step) { step.rates().begin_from(std::vector<double>(given, 0.5)); };
+    CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), plan); }) == "fulgurite.tuner.rates");
+  }
+  CHECK(model.p.value() == 1.0);
+}
+
 namespace {
 
 /// Has a step of each evaluation, and counts them.
@@ -601,6 +614,13 @@ TEST_CASE("a plan ends the rehearsal of an evaluation, before a step or after it
       tried([&](auto& model, auto const& both) { trainer.test(model, both); });
       tried([&](auto& model, auto const& both) { trainer.predict(model, both); });
     }
+}
+
+TEST_CASE("a plan cannot give an evaluation a rate") {
+  Evaluated model;
+  RehearsalPlan const plan{.before_step = [](RehearsedStep& step) { step.rates().set(std::vector{0.5}); }};
+  auto trainer = toy::train<Evaluated>(options(1), Automatic{}, TriesFirst{plan});
+  CHECK(toy::refusal([&] { trainer.validate(model, toy::batches(2)); }) == "fulgurite.tuner.rates");
 }
 
 TEST_CASE("what was recorded of rehearsed steps is freed, and steps of the fit are recorded anew") {

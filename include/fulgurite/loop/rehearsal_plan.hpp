@@ -19,7 +19,8 @@ struct LoaderFacts {
   std::optional<long> samples = std::nullopt;  ///< where the loader has `layout()` or `samples()` that says it
 };
 
-/// The learning rates of a run: those of all groups of its first optimizer, then of the second one.
+/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Error
+/// [fulgurite.tuner.rates] where more or fewer are given than it has.
 class LearningRates {
  public:
   virtual ~LearningRates() = default;
