@@ -23,7 +23,23 @@ using namespace fulgurite;
 namespace F = torch::nn::functional;
 namespace fs = std::filesystem;
 
-enum class Optimizer { ours, our_groups, torch, groups, momentum, lbfgs, torch_lbfgs };
+/// Ours are AdamW, but where they are named; LibTorch's Adam, SGD with momentum, and those that are named.
+enum class Optimizer {
+  ours,
+  our_groups,
+  our_adam,
+  our_sgd,
+  our_rmsprop,
+  our_adagrad,
+  torch,
+  groups,
+  momentum,
+  adamw,
+  rmsprop,
+  adagrad,
+  lbfgs,
+  torch_lbfgs
+};
 
 /// Batch norm, dropout and a schedule: buffers, random numbers and rates move in each step.
 template <Optimizer Which>
@@ -55,6 +71,24 @@ struct Net : torch::nn::Module {
     else if constexpr (Which == Optimizer::ours) return scheduled(optim::AdamW(*this, {.lr = lr}), cosine, each_step);
     else if constexpr (Which == Optimizer::our_groups)
       return scheduled(optim::AdamW({{in->parameters(), {.lr = lr}}, {out->parameters(), {.lr = lr * 0.1}}}), cosine,
+                       each_step);
+    else if constexpr (Which == Optimizer::our_adam)
+      return scheduled(optim::Adam(*this, {.lr = lr, .amsgrad = true}), cosine, each_step);
+    else if constexpr (Which == Optimizer::our_sgd)
+      return scheduled(optim::SGD(*this, {.lr = lr, .momentum = 0.9}), cosine, each_step);
+    else if constexpr (Which == Optimizer::our_rmsprop)
+      return scheduled(optim::RMSprop(*this, {.lr = lr, .momentum = 0.5, .centered = true}), cosine, each_step);
+    else if constexpr (Which == Optimizer::our_adagrad)
+      return scheduled(optim::Adagrad(*this, {.lr = lr, .lr_decay = 0.1}), cosine, each_step);
+    else if constexpr (Which == Optimizer::adamw)
+      return scheduled(torch::optim::AdamW(parameters(), torch::optim::AdamWOptions(lr).amsgrad(true)), cosine,
+                       each_step);
+    else if constexpr (Which == Optimizer::rmsprop)
+      return scheduled(
+          torch::optim::RMSprop(parameters(), torch::optim::RMSpropOptions(lr).momentum(0.5).centered(true)), cosine,
+          each_step);
+    else if constexpr (Which == Optimizer::adagrad)
+      return scheduled(torch::optim::Adagrad(parameters(), torch::optim::AdagradOptions(lr).lr_decay(0.1)), cosine,
                        each_step);
     else if constexpr (Which == Optimizer::momentum)
       return scheduled(torch::optim::SGD(parameters(), torch::optim::SGDOptions(lr).momentum(0.9)), cosine, each_step);
@@ -128,6 +162,43 @@ struct Tries {
   }
 };
 
+enum class What { nothing, rate, size };
+/// Searches when the fit starts and before these epochs, and goes on with what it had. Leaves a file after a step.
+struct Searches {
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+  static constexpr Order order = Order::tuner;
+  What what = What::nothing;
+  std::vector<int> epochs = {};
+  long file_after = 0;
+  std::filesystem::path file = {};
+  int points = 0;
+
+  void on_fit_start(auto& ctx) { ask(ctx); }
+  void on_train_epoch_start(auto& ctx) {
+    if (std::find(epochs.begin(), epochs.end(), ctx.current_epoch()) != epochs.end()) ask(ctx);
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (file_after != 0 && ctx.global_step() == file_after) ctx.request_checkpoint(file);
+  }
+  void ask(auto& ctx) {
+    if (what == What::nothing) return;
+    ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
+      using Model = typename R::Model;
+      if (what == What::rate) {
+        tune::RateSearch<Model> const search{.min_lr = 1e-4, .num_training = 4, .update = nullptr};
+        points += static_cast<int>(tune::find_rate(rehearser, search).lr.size());
+      } else {
+        tune::BatchSizeSearch<Model> const search{.init_val = 3, .max_trials = 3, .steps_per_trial = 2, .show = false};
+        tune::SizeTrials<R, Model, NoModule> trials(rehearser, search);
+        long const before = trials.size();
+        points += static_cast<int>(trials.run().trials.size());
+        trials.put(before);
+      }
+    });
+  }
+};
+
 /// Windows of several batches; LBFGS takes each as it comes.
 template <Optimizer Which>
 Automatic windows() {
@@ -161,12 +232,18 @@ int traces(Make make, P precision, Loader const& loader) {
   auto const nothing = [](auto&...) {};
   auto const never = run<Which>(make, precision, loader(), {}, nothing);
   int found = 0, steps = 0;
-  RehearsalPlan const plan{.steps = 12, .before_step = [&](RehearsedStep& step) {
-                             auto rates = step.rates().initial();
-                             for (double& rate : rates) rate *= static_cast<double>(step.number());
-                             step.rates().set(rates);
-                             ++steps;
-                           }};
+  std::vector<double> set;
+  RehearsalPlan const plan{.steps = 12,
+                           .before_step =
+                               [&](RehearsedStep& step) {
+                                 auto rates = step.rates().initial();
+                                 for (double& rate : rates) rate *= static_cast<double>(step.number());
+                                 step.rates().set(rates);
+                                 set = rates;
+                                 ++steps;
+                               },
+                           // What the optimizer has stepped with is what was set, to the bit.
+                           .after_step = [&](RehearsedStep& step) { REQUIRE(step.rates().now() == set); }};
   found += run<Which>(make, precision, loader(), {true, {1, 2}, plan}, nothing) != never;
   int const windows_of_epoch = windows<Which>().accumulate_grad_batches == 3 ? 3 : 7;
   REQUIRE(steps == std::min(12, 2 * windows_of_epoch) + 3 * windows_of_epoch);  // as many as max_epochs leaves

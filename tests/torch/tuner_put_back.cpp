@@ -12,44 +12,8 @@ using namespace searched;
 
 namespace {
 
-enum class What { nothing, rate, size };
 constexpr auto which = Optimizer::ours;
 
-/// Searches when the fit starts and before these epochs, and goes on with what it had. Leaves a file after a step.
-struct Searches {
-  using Stateless = ByChoice;
-  static constexpr bool searches = true;
-  static constexpr Order order = Order::tuner;
-  What what = What::nothing;
-  std::vector<int> epochs = {};
-  long file_after = 0;
-  std::filesystem::path file = {};
-  int points = 0;
-
-  void on_fit_start(auto& ctx) { ask(ctx); }
-  void on_train_epoch_start(auto& ctx) {
-    if (std::find(epochs.begin(), epochs.end(), ctx.current_epoch()) != epochs.end()) ask(ctx);
-  }
-  void on_train_batch_end(auto& ctx) {
-    if (file_after != 0 && ctx.global_step() == file_after) ctx.request_checkpoint(file);
-  }
-  void ask(auto& ctx) {
-    if (what == What::nothing) return;
-    ctx.request_search([this]<class R>(Rehearser<R>& rehearser) {
-      using Model = typename R::Model;
-      if (what == What::rate) {
-        tune::RateSearch<Model> const search{.min_lr = 1e-4, .num_training = 4, .update = nullptr};
-        points += static_cast<int>(tune::find_rate(rehearser, search).lr.size());
-      } else {
-        tune::BatchSizeSearch<Model> const search{.init_val = 3, .max_trials = 3, .steps_per_trial = 2, .show = false};
-        tune::SizeTrials<R, Model, NoModule> trials(rehearser, search);
-        long const before = trials.size();
-        points += static_cast<int>(trials.run().trials.size());
-        trials.put(before);
-      }
-    });
-  }
-};
 auto trainer_that(Searches searches, int epochs) {
   return make_trainer<Net<which>>(options(epochs), SingleDevice{cpu}, Float32{}, windows<which>(), EMAWeightAveraging(),
                                   Signals{}, std::move(searches));
@@ -80,6 +44,49 @@ TEST_CASE("tuner: a run that goes on from a file and searches has the bits of th
     // Before epochs 2 and 3, and what was asked for when the fit began before the first of these.
     CHECK((later.callback<Searches>().points > 0) == (what != What::nothing));
   }
+  fs::remove(file);
+}
+
+TEST_CASE("tuner: a search that ends a resumed run leaves a file of the run as it was before the search") {
+  auto const how = GENERATE(as<std::string>{}, "step", "memory", "signal");
+  auto const what = GENERATE(What::rate, What::size);
+  auto const folder = fs::temp_directory_path() / ("fulgurite_ended_" + std::to_string(::getpid()));
+  auto const trainer_of_four = [&](Searches searches) {
+    return make_trainer<Net<which>>(options(4), SingleDevice{cpu}, Float32{}, windows<which>(),
+                                    Signals{{.dirpath = folder}}, OnExceptionCheckpoint{folder}, std::move(searches));
+  };
+  torch::manual_seed(7);
+  Net<which> whole;
+  auto loader = shuffled();
+  auto const file = file_of_step(4);
+  auto trainer = trainer_of_four({.file_after = 4, .file = file});
+  trainer.fit(whole, loader);
+  auto const unbroken = bits(trainer, whole);
+
+  torch::manual_seed(99);
+  Net<which> net;
+  int steps = 0;
+  net.act = [&] {
+    if (++steps < 2) return;
+    if (how == "memory") throw std::bad_alloc();  // for each batch size
+    if (steps == 2 && how == "step") throw std::runtime_error("no such batch");
+    if (steps == 2 && how == "signal") std::raise(SIGINT);
+  };
+  auto searching = trainer_of_four({.what = what, .epochs = {3}});
+  auto anew = shuffled();
+  if (how == "signal") CHECK_THROWS_AS(searching.fit(net, anew, CkptPath{file}), Interrupted);
+  else CHECK_THROWS(searching.fit(net, anew, CkptPath{file}));
+  CHECK(steps == (how == "memory" && what == What::size ? 3 : 2));
+
+  auto const left = folder / (how == "signal" ? "interrupted.safetensors" : "on_exception.safetensors");
+  REQUIRE(fs::exists(left));
+  torch::manual_seed(5);
+  Net<which> rest;
+  auto again = shuffled();
+  auto later = trainer_of_four({});
+  later.fit(rest, again, CkptPath{left});
+  CHECK(bits(later, rest) == unbroken);
+  fs::remove_all(folder);
   fs::remove(file);
 }
 

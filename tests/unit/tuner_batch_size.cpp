@@ -190,6 +190,68 @@ TEST_CASE("a field that no loader is made from is found out") {
   CHECK(fixed.batch_size == 2);
 }
 
+namespace {
+
+/// Batches without a size, of which the next one may be read before this one is done with, or not.
+template <bool Stays>
+struct Stream {
+  using Stateless = ByChoice;
+  static constexpr bool batches_stay_valid = Stays;
+  std::vector<Rows> all;
+  auto begin() { return all.begin(); }
+  auto end() { return all.end(); }
+};
+/// Makes streams of its field, or of 2 rows a batch whatever the field says.
+template <bool Stays>
+struct Streams {
+  long batch_size = 2;
+  bool heeds = true;
+  int n = 64;
+  Stream<Stays> train_dataloader() { return stream(); }
+  Stream<Stays> val_dataloader() { return stream(); }
+  Stream<Stays> stream() const {
+    Stream<Stays> made;
+    for (int i = 0; i != n; ++i) {
+      if (i % (heeds ? batch_size : 2) == 0) made.all.emplace_back();
+      made.all.back().push_back(i);
+    }
+    return made;
+  }
+};
+template <bool Stays>
+Came streamed(Streams<Stays> data, long steps, int window, bool validates) {
+  toy::world = {};
+  Evaluated<> net;
+  auto trainer = toy::train<Evaluated<>>(options(1), {.accumulate_grad_batches = window});
+  auto const search = [&](auto how) { return Came{tried(how), how.size}; };
+  if (validates)
+    return search(tune::scale_batch_size<tune::validate>(
+        trainer, net, data, {.steps_per_trial = steps, .field = &Streams<Stays>::batch_size, .show = false}));
+  return search(tune::scale_batch_size(
+      trainer, net, data, {.steps_per_trial = steps, .field = &Streams<Stays>::batch_size, .show = false}));
+}
+template <bool Stays>
+void streams_are_told_apart() {
+  for (bool const validates : {false, true})
+    for (long const steps : {1L, 2L, 3L})
+      for (int const window : {1, 2, 3}) {
+        CAPTURE(Stays, validates, steps, window);
+        auto const came = [&](bool heeds, int n) { return streamed<Stays>({2, heeds, n}, steps, window, validates); };
+        CHECK(toy::refusal([&] { came(false, 64); }) == "fulgurite.tuner.unused_size");
+        CHECK(toy::refusal([&] { came(false, 3); }) == "fulgurite.tuner.unused_size");
+        CHECK(came(true, 21) == Came{{2, 4, 8, 16, 21}, 21});
+        CHECK(came(true, 2) == Came{{2, 2}, 2});  // one batch, as large as all the data
+        CHECK(came(false, 2) == Came{{2, 2}, 2});
+      }
+}
+
+}  // namespace
+
+TEST_CASE("without a size of the loader, too, an unused field is told from data that are over") {
+  streams_are_told_apart<true>();
+  streams_are_told_apart<false>();
+}
+
 TEST_CASE("what cannot be told a batch size is refused before anything runs") {
   Net net;
   bool ran = false;

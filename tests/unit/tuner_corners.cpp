@@ -1,4 +1,4 @@
-// Searches where windows begin or end with left-out batches, and with optimizers that keep nothing in files.
+// Searches where windows begin or end with left-out batches, and with optimizers of which files do not hold all.
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 #include <fulgurite/tuner/lr_find.hpp>
 #include <fulgurite/tuner/rehearse.hpp>
@@ -26,22 +26,25 @@ struct Bowl {
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = lr}; }
 };
 
-/// An optimizer of the user's own, of which no file holds anything.
+/// An optimizer of the user's own, of which files hold no rate.
 struct Plain {
-  using Stateless = ByChoice;
   static constexpr bool needs_closure = false, stable_gradients = true;
   std::vector<toy::Tensor> params;
-  double rate = 0.5;
+  double rate = 0.5, moment = 0;
   void zero_grad() {
     for (auto& one : params) one.clear_grad();
   }
   void step() {
-    for (auto& one : params) one.set(one.value() - rate * one.grad());
+    for (auto& one : params) {
+      moment = 0.5 * moment + one.grad();
+      one.set(one.value() - rate * moment);
+    }
   }
   std::size_t groups() const { return 1; }
   double lr(std::size_t) const { return rate; }
   void set_lr(std::size_t, double to) { rate = to; }
   std::vector<toy::Tensor> const& parameters() const { return params; }
+  void state(auto& archive) { archive("moment", moment); }
 };
 struct WithPlain : Bowl {
   Plain configure_optimizers() { return {.params = {p}, .rate = 0.01}; }
@@ -93,7 +96,7 @@ TEST_CASE("the step of a window that a left-out batch closes is told of, once an
   CHECK(losses == std::vector<bool>{false, true, false, true});
 }
 
-TEST_CASE("a search in a fit gives an optimizer its rate back that keeps nothing in files") {
+TEST_CASE("a search in a fit gives an optimizer its rate back, of which files do not hold it") {
   WithPlain model;
   auto trainer = toy::train<WithPlain>(
       options(1), Automatic{},

@@ -387,6 +387,13 @@ struct Forgetful {
 struct Forgets : Draws {
   auto configure_optimizers() { return Forgetful{{.params = {p, q}}}; }
 };
+/// The same on purpose: files may lose its moments.
+struct OnPurpose : Forgetful {
+  using Stateless = ByChoice;
+};
+struct ForgetsOnPurpose : Draws {
+  auto configure_optimizers() { return OnPurpose{{{.params = {p, q}, .momentum = 0.9}}}; }
+};
 
 }  // namespace
 
@@ -501,6 +508,15 @@ TEST_CASE("an optimizer that keeps no state cannot be put back inside of a fit, 
   CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(2)); }) == "fulgurite.tuner.optimizer");
   CHECK_NOTHROW(tune::rehearse(trainer, model, toy::batches(2), {.steps = 2}));
   CHECK(model.p.value() == 1.0);
+
+  ForgetsOnPurpose other;
+  long steps = 0;
+  other.act = [&](long) { ++steps; };
+  auto later = toy::train<ForgetsOnPurpose>(options(2), Automatic{}, Tries{{-1}, {.steps = 2}});
+  CHECK(toy::refusal([&] { later.fit(other, toy::batches(2)); }) == "fulgurite.tuner.optimizer");
+  CHECK(steps == 0);
+  CHECK_NOTHROW(tune::rehearse(later, other, toy::batches(2), {.steps = 2}));
+  CHECK(other.p.value() == 1.0);
 }
 
 TEST_CASE("a file that a hook saves in a rehearsal, past its context, is refused") {
@@ -531,6 +547,19 @@ TEST_CASE("a plan reads losses, sets rates, and ends the rehearsal") {
   tune::rehearse(trainer, model, toy::batches(5), plan);  // windows of 3 and 2 batches
   CHECK(numbers == std::vector<long>{0, 1, 2, 3});
   CHECK(rates == std::vector<double>{0.5, 0.25, 0.5 / 3, 0.125});
+}
+
+TEST_CASE("a plan that gives rates to more or fewer groups than there are is an Error, and all is put back") {
+  Draws model;
+  auto trainer = toy::train<Draws>(options(2), Automatic{});
+  for (std::size_t const given : {0U, 2U}) {
+    RehearsalPlan plan;
+    plan.before_step = [&](RehearsedStep& step) { step.rates().set(std::vector<double>(given, 0.5)); };
+    CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), plan); }) == "fulgurite.tuner.rates");
+    plan.before_step = [&](RehearsedStep& step) { step.rates().begin_from(std::vector<double>(given, 0.5)); };
+    CHECK(toy::refusal([&] { tune::rehearse(trainer, model, toy::batches(2), plan); }) == "fulgurite.tuner.rates");
+  }
+  CHECK(model.p.value() == 1.0);
 }
 
 namespace {
@@ -585,6 +614,13 @@ TEST_CASE("a plan ends the rehearsal of an evaluation, before a step or after it
       tried([&](auto& model, auto const& both) { trainer.test(model, both); });
       tried([&](auto& model, auto const& both) { trainer.predict(model, both); });
     }
+}
+
+TEST_CASE("a plan cannot give an evaluation a rate") {
+  Evaluated model;
+  RehearsalPlan const plan{.before_step = [](RehearsedStep& step) { step.rates().set(std::vector{0.5}); }};
+  auto trainer = toy::train<Evaluated>(options(1), Automatic{}, TriesFirst{plan});
+  CHECK(toy::refusal([&] { trainer.validate(model, toy::batches(2)); }) == "fulgurite.tuner.rates");
 }
 
 TEST_CASE("what was recorded of rehearsed steps is freed, and steps of the fit are recorded anew") {

@@ -338,6 +338,35 @@ TEST_CASE("options of a trainer that a rung cannot keep are refused before a ste
   CHECK(refused({.max_epochs = 3}).empty());
 }
 
+namespace {
+/// A device that turns out to be a GPU.
+struct Surprise : toy::ApartDevice {
+  static constexpr Known on_gpu = Known::at_run_time;
+  bool gpu = true;
+  bool is_on_gpu() const { return gpu; }
+};
+}  // namespace
+
+TEST_CASE("members that find themselves on a GPU end the sweep before a step; on the CPU they train") {
+  std::atomic<long> steps = 0;
+  auto const sweep = [&](bool gpu) {
+    auto const make = [&](Setting const& setting, auto probe) {
+      Surprise device;
+      device.gpu = gpu;
+      return tune::Member{acting(setting, [&](Net&) { ++steps; }),
+                          make_trainer<Net>(TrainerOptions{.max_epochs = 1}, device, Float32{}, Automatic{}, probe),
+                          shuffled(), tune::shared(checks)};
+    };
+    tune::sweep(make, rates({0.1, 0.2}), Net::val_loss, {.mode = Mode::min, .threads = 2});
+  };
+  std::string sentence;
+  CHECK(toy::refusal([&] { sweep(true); }, &sentence) == "fulgurite.tune.device");
+  CHECK(sentence.ends_with("use SingleDevice{cpu}"));
+  CHECK(steps == 0);
+  sweep(false);
+  CHECK(steps == 8);
+}
+
 TEST_CASE("whoever draws from the process's random numbers ends the sweep with an Error") {
   auto const make = [](Setting const& setting, auto probe) {
     return member(acting(setting, [](Net&) { ++toy::process_random; }), probe, {.max_epochs = 2});

@@ -29,7 +29,8 @@ struct BackboneFinetuningOptions {
 /// `BackboneFinetuning{{.unfreeze_backbone_at_epoch = 5}}`. The model needs a member `backbone`. Give its (first)
 /// optimizer the parameters that train from the start, `head->parameters()` or `filter_params(*this)`; the backbone
 /// becomes a further parameter group of that optimizer. The optimizer's schedule does not move this group:
-/// `lambda_func` does, until a StochasticWeightAveraging beside it begins to set the rates.
+/// `lambda_func` does, from the rate that it has, which a LearningRateFinder may have set; until a
+/// StochasticWeightAveraging beside it begins to set the rates.
 class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
   using Base = BaseFinetuning<BackboneFinetuning>;
 
@@ -73,8 +74,9 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
         unfreeze_and_add_param_group(backbone, optimizer, ctx, {.lr = first, .train_bn = options_.train_bn});
       });
     } else if (auto& group = groups().front();
-               epoch > group.lr_epoch) {  // a fit that continues this epoch has the rate already
-      double const next = options_.lambda_func(epoch + 1) * group.lr;
+               epoch > group.lr_epoch) {             // a fit that continues this epoch has the rate already
+      double const now = optimizer.lr(group.group);  // a search may have found another than was set here
+      double const next = options_.lambda_func(epoch + 1) * now;
       group.lr = options_.should_align ? std::min(next, head) : next;
       group.lr_epoch = epoch;
       optimizer.set_lr(group.group, group.lr);

@@ -37,7 +37,7 @@ class Conductor {
     bool const opens = run_->facts.batch_idx == progress.window_start + progress.left_out;
     if (R::automatic && !opens) return Flow::proceed;
     step_.emplace(*rates_, run_->progress.global_step - begin_);
-    step_->set_batch(run_->facts.batch_size, nullptr);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
     if (plan_->before_step) plan_->before_step(*step_);
     return Flow::proceed;
   }
@@ -66,7 +66,7 @@ class Conductor {
     if (!closes && !waits_) return Flow::proceed;
     auto loss = loss_of_batch(outputs);
     if (waits_ && loss) loss = [value = loss()] { return value; };  // the outputs will be gone
-    step_->set_batch(run_->facts.batch_size, std::move(loss));
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, std::move(loss));
     return closes ? tell_step() : Flow::proceed;
   }
   Flow tell_step() {

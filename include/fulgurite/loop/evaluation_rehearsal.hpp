@@ -21,6 +21,7 @@
 #include <fulgurite/loop/pass_end.hpp>
 #include <fulgurite/loop/predict.hpp>
 #include <fulgurite/loop/put_back.hpp>
+#include <fulgurite/loop/rates.hpp>
 #include <fulgurite/loop/searching.hpp>
 #include <fulgurite/loop/tried_out.hpp>
 
@@ -31,8 +32,8 @@ class NoRates final : public LearningRates {
  public:
   std::vector<double> now() const override { return {}; }
   std::vector<double> initial() const override { return {}; }
-  void set(std::span<double const>) override {}
-  void begin_from(std::span<double const>) override {}
+  void set(std::span<double const> rates) override { check_rates(rates.size(), 0); }
+  void begin_from(std::span<double const> rates) override { check_rates(rates.size(), 0); }
 };
 
 /// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
@@ -57,7 +58,7 @@ class EvaluationConductor {
  private:
   void before() {
     step_.emplace(*rates_, number_++);
-    step_->set_batch(run_->facts.batch_size, nullptr);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
     if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {

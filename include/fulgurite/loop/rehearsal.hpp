@@ -43,11 +43,12 @@ class Rehearsal final : public Rehearser<R> {
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
-    if constexpr (!optimizers_resume<R, typename Backend::RunFile::Saver>)
+    // One that says it is Stateless may have moments that files need not hold; after a rehearsal they would be others.
+    if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",
                     "an optimizer has no state(archive), so steps that are tried out inside of a fit cannot be taken "
-                    "back: give it one that saves its moments, or search before the fit");
+                    "back: give it one that saves its moments (without moments: its rate), or search before the fit");
     if (run_.loading.training_is_open && !plan.fresh_loader) return rehearse_on(plan, source_);
     auto own = source_.anew();  // the fit asks for its loaders when it is time to
     rehearse_on(plan, own);

@@ -19,7 +19,8 @@ struct LoaderFacts {
   std::optional<long> samples = std::nullopt;  ///< where the loader has `layout()` or `samples()` that says it
 };
 
-/// The learning rates of a run: those of all groups of its first optimizer, then of the second one.
+/// The learning rates of a run: those of all groups of its first optimizer, then of the second one. Error
+/// [fulgurite.tuner.rates] where more or fewer are given than it has.
 class LearningRates {
  public:
   virtual ~LearningRates() = default;
@@ -42,6 +43,8 @@ class RehearsedStep {
   /// After the step: how many the rehearsal has made. More than `number() + 1` where a batch is cut into slices, each
   /// with a step of its own: all of them are one step to a plan.
   long made() const { return made_; }
+  /// The place of the batch at hand in its pass over the data, from 0.
+  long batch_idx() const { return batch_idx_; }
   /// Rows of the batch at hand.
   long batch_size() const { return batch_size_; }
   /// After the step: what training_step returned for the batch that closed its window. Reads the device. NaN where it
@@ -53,7 +56,8 @@ class RehearsedStep {
   void stop() { stops_ = true; }
 
   bool stops() const { return stops_; }
-  void set_batch(long size, std::function<double()> loss) {
+  void set_batch(long place, long size, std::function<double()> loss) {
+    batch_idx_ = place;
     batch_size_ = size;
     loss_ = std::move(loss);
   }
@@ -63,6 +67,7 @@ class RehearsedStep {
   LearningRates& rates_;
   long number_;
   long made_ = 0;
+  long batch_idx_ = 0;
   long batch_size_ = 0;
   std::function<double()> loss_ = nullptr;
   bool stops_ = false;

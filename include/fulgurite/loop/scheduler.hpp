@@ -69,8 +69,11 @@ class Scheduler {
   /// Never due again: somebody else sets the rates from now on. Saved in a checkpoint.
   void retire() { retired_ = true; }
 
-  /// The rate that a group started from; its present one where it was added later.
-  double initial(std::size_t group) const { return group < initial_.size() ? initial_[group] : optimizer_->lr(group); }
+  /// The rate that a group started from. Of one that was added later, which no schedule moves: that which has to its
+  /// present rate the ratio of the first group's.
+  double initial(std::size_t group) const {
+    return group < initial_.size() ? initial_[group] : optimizer_->lr(group) / moved();
+  }
   /// Each group starts from another rate from now on, with the moves that were made. A schedule that sets the rates
   /// itself goes on from these.
   void begin_from(std::span<double const> rates) {
@@ -79,6 +82,8 @@ class Scheduler {
       optimizer_->set_lr(g, rates[g]);
     }
     apply();
+    double const factor = moved();
+    for (std::size_t g = initial_.size(); g < rates.size(); ++g) optimizer_->set_lr(g, rates[g] * factor);
   }
 
   /// What files call the schedule: its type. A function that was written in place has no name.
@@ -128,6 +133,13 @@ class Scheduler {
   }
 
  private:
+  /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
+  double moved() const {
+    double const from = initial_.empty() ? 0 : initial_.front();
+    double const factor = from > 0 ? optimizer_->lr(0) / from : 1;
+    return factor > 0 ? factor : 1;
+  }
+
   static constexpr Interval default_interval() {
     if constexpr (FULGURITE_SAYS(S, bool, per_step)) return S::per_step ? Interval::step : Interval::epoch;
     else return Interval::epoch;

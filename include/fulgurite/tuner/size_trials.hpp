@@ -2,7 +2,6 @@
 // The search for a batch size: sizes are tried out until one is the largest that fits.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -20,6 +19,7 @@
 #include <fulgurite/tuner/batch_size_search.hpp>
 #include <fulgurite/tuner/found_batch_size.hpp>
 #include <fulgurite/tuner/out_of_memory.hpp>
+#include <fulgurite/tuner/seen_trial.hpp>
 #include <fulgurite/tuner/size_steps.hpp>
 #include <fulgurite/tuner/size_target.hpp>
 
@@ -75,21 +75,13 @@ class SizeTrials {
   }
 
  private:
-  using Clock = TrainerOptions::Clock;
-
-  /// What is seen of one trial.
-  struct Seen {
-    std::optional<long> batches{};
-    Clock::time_point first{}, last{};
-    long steps = 0, samples = 0, first_samples = 0, rows = 0;
-  };
-
   BatchSizeTrial tried(long size) {
     target_.write(size);
     auto const device = rehearser_.context().device();
     Backend::restart_peak_memory(device);
     report::restart_host_peak();
-    Seen seen;
+    auto const begin = now();
+    SeenTrial seen;
     auto const fits = steps_made(size, seen);
     auto peak = Backend::peak_memory(device);
     if (!peak) peak = report::host_peak();
@@ -100,18 +92,18 @@ class SizeTrials {
       return {.size = failed, .fits = false, .peak_bytes = peak};
     }
     BatchSizeTrial trial{.size = steps_.size(), .peak_bytes = peak};
-    rate(trial, seen);
+    seen.rate(trial, begin);
     steps_.fits();
     return trial;
   }
 
-  bool steps_made(long size, Seen& seen) {
-    auto const now = rehearser_.context().options().now;
-    Clock::time_point const begin = now();
-    RehearsalPlan plan{.steps = search_.steps_per_trial, .fresh_loader = true, .non_finite = NonFinite::ignore};
-    plan.options = [this](TrainerOptions& options) {
+  bool steps_made(long size, SeenTrial& seen) {
+    // A loader that does not say how many batches it has is asked for a second one.
+    long const steps = std::max(2L, search_.steps_per_trial);
+    RehearsalPlan plan{.steps = steps, .fresh_loader = true, .non_finite = NonFinite::ignore};
+    plan.options = [&](TrainerOptions& options) {
       // Each epoch has a step at least, unless hooks leave it.
-      long const last = rehearser_.context().current_epoch() + search_.steps_per_trial;
+      long const last = rehearser_.context().current_epoch() + steps;
       options.max_epochs = static_cast<int>(std::min<long>(last, std::numeric_limits<int>::max()));
       options.limit_train_batches = options.limit_val_batches = options.limit_test_batches =
           options.limit_predict_batches = {};
@@ -120,41 +112,31 @@ class SizeTrials {
       seen.batches = facts.batches;
       if (facts.samples) steps_.bound(*facts.samples);
     };
-    plan.before_step = [&](RehearsedStep& step) {
-      if (step.number() == 0) look_at_rows(size, step.batch_size(), seen);
-    };
+    plan.before_step = [&](RehearsedStep& step) { seen.opens(step); };
     plan.after_step = [&](RehearsedStep& step) {
       Backend::synchronize(rehearser_.context().device());
-      seen.last = now();
-      long const rows =
-          (step.batch_size() == 0 ? size : step.batch_size()) * rehearser_.batch_sizes().batches_of_step();
-      if (seen.steps++ == 0) {
-        seen.first = seen.last;
-        seen.first_samples = rows;
-      } else {
-        seen.samples += rows;
-      }
+      long const rows = step.batch_size() == 0 ? size : step.batch_size();
+      seen.closes(step, rows * rehearser_.batch_sizes().batches_of_step(), now());
+      if (steps > search_.steps_per_trial && (seen.batches || seen.several)) step.stop();
     };
+    bool fits = true;
     try {
       rehearser_.rehearse(plan);
     } catch (loop::NotPutBack const&) { throw; } catch (std::exception const& error) {
       if (!out_of_memory<Backend>(error)) throw;
-      return false;
+      fits = false;
     }
-    if (seen.steps == 0)
+    if (seen.number >= 0) look_at_rows(size, seen);
+    if (fits && seen.steps == 0)
       throw Error("fulgurite.tuner.no_steps", "no step could be made with a batch size of " + std::to_string(size) +
                                                   ": a hook leaves each epoch, or the loader has no batch");
-    if (seen.steps == 1) {  // there is no step but the first, which has all preparations in it
-      seen.first = begin;
-      seen.samples = seen.first_samples;
-    }
-    return true;
+    return fits;
   }
 
   /// The rows of a trial's first batch follow its size, and end where the data do.
-  void look_at_rows(long size, long rows, Seen& seen) {
-    seen.rows = rows;
-    bool const whole = seen.batches ? *seen.batches <= 1 : rows < size && rows_before_ == size_before_;
+  void look_at_rows(long size, SeenTrial const& seen) {
+    long const rows = seen.rows;
+    bool const whole = seen.batches ? *seen.batches <= 1 : !seen.several && rows < size && rows_before_ == size_before_;
     if (rows > 0 && rows == rows_before_ && size != size_before_ && !whole)
       throw NoPlaceForSize("fulgurite.tuner.unused_size",
                            "batches have " + std::to_string(rows) + " rows with a batch size of " +
@@ -165,12 +147,7 @@ class SizeTrials {
     size_before_ = size;
   }
 
-  static void rate(BatchSizeTrial& trial, Seen const& seen) {
-    double const seconds = std::chrono::duration<double>(seen.last - seen.first).count();
-    if (seconds <= 0) return;
-    trial.seconds_per_step = seconds / static_cast<double>(std::max(1L, seen.steps - 1));
-    trial.samples_per_second = static_cast<double>(seen.samples) / seconds;
-  }
+  auto now() const { return rehearser_.context().options().now(); }
 
   static std::string told(BatchSizeTrial const& trial) {
     std::string line = "batch size " + std::to_string(trial.size) + (trial.fits ? ": fits" : ": out of memory");

@@ -28,6 +28,19 @@ class LBFGS;
 
 namespace fulgurite {
 
+namespace libtorch {
+
+/// A class of the user's own says for what holds it that its moments may be lost.
+template <class X>
+struct MayForget {};
+template <DeclaredStateless X>
+  requires(!KnownOptimizer<X> && !Stateful<X, ArchiveProbe>)
+struct MayForget<X> {
+  using Stateless = typename X::Stateless;
+};
+
+}  // namespace libtorch
+
 /// Holds a torch::optim::X, moved in as configure_optimizers returned it. Its own members stay reachable:
 /// `optimizer->defaults()`.
 ///
@@ -38,7 +51,7 @@ namespace fulgurite {
 ///   torch::optim::Adam adam({body->parameters(), head->parameters()},
 ///   torch::optim::AdamOptions(1e-4).weight_decay(0.1)); adam.param_groups()[1].options().set_lr(1e-3);
 template <std::derived_from<torch::optim::Optimizer> X>
-class TorchOptimizer {
+class TorchOptimizer : public libtorch::MayForget<X> {
  public:
   static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X>;
   static constexpr bool stable_gradients = false;  ///< gradients are dropped and made anew, at other addresses
@@ -109,10 +122,10 @@ class TorchOptimizer {
   /// [fulgurite.optimizer.state] that names all that differs, and nothing has changed. A class of your own that derives
   /// from LibTorch's has a `state(archive)` of its own, or says that it is Stateless.
   template <class Archive>
-    requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive> || DeclaredStateless<X>)
+    requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive>)
   void state(Archive& archive) {
     if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, archive);
-    else if constexpr (Stateful<X, Archive>) optimizer_.state(archive);
+    else optimizer_.state(archive);
   }
 
   /// The parameters of all groups in one list, which is made anew only after parameters were added.
