@@ -191,7 +191,7 @@ class CudaGraph {
     graph_.reset();
     quietly([&] {
       at::cuda::CUDAGraph good;
-      good.capture_begin();
+      good.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       at::zeros({1}, at::TensorOptions(side_.device));
       good.capture_end();
     });
