@@ -1,5 +1,5 @@
 // P13: steps as CUDA graphs against the same trainer without them, on nets of MNIST's size. Built where LibTorch has
-// CUDA; not run on a GPU so far.
+// CUDA.
 
 #include <algorithm>
 #include <chrono>
@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
@@ -57,6 +56,8 @@ struct Trained : Net {
   static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
   using Metrics = MetricList<loss>;
   std::vector<torch::Tensor> losses = {};
+  long done = 0;  ///< steps
+  std::chrono::steady_clock::time_point from = {}, to = {};
   torch::Tensor training_step(Batch const& batch, auto& ctx) {
     auto value = torch::nn::functional::cross_entropy(this->scores(batch.data), batch.target);
     ctx.log(loss, value);
@@ -64,42 +65,24 @@ struct Trained : Net {
   }
   void on_train_batch_end(auto& outputs, auto&, auto&) {
     if (losses.size() < warm_up) losses.push_back(outputs.loss);
+    if (++done == warm_up) from = now();
+    if (done == warm_up + steps) to = now();
   }
+  /// When the GPU is done.
+  static std::chrono::steady_clock::time_point now() {
+    torch::cuda::synchronize();
+    return std::chrono::steady_clock::now();
+  }
+  double microseconds() const { return std::chrono::duration<double, std::micro>(to - from).count() / steps; }
   auto configure_optimizers() { return Optimizer::make(*this); }
 };
 
-/// Batches that are on the GPU already, over and over; the time from one of them to the end, when the GPU is done.
-class Timed {
- public:
-  using value_type = Batch;
-  explicit Timed(std::vector<Batch>& batches) : batches_(batches) {}
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = Batch;
-    Timed* all;
-    long at;
-    Batch& operator*() const { return all->batches_[static_cast<std::size_t>(at) % all->batches_.size()]; }
-    Iterator& operator++() {
-      ++at;
-      if (at == warm_up || at == warm_up + steps) all->stamp();
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    bool operator==(Iterator const& other) const { return at == other.at; }
-  };
-  Iterator begin() { return {this, 0}; }
-  Iterator end() { return {this, warm_up + steps}; }
-  std::size_t size() const { return warm_up + steps; }
-  double microseconds() const { return std::chrono::duration<double, std::micro>(to_ - from_).count() / steps; }
-
- private:
-  void stamp() {
-    torch::cuda::synchronize();
-    from_ = std::exchange(to_, std::chrono::steady_clock::now());
-  }
-  std::vector<Batch>& batches_;
-  std::chrono::steady_clock::time_point from_, to_;
-};
+/// Batches that are on the GPU already, over and over.
+std::vector<Batch> repeated(std::vector<Batch> const& batches) {
+  std::vector<Batch> all;
+  for (std::size_t i = 0; i != warm_up + steps; ++i) all.push_back(batches[i % batches.size()]);
+  return all;
+}
 
 struct Measured {
   double least = std::numeric_limits<double>::infinity();
@@ -111,10 +94,9 @@ template <class Model>
 void once(Measured& into, std::vector<Batch>& batches, auto strategy) {
   torch::manual_seed(1);
   Model model;
-  Timed loader(batches);
   auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1}, strategy, Float32{}, Automatic{});
-  trainer.fit(model, loader);
-  into.least = std::min(into.least, loader.microseconds());
+  trainer.fit(model, batches);
+  into.least = std::min(into.least, model.microseconds());
   into.losses = model.losses;
   if constexpr (requires { strategy.report(); })
     for (auto const& reason : strategy.report()->reasons) into.note = ", eager: " + reason;
@@ -127,6 +109,7 @@ bool met(char const* name, std::int64_t rows) {
   std::vector<Batch> batches;
   for (int i = 0; i != 32; ++i)
     batches.push_back({torch::randn({rows, 1, 28, 28}).cuda(), torch::randint(10, {rows}, torch::kLong).cuda()});
+  batches = repeated(batches);
   Measured written, graphs;
   for (int round = 0; round != rounds; ++round) {
     once<Model>(written, batches, SingleDevice{cuda});

@@ -89,6 +89,13 @@ struct Unseen : Net<optim::AdamW> {
   }
 };
 
+/// Its first layer is frozen in the second epoch.
+struct Thaws : Net<optim::AdamW> {
+  void on_train_epoch_start(auto& ctx) {
+    for (auto& weight : body[0]->parameters()) weight.set_requires_grad(ctx.current_epoch() != 1);
+  }
+};
+
 /// A fit as it is written, and captured.
 struct Totals {
   Left plain, graphs;
@@ -136,13 +143,14 @@ TEST_CASE("CUDA graphs: convolutions, recurrent layers and attention") {
     CHECK(totals.report.replayed > 20);
     CHECK(far <= bound);
     if (bound == 0) CHECK(same(totals.graphs, totals.plain));
-    WARN(name << ": " << totals.report.replayed << " of " << totals.plain.ran << " replayed, losses " << far
-              << " apart, " << (same(totals.graphs, totals.plain) ? "the same bits" : "other bits"));
   };
-  check("convolutions", both<Of<Convolutions>>(images(8, 16), {}, 8), 1e-3);
-  check("recurrent", both<Of<Lstm>>(batches(8, 8), {}, 8), 1e-3);
-  check("attention", both<Of<Attentive>>(batches(8, 8), {}, 8), 1e-3);
-  check("attention, bf16", both<Of<Attentive>>(batches(8, 8), {}, 8, SingleDevice{cuda}, Bf16Mixed{}), 1e-2);
+  check("convolutions", both<Of<Convolutions>>(images(40, 16), {}, 8), 1e-3);  // cuDNN's do not repeat their bits
+  // cuDNN's recurrent layers move their weights about in each step.
+  auto const recurrent = both<Of<Lstm>>(batches(8, 8), {}, 8);
+  CHECK(all_of(recurrent.report.reasons).find("aten::set_ changes the shape") != std::string::npos);
+  CHECK(same(recurrent.graphs, recurrent.plain));
+  check("attention", both<Of<Attentive>>(batches(8, 8), {}, 8), 0);
+  check("attention, bf16", both<Of<Attentive>>(batches(8, 8), {}, 8, SingleDevice{cuda}, Bf16Mixed{}), 0);
 }
 
 TEST_CASE("CUDA graphs: what nobody can see change is found by a check, and the fit goes back to the bits as written") {
@@ -163,7 +171,17 @@ TEST_CASE("CUDA graphs: what nobody can see change is found by a check, and the 
   CHECK(fixtures::same_bits(next, drawn));
 }
 
-TEST_CASE("CUDA graphs: several fits in turn, leave no memory behind") {
+TEST_CASE("CUDA graphs: steps whose recordings were all dropped are recorded anew") {
+  if (absent()) SKIP(none);
+  auto const totals = both<Thaws>(batches(20, 8), {}, 3);
+  INFO(all_of(totals.report.reasons));
+  CHECK(totals.report.reasons.empty());
+  CHECK(totals.report.dropped == 2);
+  CHECK(totals.report.replayed > 20);
+  CHECK(same(totals.graphs, totals.plain));
+}
+
+TEST_CASE("CUDA graphs: several fits in turn leave no memory behind") {
   if (absent()) SKIP(none);
   auto const held = [] {
     c10::cuda::CUDACachingAllocator::emptyCache();

@@ -572,7 +572,6 @@ TEST_CASE("Captured{SingleDevice{cuda}} is a strategy in every build, whose name
 }
 
 #if defined(FULGURITE_HAS_CUDA_RUNTIME)
-// Not run so far: these were written where there is no GPU.
 TEST_CASE("on a GPU, a fit with CUDA graphs has the losses of the fit as it is written") {
   if (!torch::cuda::is_available()) SKIP("there is no GPU");
   auto const run = [](auto strategy) {
