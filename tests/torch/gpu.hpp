@@ -93,10 +93,9 @@ inline double apart(std::vector<torch::Tensor> const& a, std::vector<torch::Tens
   double most = a.size() == b.size() ? 0 : 1e300;
   for (std::size_t i = 0; i < a.size() && i < b.size(); ++i)
     if (a[i].numel() != 0)
-      most = std::max(most, (a[i].detach().cpu().to(torch::kDouble) - b[i].detach().cpu().to(torch::kDouble))
-                                .abs()
-                                .max()
-                                .item<double>());
+      most = std::max(
+          most,
+          (a[i].detach().cpu().to(torch::kDouble) - b[i].detach().cpu().to(torch::kDouble)).abs().max().item<double>());
   return most;
 }
 
@@ -110,8 +109,8 @@ Left left_by(Strategy strategy, std::vector<data::Batch> const& train, Automatic
              Precision precision = {}, auto... callbacks) {
   auto model = fresh<Model>();
   torch::manual_seed(5);
-  auto trainer = make_trainer<Model>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, precision, how,
-                                     callbacks...);
+  auto trainer =
+      make_trainer<Model>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, precision, how, callbacks...);
   trainer.fit(model, train, NoValidation{});
   Left left{model.parameters(), model.losses, {torch::rand({4}), torch::rand({4}, torch::kCUDA)}, model.ran};
   for (auto const& buffer : model.buffers()) left.weights.push_back(buffer);

@@ -87,8 +87,8 @@ TEST_CASE("on a GPU a fit has the bits of the loop by hand, dropout included, an
 TEST_CASE("on a GPU our optimizers have the bits of LibTorch's") {
   if (absent()) SKIP(none);
   auto const train = batches(9, 8);
-  auto const theirs =
-      by_hand([](auto& net) { return torch::optim::Adam(net.parameters(), torch::optim::AdamOptions(0.01)); }, 2, train);
+  auto const theirs = by_hand(
+      [](auto& net) { return torch::optim::Adam(net.parameters(), torch::optim::AdamOptions(0.01)); }, 2, train);
   auto const ours = by_hand([](auto& net) { return optim::Adam(net, {.lr = 0.01}); }, 2, train);
   CHECK(same(theirs, ours));
   auto const sgd = by_hand(
@@ -211,8 +211,8 @@ TEST_CASE("on a GPU no step waits for it: not with clipping, windows, schedules,
   auto const waits = [](int n, auto strategy, auto precision, Automatic how, int every, auto... callbacks) {
     auto const train = on_gpu(batches(n, 8));
     auto model = fresh<Ours>();
-    auto trainer = make_trainer<Ours>({.max_epochs = 1, .log_every_n_steps = every}, strategy, precision, how,
-                                      callbacks...);
+    auto trainer =
+        make_trainer<Ours>({.max_epochs = 1, .log_every_n_steps = every}, strategy, precision, how, callbacks...);
     Waits const counted;
     trainer.fit(model, train, NoValidation{});
     return counted.count;
@@ -222,8 +222,8 @@ TEST_CASE("on a GPU no step waits for it: not with clipping, windows, schedules,
   CHECK(more(SingleDevice{cuda}, Float32{}, Automatic{}, 0) == 0);
   CHECK(more(SingleDevice{cuda}, Float32{}, all, 1000, EMAWeightAveraging()) == 0);
   CHECK(more(SingleDevice{automatic}, Bf16Mixed{}, Automatic{.clip = ClipValue{0.1}}, 0) == 0);
-  CHECK(more(SingleDevice{cuda}, Float32{}, Automatic{}, 8) == 48 / 8);         // a row of the log
-  CHECK(more(SingleDevice{cuda}, Fp16Mixed{}, Automatic{}, 0) == 48);           // the scaler
+  CHECK(more(SingleDevice{cuda}, Float32{}, Automatic{}, 8) == 48 / 8);           // a row of the log
+  CHECK(more(SingleDevice{cuda}, Fp16Mixed{}, Automatic{}, 0) == 48);             // the scaler
   CHECK(more(SingleDevice{cuda}, Fp16Mixed{.init_scale = 1}, all, 0) == 48 / 2);  // once a window
 }
 #endif

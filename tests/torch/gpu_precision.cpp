@@ -16,9 +16,7 @@ struct Noted : torch::nn::Module {
       "body", torch::nn::Sequential(torch::nn::Linear(6, 16), torch::nn::Tanh(), torch::nn::Linear(16, 3)));
   std::vector<torch::Tensor> after = {};
   std::vector<long> skipped = {};
-  torch::Tensor loss_of(data::Batch const& batch) {
-    return F::cross_entropy(body->forward(batch.data), batch.target);
-  }
+  torch::Tensor loss_of(data::Batch const& batch) { return F::cross_entropy(body->forward(batch.data), batch.target); }
   torch::Tensor training_step(data::Batch const& batch) { return loss_of(batch); }
   void on_train_batch_end(auto& ctx) {
     for (auto const& weight : this->parameters()) after.push_back(weight.detach().clone());

@@ -16,21 +16,19 @@ namespace {
 /// How many of the files of a fit do not lead to its end, and how many there are.
 template <class Make, class Precision, class Source>
 Wrong wrong_fits(Make strategy, Precision precision, Source const& loader) {
-  return wrong_files([&](Watches const& watches, std::optional<CkptPath> const& from) {
-    return run<Ours>(
-        watches, from,
-        [&](Watches const& watching) {
-          return make_trainer<Ours>(TrainerOptions{.max_epochs = 3, .val_check_interval = 4, .log_every_n_steps = 1},
-                                    strategy(), precision,
-                                    Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}},
-                                    EMAWeightAveraging(), watching);
-        },
-        [&](auto& trainer, auto& net, auto const& file) {
-          auto const validation = batches(1, 5);
-          auto train = loader();
-          trainer.fit(net, train, validation, file);
-        });
-  });
+  auto const make = [&](Watches const& watching) {
+    return make_trainer<Ours>(TrainerOptions{.max_epochs = 3, .val_check_interval = 4, .log_every_n_steps = 1},
+                              strategy(), precision, Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}},
+                              EMAWeightAveraging(), watching);
+  };
+  auto const fit = [&](auto& trainer, auto& net, auto const& file) {
+    auto const validation = batches(1, 5);
+    auto train = loader();
+    trainer.fit(net, train, validation, file);
+  };
+  return wrong_files(
+      [&](Watches const& watches, std::optional<CkptPath> const& from) { return run<Ours>(watches, from, make, fit); },
+      decltype(strategy())::captures);
 }
 
 auto rows() { return std::pair(torch::linspace(-2, 2, 33 * 6).reshape({33, 6}).sin(), torch::arange(33) % 3); }

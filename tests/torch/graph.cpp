@@ -213,6 +213,7 @@ TEST_CASE(
     "a fit with graphs has the bits of the fit as it is written, the short last batch and accumulation included") {
   auto const [report, ran] = both<Mlp>(batches(7, 8, 5));
   CHECK(report.reasons.empty());
+  CHECK(report.unproven == 0);
   CHECK(report.recorded == 2);   // two shapes
   CHECK(report.eager == 2 * 3);  // what prepares them
   CHECK(report.checked >= 2 * 3);

@@ -242,7 +242,8 @@ class Group {
     let_go();
     throw loop::RankEnded(ended.rank, ended.text);
   }
-  /// A sum on a GPU that a rank no longer comes to would never end, and neither would what is asked of the GPU after it.
+  /// A sum on a GPU that a rank no longer comes to would never end, and neither would what is asked of the GPU after
+  /// it.
   void let_go() noexcept {
     try {
       if (std::exchange(on_gpu_, false)) gradients_->abort();

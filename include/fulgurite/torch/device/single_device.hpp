@@ -39,9 +39,9 @@ class SingleDevice {
 
   explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
 
-  /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors that
-  /// a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is not
-  /// there.
+  /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors
+  /// that a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is
+  /// not there.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     check();
