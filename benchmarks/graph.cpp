@@ -25,7 +25,7 @@ using namespace fulgurite;
 using Batch = torch::data::Example<>;
 
 constexpr long warm_up = 200, steps = 2000;
-constexpr int rounds = 5;
+constexpr int rounds = 3;
 constexpr double bar = 4;
 
 struct Mlp : nn::Module {
@@ -57,7 +57,7 @@ struct Trained : Net {
   using Metrics = MetricList<loss>;
   std::vector<torch::Tensor> losses = {};
   long done = 0;  ///< steps
-  std::chrono::steady_clock::time_point from = {}, to = {};
+  std::chrono::steady_clock::time_point began = {}, ended = {};
   torch::Tensor training_step(Batch const& batch, auto& ctx) {
     auto value = torch::nn::functional::cross_entropy(this->scores(batch.data), batch.target);
     ctx.log(loss, value);
@@ -65,15 +65,15 @@ struct Trained : Net {
   }
   void on_train_batch_end(auto& outputs, auto&, auto&) {
     if (losses.size() < warm_up) losses.push_back(outputs.loss);
-    if (++done == warm_up) from = now();
-    if (done == warm_up + steps) to = now();
+    if (++done == warm_up) began = now();
+    if (done == warm_up + steps) ended = now();
   }
   /// When the GPU is done.
   static std::chrono::steady_clock::time_point now() {
     torch::cuda::synchronize();
     return std::chrono::steady_clock::now();
   }
-  double microseconds() const { return std::chrono::duration<double, std::micro>(to - from).count() / steps; }
+  double microseconds() const { return std::chrono::duration<double, std::micro>(ended - began).count() / steps; }
   auto configure_optimizers() { return Optimizer::make(*this); }
 };
 

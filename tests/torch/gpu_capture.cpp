@@ -137,21 +137,30 @@ TEST_CASE("CUDA graphs: windows, a short last batch, clipping, schedules, averag
 
 TEST_CASE("CUDA graphs: convolutions, recurrent layers and attention") {
   if (absent()) SKIP(none);
-  auto const check = [](std::string const& name, Totals const& totals, double bound) {
-    double const far = apart(totals.graphs.losses, totals.plain.losses);
-    INFO(name << ": " << totals.report.replayed << " replayed, losses " << far << " apart\n"
+  auto const check = [](std::string const& name, Totals const& totals) {
+    INFO(name << ": losses " << apart(totals.graphs.losses, totals.plain.losses) << " apart\n"
               << all_of(totals.report.reasons));
     CHECK(totals.report.replayed > 20);
-    CHECK(far <= bound);
-    if (bound == 0) CHECK(same(totals.graphs, totals.plain));
+    CHECK(same(totals.graphs, totals.plain));
   };
-  check("convolutions", both<Of<Convolutions>>(images(40, 16), {}, 8), 1e-3);  // cuDNN's do not repeat their bits
+  // cuDNN's convolutions do not repeat their bits, unless they are asked to, and small differences grow in training.
+  auto const noisy = both<Of<Convolutions>>(images(40, 16), {}, 8);
+  INFO(all_of(noisy.report.reasons));
+  CHECK(noisy.report.reasons.empty());
+  CHECK(noisy.report.replayed > 200);
+  auto const first = [](Left const& left) {
+    return std::vector<torch::Tensor>(left.losses.begin(), left.losses.begin() + 20);
+  };
+  CHECK(apart(first(noisy.graphs), first(noisy.plain)) < 1e-3);
+  at::globalContext().setDeterministicCuDNN(true);
+  check("convolutions", both<Of<Convolutions>>(images(40, 16), {}, 8));
+  at::globalContext().setDeterministicCuDNN(false);
   // cuDNN's recurrent layers move their weights about in each step.
   auto const recurrent = both<Of<Lstm>>(batches(8, 8), {}, 8);
   CHECK(all_of(recurrent.report.reasons).find("aten::set_ changes the shape") != std::string::npos);
   CHECK(same(recurrent.graphs, recurrent.plain));
-  check("attention", both<Of<Attentive>>(batches(8, 8), {}, 8), 0);
-  check("attention, bf16", both<Of<Attentive>>(batches(8, 8), {}, 8, SingleDevice{cuda}, Bf16Mixed{}), 0);
+  check("attention", both<Of<Attentive>>(batches(8, 8), {}, 8));
+  check("attention, bf16", both<Of<Attentive>>(batches(8, 8), {}, 8, SingleDevice{cuda}, Bf16Mixed{}));
 }
 
 TEST_CASE("CUDA graphs: what nobody can see change is found by a check, and the fit goes back to the bits as written") {
