@@ -30,6 +30,10 @@ class Failed(Exception):
     pass
 
 
+class Skipped(Exception):
+    pass
+
+
 def need(holds, what):
     if not holds:
         raise Failed(what)
@@ -100,6 +104,13 @@ class Lab:
 
     def single(self, *words):
         return Start(self.trainee, 1, self.folder, words, {'OMP_NUM_THREADS': '1'}).fine()
+
+    def gpus(self, least=1):
+        """How many this program could use with NCCL; the case is skipped where there are fewer than it needs."""
+        count = int(subprocess.run([self.trainee, '--gpus', '1'], capture_output=True, text=True, timeout=LIMIT).stdout)
+        if count < least:
+            raise Skipped(f'NCCL and {least} GPUs are needed, and there are {count}')
+        return count
 
     def ends(self, world, *words, says, most=15, code=1):
         """A run that goes wrong ends, in time, with a sentence."""
@@ -324,11 +335,59 @@ def processes_that_cannot_be_started_are_said(lab):
 @case
 def nccl_without_a_gpu_is_refused_before_anything_starts(lab):
     start = lab.own(2, '--engine', 'nccl').wait()
-    if start.code == 0:
+    if start.code == 0:  # there are two
         return
     need(start.code == 1, start.code)
     need(any(word in start.stderr for word in ('fulgurite.distributed.nccl_absent', 'fulgurite.distributed.gpus')),
          start.stderr)
+
+
+@case
+def nccl_with_one_rank_has_the_bits_of_one_gpu(lab):
+    lab.gpus()
+    for words in ((), ('--model', 'norm'), ('--accumulate', '2', '--clip', '1')):
+        words = '--steps', '12', '--batch', '8', *words
+        single = lab.single('--run', 'cuda-single', *words)
+        start = lab.own(1, '--engine', 'nccl', '--saves', '1', *words).fine()
+        need(start.steps() == single.steps(), f'{words}: other bits')
+        captured = lab.own(1, '--engine', 'by_device', '--run', 'captured', '--saves', '1', *words).fine()
+        need(captured.steps() == single.steps(), f'{words}, captured: other bits')
+        need(re.search('steps replayed: [1-9]', captured.stdout), captured.stdout)
+    for run in 'torch', 'pair', 'bf16', 'kept':
+        lab.own(1, '--engine', 'nccl', '--run', run, '--keeps', str(lab.folder)).fine().alike()
+    lab.own(1, '--engine', 'nccl', '--bf16', '1').fine().alike()
+    launched = lab.launched(0, 1, free_port(), '--engine', 'nccl', '--steps', '12', '--batch', '8').fine()
+    need(launched.steps() == lab.single('--run', 'cuda-single', '--steps', '12', '--batch', '8').steps(), 'other bits')
+
+
+@case
+def a_rank_on_a_gpu_that_fails_ends_in_time(lab):
+    lab.gpus()
+    lab.ends(1, '--engine', 'nccl', '--fault', 'throw:0:2', says=['the third disk is full'])
+    lab.ends(1, '--engine', 'nccl', '--fault', 'throw:0:0', says=['the third disk is full'])
+    lab.ends(1, '--engine', 'nccl', '--fault', 'forward:0:2', says=[], code=-signal.SIGKILL)
+
+
+@case
+def more_ranks_than_gpus_are_refused_before_anything_starts(lab):
+    count = lab.gpus()
+    for engine in 'nccl', 'by_device':
+        start = lab.own(count + 1, '--engine', engine).wait()
+        need(start.code == 1, start.code)
+        start.said('fulgurite.distributed.gpus', f'there are {count} GPUs for {count + 1} processes')
+        need('[rank 1]' not in start.stdout + start.stderr, 'another rank was started')
+
+
+@case
+def two_ranks_on_two_gpus_have_equal_bits(lab):
+    lab.gpus(2)
+    exact = '--model', 'exact', '--steps', '3'
+    start = lab.own(2, '--engine', 'nccl', '--batch', '4', *exact).fine().alike()
+    need(start.steps() == lab.single('--run', 'cuda-single', '--batch', '8', *exact).steps(), 'other bits than one GPU')
+    for words in ('--run', 'captured', '--steps', '12'), ('--model', 'half'), ('--run', 'pair'), ('--model', 'norm'):
+        lab.own(2, '--engine', 'nccl', *words).fine().alike()
+    lab.ends(2, '--engine', 'nccl', '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
+    lab.ends(2, '--engine', 'nccl', '--fault', 'forward:1:2', says=[KILLED])
 
 
 @case
@@ -363,6 +422,9 @@ def main():
             try:
                 one(Lab(words.trainee, folder))
                 result = 'ok'
+            except Skipped as why:
+                print(f'ok {number} - {one.__name__.replace("_", " ")} # SKIP {why}', flush=True)
+                continue
             except Failed as why:
                 result, failed = 'not ok', True
                 print(f'{one.__name__}: {why}', file=sys.stderr)

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -85,7 +86,7 @@ struct Scene {
     std::uint64_t sum = 1469598103934665603U;
     std::string shown;
     auto const add = [&](at::Tensor const& tensor) {
-      auto const flat = tensor.detach().contiguous();
+      auto const flat = tensor.detach().cpu().contiguous();
       auto const* bytes = static_cast<unsigned char const*>(flat.const_data_ptr());
       for (std::size_t i = 0; i != flat.nbytes(); ++i) sum = (sum ^ bytes[i]) * 1099511628211U;
       if (flat.scalar_type() != at::kFloat) return;
@@ -189,7 +190,7 @@ struct Pair : nn::Module {
     auto& [one, two] = ctx.optimizers();
     ctx.minimize(one, (left->forward(batch.x) - batch.y).square().mean());
     auto const halves = [&](std::size_t i) { return Rows{batch.x.chunk(2)[i], batch.y.chunk(2)[i]}; };
-    auto const loss = [&](Rows const& half) { return (right->forward(half.x) - half.y).square().mean() / 2; };
+    auto const loss = [&](Rows const& part) { return (right->forward(part.x) - part.y).square().mean() / 2; };
     two.zero_grad();
     {
       auto const scope = ctx.toggle(two, {.sync_grad = false});
@@ -251,7 +252,9 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
 }
 
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
-  DistributedDataParallel made{.backend = words.text("--engine") == "nccl" ? Collectives::nccl : Collectives::gloo,
+  DistributedDataParallel made{.backend = words.text("--engine") == "nccl"        ? Collectives::nccl
+                                          : words.text("--engine") == "by_device" ? Collectives::by_device
+                                                                                  : Collectives::gloo,
                                .devices = static_cast<int>(words.number("--devices", 0)),
                                .num_nodes = static_cast<int>(words.number("--nodes", 0)),
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
@@ -270,6 +273,14 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
 
 int main(int argc, char** argv) try {
   Words const words(argc, argv);
+  if (words.number("--gpus", 0)) {  // how many there are, for NCCL
+#if defined(FULGURITE_HAS_NCCL)
+    std::printf("%d\n", torch::cuda::is_available() ? static_cast<int>(torch::cuda::device_count()) : 0);
+#else
+    std::printf("0\n");
+#endif
+    return 0;
+  }
   Fault const fault(words.text("--fault"));
   Scene scene{words, fault, parallel(words, fault, 0).rank(), {}, 0};
   if (fault.is("start", scene.rank, 0)) return 9;
@@ -288,6 +299,8 @@ int main(int argc, char** argv) try {
   else if (run == "captured") train<NetWithOurs>(scene, Captured{strategy}, Float32{}, how);
   else if (run == "bf16") train<NetWithOurs>(scene, strategy, Bf16Mixed{}, how);
   else if (run == "torch") train<NetWithTorchs>(scene, strategy, Float32{}, how);
+  else if (run == "cuda-single") train<NetWithOurs>(scene, SingleDevice{cuda}, Float32{}, how);
+  else if (run == "cuda-captured-single") train<NetWithOurs>(scene, Captured{SingleDevice{cuda}}, Float32{}, how);
   else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});

@@ -28,6 +28,7 @@
 #include <fulgurite/policy/matmul.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/device/current_device.hpp>
 #include <fulgurite/torch/device/relocate.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
@@ -121,6 +122,7 @@ struct DistributedDataParallel {
     distributed::require_counts(compresses ? at::kBFloat16 : parameters, options().place().world);
     auto& group = *(fit.group = &distributed::Group::of(options()));
     fit.device = device();
+    libtorch::make_current(device());
     share_processors();
     fit.gradients.emplace(compresses);
     fit.buffers.reset();

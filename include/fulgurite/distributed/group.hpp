@@ -67,7 +67,7 @@ class Group {
     ++traffic_.all_reduces;
     traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
     std::vector<at::Tensor> tensors{tensor};
-    run(what, [&] { return gradients_->allreduce(tensors); });
+    on_tensors(what, [&] { return gradients_->allreduce(tensors); });
   }
   /// What rank `from` has, to all.
   void broadcast(at::Tensor const& tensor, int from, std::string_view what) {
@@ -75,7 +75,7 @@ class Group {
     std::vector<at::Tensor> tensors{tensor};
     c10d::BroadcastOptions options;
     options.rootRank = from;
-    run(what, [&] { return gradients_->broadcast(tensors, options); });
+    on_tensors(what, [&] { return gradients_->broadcast(tensors, options); });
   }
 
   /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same
@@ -117,6 +117,7 @@ class Group {
       failed_ = true;
       watch_->tell(place_.rank, std::string(text));
     } catch (...) {}
+    let_go();
   }
 
  private:
@@ -151,7 +152,8 @@ class Group {
 #if defined(FULGURITE_HAS_NCCL)
       if (nccl) {
         Store const keys = c10::make_intrusive<c10d::PrefixStore>("gradients", store_);
-        gradients_ = nccl_engine(keys, place_, options_.timeout);
+        gradients_ = nccl_engine(keys, place_, 2 * options_.timeout);
+        on_gpu_ = true;
         return;
       }
 #endif
@@ -199,10 +201,21 @@ class Group {
     return answers;
   }
 
+  /// A collective of weights or gradients. On a GPU the host goes on, and the device's own queue waits: who has ended,
+  /// hangs or is elsewhere was heard in the exchange of decisions that comes before each of these.
+  template <class Begin>
+  void on_tensors(std::string_view what, Begin&& begin) {
+    if (!on_gpu_) return run(what, begin);
+    if (auto const ended = watch_->ended()) gone(*ended);
+    try {
+      begin()->wait();
+    } catch (std::exception const& error) { lost(what, error.what()); }
+  }
+
   /// Begins a collective and waits for it, looking after the others meanwhile.
   template <class Begin>
   void run(std::string_view what, Begin&& begin) {
-    if (auto const ended = watch_->ended()) throw loop::RankEnded(ended->rank, ended->text);
+    if (auto const ended = watch_->ended()) gone(*ended);
     auto const began = Clock::now();
     bool told = false;
     try {
@@ -214,7 +227,7 @@ class Group {
         } catch (std::exception const&) {
           if (work->isCompleted()) throw;
         }
-        if (auto const ended = watch_->ended()) throw loop::RankEnded(ended->rank, ended->text);
+        if (auto const ended = watch_->ended()) gone(*ended);
         auto const waited = Clock::now() - began;
         if (!std::exchange(told, true)) watch_->waits(std::string(what));
         if (waited > options_.timeout) time_is_up(what);
@@ -225,15 +238,28 @@ class Group {
     if (told) watch_->waits({});
   }
 
+  [[noreturn]] void gone(Watch::Ended const& ended) {
+    let_go();
+    throw loop::RankEnded(ended.rank, ended.text);
+  }
+  /// A sum on a GPU that a rank no longer comes to would never end, and neither would what is asked of the GPU after
+  /// it.
+  void let_go() noexcept {
+    try {
+      if (std::exchange(on_gpu_, false)) gradients_->abort();
+    } catch (...) {}
+  }
+
   /// A connection broke: the process at its other end is gone, and soon somebody says which.
   [[noreturn]] void lost(std::string_view what, std::string_view why) {
-    if (auto const ended = watch_->ended_within(std::chrono::seconds(2)))
-      throw loop::RankEnded(ended->rank, ended->text);
+    if (auto const ended = watch_->ended_within(std::chrono::seconds(2))) gone(*ended);
+    let_go();
     std::string sentence("another process of this run is gone (while ");
     sentence.append(what).append("): ").append(why.substr(0, why.find('\n')));
     throw Error("fulgurite.distributed.lost", sentence);
   }
   [[noreturn]] void time_is_up(std::string_view what) {
+    let_go();
     std::string sentence("rank ");
     sentence.append(std::to_string(place_.rank))
         .append(" has waited ")
@@ -258,7 +284,8 @@ class Group {
     }
     throw Error("fulgurite.distributed.timeout", sentence);
   }
-  [[noreturn]] void mismatch(std::string_view what, int rank, std::string_view other) const {
+  [[noreturn]] void mismatch(std::string_view what, int rank, std::string_view other) {
+    let_go();
     std::string sentence("ranks have parted: rank ");
     sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', rank ");
     sentence.append(std::to_string(rank)).append(" at '").append(other);
@@ -281,6 +308,7 @@ class Group {
     }
     watch_->stop();
     if (failed_) return;  // what still waits would hold up whoever destroys it
+    if (on_gpu_) gradients_->shutdown();
     gradients_.reset();
     decisions_.reset();
   }
@@ -305,6 +333,7 @@ class Group {
   std::unique_ptr<OwnRanks> others_ = {};  ///< that this process started
   Engine decisions_ = {}, gradients_ = {};
   Traffic traffic_ = {};
+  bool on_gpu_ = false;  ///< gradients; decisions are the CPU's
   bool failed_ = false;
 };
 

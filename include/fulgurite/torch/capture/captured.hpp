@@ -43,7 +43,7 @@ using CapturingOf = Capturing<Strategy, typename StepsOf<Strategy::on_gpu>::type
 /// runs three times as it is written, is then recorded, and compared with its replays in every bit (or, where its
 /// kernels do not repeat their own bits, within their own spread) before it is trusted, and later as on the CPU.
 /// Clipping, unscaling and the optimizer's step follow as they are. Without CUDA, or without its headers, all steps run
-/// as they are written. Not yet run on a GPU; what decides is tested on the CPU with another kind of graph.
+/// as they are written.
 ///
 /// training_step does not run in a replay: only what it computes with tensors happens, and what it logs as tensors is
 /// logged. A step that cannot be replayed stays as it is, and a warning says why. Where a check finds that replays were

@@ -92,10 +92,13 @@ class CapturedModel {
     }
     kind.pace.next_check(noise_);
   }
-  void none_waits(StepKind& kind) { unchecked_ -= std::exchange(kind.unchecked, 0); }
+  void none_waits(StepKind& kind) {
+    unchecked_ -= std::exchange(kind.unchecked, 0);
+    kind.fresh = false;
+  }
   /// Nobody can tell any more whether its replays were right: no error, but a warning.
   void unproven(StepKind& kind) {
-    report_->unproven += kind.unchecked;
+    if (!kind.fresh) report_->unproven += kind.unchecked;
     none_waits(kind);
   }
   /// Names what the user's code may have changed. `same_model`: it still consists of the tensors that the way back

@@ -239,9 +239,10 @@ FULGURITE_COLD std::optional<OutForm> out_form(Call const& call) {
   for (IValue const& value : call.out)
     if (!value.isTensor() || !value.toTensor().defined() || seen[storage_of(value.toTensor())]++ != 0)
       return std::nullopt;
-  if (auto form = other_name(call.name()); form && Trial(call).passes(*form)) return form;
+  std::string const name = call.name();
+  if (auto form = other_name(name); form && Trial(call).passes(*form)) return form;
   if (auto form = mean_of_squares(call); form && Trial(call).passes(*form)) return form;
-  for (auto const& op : overloads(call.name()))
+  for (auto const& op : overloads(name))
     if (auto form = same_arguments(call.op.schema(), op); form && Trial(call).passes(*form)) return form;
   return std::nullopt;
 }

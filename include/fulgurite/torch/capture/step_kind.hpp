@@ -34,6 +34,7 @@ struct StepKind {
   Pace pace = {};
   int checks = 0;            ///< passed before it is trusted
   long unchecked = 0;        ///< replays since the last check
+  bool fresh = false;        ///< the one of them is the step that was recorded, whose code has just run
   int changes = 0;           ///< how often it was recorded anew because of what the host keeps
   std::string because = {};  ///< what had changed the last time, in the user's words
   bool trusted = false;      ///< its first checks have passed

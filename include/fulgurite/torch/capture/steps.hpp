@@ -128,7 +128,11 @@ class CapturedSteps : private CapturedModel {
     if (made.changed) forget_changed(step);
     else settle(kind, made, std::move(host), step.seam.questions(), step.seam);
     if (made.result) return std::move(*made.result);
-    if (made.ready) return replay<Result>(kind, batch, step);
+    if (made.ready) {
+      auto result = replay<Result>(kind, batch, step);
+      kind.fresh = true;
+      return result;
+    }
     ++report_->eager;
     return step(batch);
   }

@@ -2,6 +2,7 @@
 // Switches of LibTorch that the whole process shares. Several trainers at once may want the same position of one; a
 // trainer that wants another is refused.
 
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -15,14 +16,18 @@
 namespace fulgurite::libtorch {
 
 /// Operators take deterministic algorithms, and throw where there is none: what
-/// torch.use_deterministic_algorithms(true) does.
+/// torch.use_deterministic_algorithms(true) does. cuBLAS repeats its bits in workspaces of one kind alone, which the
+/// environment names and LibTorch asks for: it is set where nobody has, in time if nothing was multiplied on a GPU yet.
 struct DeterministicSwitch {
   static constexpr char const* option = "deterministic";
   using State = std::pair<bool, bool>;
   static State now() {
     return {at::globalContext().deterministicAlgorithms(), at::globalContext().deterministicAlgorithmsWarnOnly()};
   }
-  static void put(State to) { at::globalContext().setDeterministicAlgorithms(to.first, to.second); }
+  static void put(State to) {
+    if (to.first && at::hasCUDA()) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+    at::globalContext().setDeterministicAlgorithms(to.first, to.second);
+  }
   static State wanted(bool on) { return {on, false}; }
 };
 

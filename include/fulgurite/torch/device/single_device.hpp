@@ -20,6 +20,7 @@
 #include <fulgurite/policy/matmul.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/device/backend.hpp>
+#include <fulgurite/torch/device/current_device.hpp>
 #include <fulgurite/torch/device/relocate.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
@@ -38,11 +39,13 @@ class SingleDevice {
 
   explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
 
-  /// Moves the model, and converts it to the type of the precision. Throws an Error, before anything is touched, if the
-  /// device is not there.
+  /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors
+  /// that a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is
+  /// not there.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
     check();
+    libtorch::make_current(device_);
     libtorch::relocate(model, device_, libtorch::scalar_type(Precision::parameters));
   }
 

@@ -1,6 +1,5 @@
 #pragma once
-// A CUDA graph of one step, and the stream on which steps are prepared for it. It compiles and links against LibTorch
-// 2.11, but has not run on a GPU yet.
+// A CUDA graph of one step, and the stream on which steps are prepared for it.
 
 #include <string>
 
@@ -11,6 +10,7 @@
 
 #include <exception>
 #include <memory>
+#include <vector>
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
@@ -81,10 +81,7 @@ class CudaGraph {
   /// What the graphs of one model share: the stream on which they are recorded, and memory. They can share memory,
   /// since only one of them runs at a time, and nobody reads what it has computed after the next one has begun.
   struct Side {
-    explicit Side(at::Device where)
-        : device(where),
-          stream(c10::cuda::getStreamFromPool(false, where.index()).unwrap()),
-          pool(at::cuda::graph_pool_handle()) {}
+    explicit Side(at::Device where) : device(where), stream(stream_of(where)) {}
 
     /// Runs f() on this stream, after the work of the current stream and before what is given to that later. `waited`:
     /// why f cannot be part of a graph, if that is seen already.
@@ -103,7 +100,17 @@ class CudaGraph {
 
     at::Device device;
     c10::Stream stream;
-    c10::MempoolId_t pool;
+    c10::MempoolId_t pool{0, 0};
+    int graphs = 0;  ///< that use the pool
+
+   private:
+    /// One for each thread and device: cuBLAS keeps some 60 MB for each stream that it was used on, for good.
+    static c10::Stream stream_of(at::Device where) {
+      thread_local std::vector<c10::Stream> made;
+      for (auto const& one : made)
+        if (one.device() == where) return one;
+      return made.emplace_back(c10::cuda::getStreamFromPool(false, where.index()).unwrap());
+    }
   };
 
   explicit CudaGraph(Side& side) : side_(side) {}
@@ -113,6 +120,7 @@ class CudaGraph {
       wait();
     } catch (std::exception const&) {  // a device that has failed says so again in the next operation
     }
+    if (graph_) --side_.graphs;
   }
   CudaGraph(CudaGraph const&) = delete;
   CudaGraph& operator=(CudaGraph const&) = delete;
@@ -125,12 +133,14 @@ class CudaGraph {
     wait();
     c10::cuda::CUDACachingAllocator::emptyCache();  // a graph that is being recorded cannot get cached memory
     c10::StreamGuard const guard(side_.stream);
+    if (side_.graphs == 0) side_.pool = at::cuda::graph_pool_handle();  // LibTorch takes none that nobody uses any more
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
-    graph_->capture_begin(side_.pool,
-                          cudaStreamCaptureModeThreadLocal);  // this also registers the default generator
     try {
+      graph_->capture_begin(side_.pool,
+                            cudaStreamCaptureModeThreadLocal);  // this also registers the default generator
       f();
       graph_->capture_end();
+      ++side_.graphs;
     } catch (...) {
       abandon();
       throw;
@@ -191,7 +201,7 @@ class CudaGraph {
     graph_.reset();
     quietly([&] {
       at::cuda::CUDAGraph good;
-      good.capture_begin();
+      good.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
       at::zeros({1}, at::TensorOptions(side_.device));
       good.capture_end();
     });
