@@ -38,7 +38,7 @@ constexpr void each_function_of_schedule(F f) {
   using namespace hook::of_schedule;
   name_if<attach, S, O>(f);
   name_if<move, S, O>(f);
-  name_if<metric, S const>(f);
+  name_if<hook::of_schedule::metric, S const>(f);
   name_if<strict, S const>(f);
   name_if<observe, S, double, O>(f);
   name_if<momentum, S const, long>(f);
