@@ -1,4 +1,5 @@
-// Finds a batch size and a learning rate for handwritten digits, trains with them, and leaves a plot of each search.
+// Finds a batch size and a learning rate for handwritten digits, trains with them, and leaves a plot of each search and
+// of the training.
 
 #include <cstdio>
 #include <filesystem>
@@ -52,8 +53,9 @@ int main(int argc, char** argv) try {
   torch::manual_seed(seed);
   auto digits = source.load({.batch_size = 64, .seed = seed});
   Mlp model(digits.side);
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, SingleDevice{cpu}, Float32{}, Automatic{},
-                                   ProgressBar{}, Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs, .log_every_n_steps = 10}, SingleDevice{cpu},
+                                   Float32{}, Automatic{}, ProgressBar{}, LearningCurves{{.dirpath = out}},
+                                   Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
 
   auto const sizes = tune::scale_batch_size(trainer, model, digits.module,
                                             {.mode = tune::binsearch, .steps_per_trial = 20, .max_val = most});
@@ -72,5 +74,6 @@ int main(int argc, char** argv) try {
   trainer.fit(model, digits.module);
   std::printf("batch size %ld, learning rate %.2g: validation accuracy %.2f %% after %d epochs\n", size, model.lr,
               100 * trainer.value(Mlp::val_accuracy).value(), epochs);
-  std::printf("plots: %s, %s\n", (out / "batch_size.svg").c_str(), (out / "learning_rate.svg").c_str());
+  std::printf("plots: %s, %s, %s\n", (out / "batch_size.svg").c_str(), (out / "learning_rate.svg").c_str(),
+              (out / "curves.svg").c_str());
 } catch (std::exception const& error) { return example::failed(error); }

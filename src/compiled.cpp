@@ -5,3 +5,4 @@
 #include <fulgurite/data/glyphs.hpp>
 #include <fulgurite/data/strokes.hpp>
 #include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/profile/advanced_profiler.hpp>

@@ -12,7 +12,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / 'include'
 TORCH_FOLDERS = ('torch', 'distributed')  # the only parts of include/fulgurite that include LibTorch
-PROGRAMS = ('fulgurite.hpp', 'trainer.hpp')  # for programs, which want all or little; no header includes them
+# For programs, which want all or little; no header includes them.
+PROGRAMS = ('fulgurite.hpp', 'trainer.hpp', 'defaults.hpp', 'cli.hpp')
 
 
 def headers() -> list[pathlib.Path]:
@@ -26,6 +27,14 @@ def part(header: pathlib.Path) -> str:
 
 def on_torch(header: pathlib.Path) -> bool:
     return part(header) in TORCH_FOLDERS or part(header) in PROGRAMS
+
+
+def included(header: str) -> str:
+    """The line that includes a header, for sources that are to compile wherever the library does: what the command line
+    stands on need not be there."""
+    if not header.startswith('fulgurite/cli'):
+        return f'#include <{header}>\n'
+    return f'#if __has_include(<CLI/CLI.hpp>) && __has_include(<toml++/toml.h>)\n#include <{header}>\n#endif\n'
 
 
 def joined(source: str) -> str:

@@ -1,8 +1,8 @@
 #pragma once
 // Everything, for programs; never included by a header of ours. Without LibTorch on the include path: everything above
 // it. Left out: data/stride.hpp, whose range-v3 would cost every program half a second; distributed/, whose process
-// groups cost several; and what draws digits (torch/data/digits.hpp, data/strokes.hpp, data/glyphs.hpp), which is for
-// examples and benchmarks.
+// groups cost several; what draws digits (torch/data/digits.hpp, data/strokes.hpp, data/glyphs.hpp), which is for
+// examples and benchmarks; and cli.hpp, whose libraries need not be there.
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
@@ -14,6 +14,7 @@
 #include <fulgurite/core/root_folder.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/time_text.hpp>
 #include <fulgurite/core/type_name.hpp>
 
 #include <fulgurite/hook/call.hpp>
@@ -41,6 +42,7 @@
 
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/policy/device.hpp>
+#include <fulgurite/policy/left_out.hpp>
 #include <fulgurite/policy/optimization.hpp>
 #include <fulgurite/policy/precision.hpp>
 
@@ -51,8 +53,10 @@
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/policy.hpp>
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/concept/waited.hpp>
 
 #include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/call_hooks.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
@@ -82,14 +86,17 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/data_advice.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/fit.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/guarded_update.hpp>
+#include <fulgurite/loop/last_data.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
+#include <fulgurite/loop/make_trainer.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/manual_watch.hpp>
 #include <fulgurite/loop/names.hpp>
@@ -134,43 +141,65 @@
 #include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/schedule/warmup.hpp>
 
+#include <fulgurite/data/batch_reader.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/combined.hpp>
+#include <fulgurite/data/csv.hpp>
 #include <fulgurite/data/dataset.hpp>
 #include <fulgurite/data/digits_csv.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/gzip.hpp>
 #include <fulgurite/data/idx.hpp>
+#include <fulgurite/data/image.hpp>
+#include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/mnist_files.hpp>
 #include <fulgurite/data/named.hpp>
+#include <fulgurite/data/netpbm.hpp>
 #include <fulgurite/data/of_this_rank.hpp>
 #include <fulgurite/data/pipeline.hpp>
+#include <fulgurite/data/png_image.hpp>
 #include <fulgurite/data/position.hpp>
 #include <fulgurite/data/random.hpp>
 #include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/data/split.hpp>
+#include <fulgurite/data/standardization.hpp>
 #include <fulgurite/data/stream.hpp>
+#include <fulgurite/data/table.hpp>
+#include <fulgurite/data/table_encoding.hpp>
 #include <fulgurite/data/team.hpp>
+#include <fulgurite/data/team_work.hpp>
 #include <fulgurite/data/vocabulary.hpp>
+#include <fulgurite/data/wait_clock.hpp>
+#include <fulgurite/data/windows.hpp>
+#include <fulgurite/data/worker_options.hpp>
 
+#include <fulgurite/report/block_of_lines.hpp>
 #include <fulgurite/report/constant_text.hpp>
+#include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/described_functions.hpp>
 #include <fulgurite/report/describer.hpp>
+#include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
+#include <fulgurite/report/html.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/operator_times.hpp>
 #include <fulgurite/report/outcome_line.hpp>
 #include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/plot_axis.hpp>
 #include <fulgurite/report/plot_layout.hpp>
+#include <fulgurite/report/plot_panels.hpp>
 #include <fulgurite/report/plot_svg.hpp>
 #include <fulgurite/report/plot_text.hpp>
+#include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/run_folder.hpp>
+#include <fulgurite/report/run_notes.hpp>
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
@@ -213,12 +242,14 @@
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/base_finetuning.hpp>
 #include <fulgurite/callback/checkpoint_folder.hpp>
+#include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/device_stats_monitor.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/file_name.hpp>
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/callback/gradient_norm.hpp>
 #include <fulgurite/callback/lambda_callback.hpp>
+#include <fulgurite/callback/learning_curves.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
@@ -228,7 +259,9 @@
 #include <fulgurite/callback/prediction_writer.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/pruning_masks.hpp>
+#include <fulgurite/callback/results_table.hpp>
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/callback/simple_profiler.hpp>
 #include <fulgurite/callback/spike_detection.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/throughput_monitor.hpp>
@@ -265,6 +298,8 @@
 #include <fulgurite/logger/version_folder.hpp>
 #include <fulgurite/logger/version_lock.hpp>
 
+#include <fulgurite/defaults/callbacks.hpp>
+
 #include <fulgurite/tuner/axis.hpp>
 #include <fulgurite/tuner/field.hpp>
 #include <fulgurite/tuner/heat.hpp>
@@ -288,19 +323,25 @@
 #include <fulgurite/torch/data/block_loader.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
 #include <fulgurite/torch/data/digits8x8.hpp>
+#include <fulgurite/torch/data/image_folder.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/torch/data/pinned.hpp>
 #include <fulgurite/torch/data/stack.hpp>
+#include <fulgurite/torch/data/table.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/data/tensor_loader_options.hpp>
 #include <fulgurite/torch/data/tensor_module.hpp>
 #include <fulgurite/torch/data/text.hpp>
 #include <fulgurite/torch/data/time_slices.hpp>
 #include <fulgurite/torch/data/torch_loader.hpp>
 #include <fulgurite/torch/data/walk.hpp>
+#include <fulgurite/torch/data/windows.hpp>
 #include <fulgurite/torch/device/apart.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/device/checkpointed.hpp>
+#include <fulgurite/torch/device/default_strategy.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/dtype.hpp>
 #include <fulgurite/torch/device/modes.hpp>
@@ -309,6 +350,7 @@
 #include <fulgurite/torch/device/relocate.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/device/scaler.hpp>
+#include <fulgurite/torch/device/seed.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
@@ -328,8 +370,11 @@
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
 #include <fulgurite/torch/weights/class_name.hpp>
+#include <fulgurite/torch/weights/example_observer.hpp>
+#include <fulgurite/torch/weights/example_run.hpp>
 #include <fulgurite/torch/weights/finetuning.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
+#include <fulgurite/torch/weights/operations.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
 #include <fulgurite/torch/weights/pruning.hpp>
 #include <fulgurite/torch/weights/save_pt.hpp>

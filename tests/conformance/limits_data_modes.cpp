@@ -177,7 +177,9 @@ TEST_CASE("C131 each wrong option is named with its value, and no hook has run")
 
   // What is text or of another type in Lightning does not compile here.
   STATIC_REQUIRE_FALSE(std::is_constructible_v<Clip, char const*>);
-  STATIC_REQUIRE_FALSE(std::is_constructible_v<ValidationInterval, char const*>);
+  // The text of a time is read, and is DD:HH:MM:SS.
+  CHECK(toy::refusal([] { static_cast<void>(ValidationInterval("1:2")); }) == "fulgurite.options.time");
+  CHECK(toy::refusal([] { static_cast<void>(TrainerOptions{.max_time = "1h"}); }) == "fulgurite.options.time");
 }
 
 TEST_CASE("C132 overfit_batches: the same first batches of training and of validation") {

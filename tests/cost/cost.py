@@ -21,6 +21,7 @@ MOST_INSTRUCTIONS = 60
 MOST_WITH_VALIDATION = 85  # of a step after which a loader might be validated, and is not
 MOST_OF_A_SCALAR = 172  # of one logged value (P8, which asks for 50 ns: `null_logged time` prints them)
 MOST_OF_A_MARK = 3
+MOST_OF_AN_ACTION = 150  # that a SimpleProfiler measures, two looks at the clock among them (`null_profiled time`)
 HOT = re.compile(r'fulgurite::loop::(TrainEpoch|each_batch|validation_due|report_step|automatic_step|gradients)<')
 
 
@@ -105,6 +106,13 @@ def instructions(tap: Tap, program: dict[str, str]) -> None:
         f'a logged scalar takes at most {MOST_OF_A_SCALAR} instructions (P8)',
         scalar <= MOST_OF_A_SCALAR,
         f'{scalar:.2f}',
+    )
+    actions = int(run(program['null_profiled'], 'actions'))
+    action = (a_step(program['null_profiled'])[0] - fit) / actions
+    tap.fact(
+        f'an action that SimpleProfiler measures takes at most {MOST_OF_AN_ACTION} instructions',
+        actions > 8 and action <= MOST_OF_AN_ACTION,
+        f'{action:.1f}, {actions} actions a step',
     )
     hand, hand_validated = a_step(program['null_hand'])[0], a_step(program['null_hand_validated'])[0]
     tap.fact(

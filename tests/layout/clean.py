@@ -66,10 +66,13 @@ def unlisted(build: pathlib.Path):
 
 
 def stale_readme():
-    """README shows a whole program: the first C++ block is examples/mlp.cpp."""
-    shown = re.search(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S)
-    if not shown or shown[1].strip() != (flags.ROOT / 'examples' / 'mlp.cpp').read_text().strip():
-        yield "README.md's first program is not examples/mlp.cpp any more: copy it again"
+    """The first C++ block of README is all of examples/first.cpp, the second one a part of examples/mlp.cpp."""
+    shown = re.findall(r'```cpp\n(.*?)```', (flags.ROOT / 'README.md').read_text(), re.S) + ['', '']
+    first, mlp = ((flags.ROOT / 'examples' / name).read_text() for name in ('first.cpp', 'mlp.cpp'))
+    if shown[0].strip() != first.strip():
+        yield "README.md's first program is not examples/first.cpp any more: copy it again"
+    if not shown[1] or not set(shown[1].splitlines()) <= set(mlp.splitlines()):
+        yield "README.md's second block of C++ is no part of examples/mlp.cpp any more: copy it again"
 
 
 names = tracked()

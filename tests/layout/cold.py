@@ -38,6 +38,13 @@ def marked() -> dict[str, pathlib.Path]:
             if name != COLD and re.search(r'^ *FULGURITE_COLD ', header.read_text(), re.M)}
 
 
+def templates(header: pathlib.Path):
+    """Marked bodies that depend on a template parameter, or hold a static local: the library cannot have them."""
+    for declared, body in re.findall(r'^ *FULGURITE_COLD ([^{;]*)\{(.*?)^ *\}', header.read_text(), re.M | re.S):
+        if re.search(r'[(,] *(?:const )?auto\b', declared) or re.search(r'^ +static (?!constexpr)', body, re.M):
+            yield f'{header.name}: {" ".join(declared.split())}'
+
+
 def links(how, *flavours: bool) -> tuple[bool, str]:
     words, _ = how
     with tempfile.TemporaryDirectory() as scratch:
@@ -62,6 +69,8 @@ def main() -> None:
          [f'src/compiled.cpp does not include {name}' for name in cold if name not in there]),
         ('a header with a cold body includes core/cold.hpp',
          [f'{name} does not' for name, header in cold.items() if COLD not in included(header)]),
+        ('a cold body depends on no template parameter and has no static local',
+         [complaint for header in cold.values() for complaint in templates(header)]),
     ]
     for flavours in ((False, False), (True, True), (False, True), (True, False)):
         good, said = links(how, *flavours)

@@ -16,7 +16,7 @@ import flags  # noqa: E402
 
 def alone(how, header: pathlib.Path, more: list[str]) -> tuple[str, list[str]]:
     name = header.relative_to(flags.INCLUDE).as_posix()
-    good, said = flags.compile_only(how, more, f'#include <{name}>\n#include <{name}>\n')
+    good, said = flags.compile_only(how, more, flags.included(name) * 2)
     return name, [] if good else ['\n'.join(said.splitlines()[:20])]
 
 

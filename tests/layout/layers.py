@@ -24,12 +24,14 @@ ALLOWED = {
     'tuner': LOW + ['loop', 'report', 'checkpoint', 'data', 'callback', 'logger'],
     'callback': LOW + ['loop', 'report', 'checkpoint', 'schedule'],
     'logger': LOW + ['loop', 'report', 'checkpoint'],
+    'defaults': LOW + ['loop', 'diagnose', 'report', 'checkpoint', 'callback', 'logger'],
+    'cli': LOW + ['loop', 'diagnose', 'report', 'checkpoint', 'data', 'callback', 'logger', 'tuner', 'defaults'],
     'torch': LOW + ['loop', 'schedule', 'checkpoint', 'data', 'report', 'tuner', 'callback', 'logger'],
     'distributed': LOW + ['loop', 'schedule', 'checkpoint', 'data', 'report', 'tuner', 'callback', 'logger', 'torch'],
     'fwd.hpp': [],
 }
 # Single headers that join two parts.
-JOINTS = {'fulgurite/loop/trainer.hpp': ['diagnose']}
+JOINTS = {'fulgurite/loop/trainer.hpp': ['diagnose'], 'fulgurite/loop/make_trainer.hpp': ['diagnose']}
 LIBTORCH = re.compile(r'(torch|ATen|c10|caffe2)/')
 NEVER = {'boost/hana.hpp': 'include single headers, as <boost/hana/tuple.hpp>',
          'range/v3/all.hpp': 'include single views, as <range/v3/view/chunk.hpp>'}

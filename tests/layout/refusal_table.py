@@ -137,7 +137,8 @@ class Sources:
                 self.run_time[identifier].append((text, warns))
         self.errors = {i for i, said in self.run_time.items() if not all(warns for _, warns in said)} | option_ids
         self.tests = {}
-        for files in ('unit/*.cpp', 'conformance/*.cpp', 'torch/*.cpp', 'static/*.cpp', 'distributed/*.py'):
+        for files in ('unit/*.cpp', 'cli/*.cpp', 'conformance/*.cpp', 'torch/*.cpp', 'static/*.cpp',
+                      'distributed/*.py'):
             for test in sorted((flags.ROOT / 'tests').glob(files)):
                 for identifier in set(re.findall(IDENTIFIER, test.read_text())):
                     self.tests.setdefault(identifier, test)

@@ -21,5 +21,5 @@ if number == 'two':
 elif 'fulgurite/fulgurite.hpp' in names:
     names = ['fulgurite/fulgurite.hpp']
 print(f'// Written by tests/layout/units.py: {which} {number}.')
-print(*(f'#include <{name}>' for name in names), sep='\n')
+print(*(flags.included(name) for name in names), sep='')
 print('int other();\nint main() { return other(); }' if number == 'one' else 'int other();\nint other() { return 0; }')

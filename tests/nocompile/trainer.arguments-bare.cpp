@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, an optimization, then callbacks: pass them in this order
+// refused: [fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, then strategy, precision, optimization and callbacks in any order, and makes the trainer's type: pass TrainerOptions first
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, an optimization, then callbacks: pass them in this order
+// refused: [fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, then strategy, precision, optimization and callbacks in any order, and makes the trainer's type: pass TrainerOptions first
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -10,7 +10,7 @@ int main() {
 #ifdef LEGAL
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{});
+  auto trainer = make_trainer<toy::P>(toy::Device{}, Float32{}, Automatic{}, toy::Device{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.no_model] make_trainer is told the model's type in angle brackets, and fit is given the model: make_trainer<Net>(TrainerOptions{...}, ...), then trainer.fit(net, loader)
+// refused: [fulgurite.trainer.no_model] make_trainer is told the model's type, or given the model: make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then trainer.fit(net, loader)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -10,7 +10,7 @@ int main() {
 #ifdef LEGAL
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
 #else
-  auto trainer = make_trainer(net, TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+  auto trainer = make_trainer(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
 #endif
   trainer.fit(net, toy::batches(4));
 }

@@ -117,9 +117,9 @@ TEST_CASE("W25: Manual takes no clipping, so none can be left undone", "[by_cons
   STATIC_REQUIRE(!TakesClip<Manual>);
 }
 
-TEST_CASE("W40: a duration is one of std::chrono: no text, no number without a unit", "[by_construction]") {
+TEST_CASE("W40: a duration is one of std::chrono or DD:HH:MM:SS: no number without a unit", "[by_construction]") {
   STATIC_REQUIRE(TakesHours<TrainerOptions>);
-  STATIC_REQUIRE(!TakesTimeText<TrainerOptions>);
+  STATIC_REQUIRE(TakesTimeText<TrainerOptions>);
   STATIC_REQUIRE(!TakesTimeNumber<TrainerOptions>);
   STATIC_REQUIRE(TakesSaveInterval<ModelCheckpointOptions>);
   STATIC_REQUIRE(!TakesSaveIntervalNumber<ModelCheckpointOptions>);

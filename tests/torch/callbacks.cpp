@@ -484,6 +484,9 @@ TEST_CASE(
 
   torch::optim::SGD raw(model.head->parameters(), 0.4);
   auto sgd = LibTorch::adopt(std::move(raw));
+  freeze(*model.backbone);
+  unfreeze(*model.backbone);
+  REQUIRE(filter_params(model.backbone, false).empty());
   freeze(*model.backbone, false);
   REQUIRE(unfreeze_and_add_param_group(model.backbone, sgd, {.train_bn = false}) == 2);
   REQUIRE(sgd.lr(1) == 0.04);

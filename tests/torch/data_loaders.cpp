@@ -2,6 +2,8 @@
 // tensors.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <ranges>
 #include <stdexcept>
 #include <thread>
@@ -16,6 +18,7 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/torch/data/block_loader.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/data/torch_loader.hpp>
@@ -260,6 +263,70 @@ TEST_CASE("workers stack samples of tensors") {
   tensors.push_back(torch::zeros({3}));
   Loader uneven{tensors, {.batch_size = 6, .workers = 1}, Stack{}};
   CHECK(refusal([&] { uneven.begin(); }) == "fulgurite.data.collate");
+}
+
+TEST_CASE(
+    "workers that gather, transform and cut make the batches of one thread, epoch after epoch, and go on inside") {
+  auto const noisy = [](Batch batch, Random& random) {
+    batch.data += static_cast<float>(random.uniform());
+    return batch;
+  };
+  auto const loader = [&](int workers, std::uint64_t seed) {
+    return TensorLoader{
+        rows(50), torch::arange(50),
+        TensorLoaderOptions{.batch_size = 4, .shuffle = true, .seed = seed, .workers = workers, .prefetch = 3}, noisy};
+  };
+  auto const blocks = [](int workers, std::uint64_t seed) {
+    std::vector<std::int64_t> numbers(200);
+    for (std::size_t i = 0; i != 200; ++i) numbers[i] = static_cast<std::int64_t>(i * i % 17);
+    return BlockLoader{numbers, {.block = 7, .batch_size = 5, .seed = seed, .workers = workers}};
+  };
+  auto const compare = [](auto make) {
+    auto alone = make(0, 3), helped = make(2, 3);
+    auto const whole = [](auto& from) {
+      std::vector<Batch> all;
+      for (auto& batch : from) all.push_back({batch.data.clone(), batch.target.clone()});
+      return all;
+    };
+    auto const equal = [](Batch const& a, Batch const& b) { return a.data.equal(b.data) && a.target.equal(b.target); };
+    for (int epoch = 0; epoch < 3; ++epoch) CHECK(std::ranges::equal(whole(alone), whole(helped), equal));
+    alone.set_epoch(7);
+    helped.set_epoch(7);
+    auto const all = whole(alone);
+    auto at = helped.begin();
+    ++at;
+    ++at;  // of what was read ahead nothing else is consumed
+    auto const saved = data_test::saved(helped);
+    auto other = make(2, 1), copy = helped;
+    data_test::load(other, saved);
+    CHECK(std::ranges::equal(whole(other), std::vector(all.begin() + 2, all.end()), equal));
+    copy.set_epoch(7);
+    CHECK(std::ranges::equal(whole(copy), all, equal));  // it has workers of its own
+    CHECK(std::ranges::equal(whole(helped), whole(other), equal));
+  };
+  compare(loader);
+  compare(blocks);
+}
+
+TEST_CASE("workers that could not help are refused, and so is pinning without a GPU") {
+  auto const counting = [n = 0](Batch batch) mutable {
+    batch.data += ++n;
+    return batch;
+  };
+  CHECK(refusal([&] { TensorLoader{rows(4), torch::arange(4), TensorLoaderOptions{.workers = 1}, counting}; }) ==
+        "fulgurite.data.workers");
+  CHECK(refusal([] { loader_of(4, {.workers = -1}); }) == "fulgurite.data.workers");
+  CHECK(refusal([] { loader_of(4, {.timeout = std::chrono::seconds(1)}); }) == "fulgurite.data.timeout");
+  if (at::hasCUDA()) return;
+  std::vector<torch::Tensor> const samples(3, torch::zeros({2}));
+  auto const mine = [](std::vector<torch::Tensor> const& all) { return torch::stack(all); };
+  CHECK(refusal([&] { Loader{samples, {.pin_memory = true}, Stack{}}; }) == "fulgurite.data.pin_memory");
+  CHECK(refusal([&] { Loader{samples, {.pin_memory = true}, Pinnable{mine}}; }) == "fulgurite.data.pin_memory");
+  torch::Tensor (*plain)(std::vector<torch::Tensor> const&) = mine;
+  CHECK(refusal([&] { Loader{samples, {.pin_memory = true}, Pinnable{plain}}; }) == "fulgurite.data.pin_memory");
+  CHECK(Loader{samples, {.batch_size = 3}, Pinnable{plain}}.begin()->sizes() == torch::IntArrayRef{3, 2});
+  CHECK(refusal([] { BlockLoader{std::vector<std::int64_t>(300), {.pin_memory = true}}; }) ==
+        "fulgurite.data.pin_memory");
 }
 
 TEST_CASE("one thread each leaves other threads theirs") {

@@ -24,14 +24,6 @@ struct Rows {
     return {all.first[at], all.second[at]};
   }
 };
-/// Stacks, in page-locked memory, on the worker's thread.
-struct Pinned {
-  torch::data::Example<> operator()(std::vector<torch::data::Example<>> samples) const {
-    auto made = data::Stack{}(std::move(samples));
-    return {made.data.pin_memory(), made.target.pin_memory()};
-  }
-};
-
 template <class Strategy, class Loader>
 std::vector<torch::Tensor> fitted(Strategy strategy, Loader loader) {
   auto model = fresh<Ours>();
@@ -97,14 +89,20 @@ TEST_CASE("batches in pinned memory, and data on the GPU, give the bits of batch
 
 TEST_CASE("workers that pin memory, also while a step is recorded as a graph, give the bits of one thread") {
   if (absent()) SKIP(none);
-  auto const loader = [](int workers, auto collate) {
-    return data::Loader{Rows{}, {.batch_size = 8, .shuffle = true, .seed = 2, .workers = workers}, collate};
+  auto const loader = [](int workers, bool pin) {
+    return data::Loader{
+        Rows{}, {.batch_size = 8, .shuffle = true, .seed = 2, .workers = workers, .pin_memory = pin}, data::Stack{}};
   };
-  auto const plain = fitted(SingleDevice{cuda}, loader(0, data::Stack{}));
-  CHECK(same(fitted(SingleDevice{cuda}, loader(3, Pinned{})), plain));
+  auto const plain = fitted(SingleDevice{cuda}, loader(0, false));
+  CHECK(same(fitted(SingleDevice{cuda}, loader(0, true)), plain));
+  CHECK(same(fitted(SingleDevice{cuda}, loader(3, true)), plain));
+  auto const [x, y] = rows();
+  data::TensorLoader gathered{x, y, {.batch_size = 8, .shuffle = true, .seed = 2, .pin_memory = true, .workers = 2}};
+  for (auto const& batch : gathered) CHECK(batch.data.is_pinned());
+  CHECK(same(fitted(SingleDevice{cuda}, std::move(gathered)), plain));
   for (int i = 0; i != 4; ++i) {
     Captured captured{SingleDevice{cuda}};
-    CHECK(same(fitted(captured, loader(3, Pinned{})), plain));
+    CHECK(same(fitted(captured, loader(3, true)), plain));
     CHECK(all_of(captured.report()->reasons).empty());
   }
 }

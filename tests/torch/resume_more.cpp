@@ -266,17 +266,18 @@ TEST_CASE("resume: SWA stopped inside its pass for batch norms makes the pass ag
   CHECK(stopped_in_pass(captured, signalled) == Wrong(0, 7));
 }
 
-TEST_CASE("resume: a run that SWA has ended goes on, where it is raised, with the statistics that it would have had") {
+TEST_CASE(
+    "resume: a run that an average has ended goes on, where it is raised, with the statistics of batch norms that "
+    "it would have had") {
   Scratch const folder("raised");
   auto const ended = folder.path / "ended.safetensors";
-  auto const fit = [&](int epochs, From const& from) {
+  auto const fit = [&](auto const& average, int epochs, From const& from) {
     return run<Net>(
         Watches{}, from,
         [&](Watches const& watching) {
           auto limits = options();
           limits.max_epochs = epochs;
-          return make_trainer<Net>(limits, SingleDevice{cpu}, Float32{}, Automatic{},
-                                   StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}}, watching);
+          return make_trainer<Net>(limits, SingleDevice{cpu}, Float32{}, Automatic{}, average, watching);
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -285,9 +286,16 @@ TEST_CASE("resume: a run that SWA has ended goes on, where it is raised, with th
           if (epochs == 2) trainer.save_checkpoint(ended);
         });
   };
-  auto const whole = fit(4, std::nullopt);
-  fit(2, std::nullopt);
-  CHECK(fit(4, CkptPath{ended}).hash == whole.hash);
+  auto const check = [&](auto const& average) {
+    auto const whole = fit(average, 4, std::nullopt);
+    auto const half = fit(average, 2, std::nullopt);
+    CHECK(half.hash != whole.hash);
+    CHECK(fit(average, 4, CkptPath{ended}).hash == whole.hash);
+  };
+  check(StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}});
+  check(EMAWeightAveraging{{.decay = 0.9}});  // of the statistics, too
+  check(EMAWeightAveraging{{.decay = 0.9, .use_buffers = false}});
+  check(WeightAveraging{RunningMean{}, EachEpoch{}});
 }
 
 // ---- several loaders
@@ -456,8 +464,10 @@ TEST_CASE("validate, test and predict take the weights of files of torch.save; n
     std::string error;
     try {
       trainer_for().fit(none, loader, loader, CkptPath{from});
-    } catch (Error const& told) { error = told.identifier(); }
-    CHECK(error == "fulgurite.resume.weights_only");
+    } catch (Error const& told) { error = told.what(); }
+    CHECK(
+        error.starts_with("[fulgurite.resume.weights_only] " + from.string() + " holds weights and nothing of a run"));
+    CHECK(error.find("load_weights(model, file)") != error.npos);
   }
   // A checkpoint of our own keeps its kind under such a name.
   Net net, again;

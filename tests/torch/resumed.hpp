@@ -168,19 +168,25 @@ inline bool same_end(Ended const& now, Ended const& whole, Rows const& rest, boo
 /// How many of the files do not lead to the end of the unbroken run, and how many there are.
 using Wrong = std::pair<int, int>;
 
-/// A file at each place: `one(watches, from)` is a fit, whose logged rows may come late.
+/// A file at each place: `one(watches, from)` is a fit, whose logged rows may come late. Given `save`, which the fit
+/// sets to its trainer's save_checkpoint, each end of a batch leaves another one at once, inside of open windows, too.
 template <class One>
-Wrong wrong_files(One&& one, bool rows_wait = false) {
+Wrong wrong_files(One&& one, bool rows_wait = false, std::function<void(fs::path const&)>* save = nullptr) {
   auto const folder = of_this_process("resume");
   fs::remove_all(folder);
   int files = 0, wrong = 0;
   auto const name = [&](int file) { return folder / (std::to_string(file) + ".safetensors"); };
-  auto const whole = one(Watches{.leave =
-                                     [&](CheckpointFiles& to) {
-                                       to.write(name(files++));
-                                       return std::string("file");
-                                     }},
-                         std::nullopt);
+  Watches leaves{.leave = [&](CheckpointFiles& to) {
+    to.write(name(files++));
+    return std::string("file");
+  }};
+  if (save != nullptr)
+    leaves.at_once = [&](std::string const& hook, bool) {
+      if (hook != "train_batch_end") return std::string();
+      (*save)(name(files++));
+      return std::string("file");
+    };
+  auto const whole = one(leaves, std::nullopt);
   std::size_t after = 0;
   for (int file = 0; file != files; ++file) {
     while (whole.rows[after++] != "file") {}

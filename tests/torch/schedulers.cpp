@@ -103,6 +103,32 @@ TEST_CASE(
   CHECK(run.rates()[0] < 0.1 / 4);
 }
 
+TEST_CASE("StepLR through torch_schedule beside a cosine of ours: what it did outlasts the cosine's moves, also in a "
+          "file",
+          "[schedulers]") {
+  schedule::Cosine const cosine{.total = 9};
+  auto const make = [&] { return scheduled(scheduled(two_groups(), cosine), every_second()); };
+  using Both = loop::OptimizerSet<LibTorch, OptimizerList<decltype(make())>>;
+  Both run(optimizers(make()));
+  auto const move = [](Both& all) {
+    std::get<0>(all.schedulers).step();
+    std::get<1>(all.schedulers).step();
+  };
+  auto const rates = [](Both& all) { return rates_of(std::get<0>(all.optimizers).raw()); };
+  for (int at = 0; at != 5; ++at) move(run);  // LibTorch's has halved twice: at its moves 3 and 5
+  CHECK(rates(run)[0] / (0.1 * cosine(5) / 4) - 1 < 1e-14);
+  CHECK(1 - rates(run)[1] / (0.02 * cosine(5) / 4) < 1e-14);
+  Both again(optimizers(make()));
+  load_state_text(std::get<0>(again.schedulers), state_text(std::get<0>(run.schedulers)));
+  load_state_text(std::get<1>(again.schedulers), state_text(std::get<1>(run.schedulers)));
+  for (int at = 0; at != 3; ++at) {
+    CHECK(rates(again) == rates(run));
+    move(run);
+    move(again);
+  }
+  CHECK(rates(again) == rates(run));
+}
+
 TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved initial rates, and the rates are exact",
           "[schedulers]") {
   for (std::size_t cut = 0; cut != losses.size(); ++cut) {

@@ -2,11 +2,16 @@
 // model.
 #include "fixtures.hpp"
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <tuple>
 
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/report/model_table.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace {
@@ -150,4 +155,100 @@ TEST_CASE("a summary lists the model, then its modules to a depth", "[weights][s
   CHECK(LibTorch::summarize(model, 1).size() == 3);
   CHECK(LibTorch::summarize(model, -1).size() == 8);
   CHECK(LibTorch::summarize(model, 0).size() == 1);
+}
+
+namespace {
+struct Decoder : torch::nn::Module {
+  torch::Tensor weight;
+  torch::nn::LayerNorm norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})));
+  explicit Decoder(torch::Tensor const& tied) : weight(register_parameter("weight", tied)) {}
+  torch::Tensor forward(torch::Tensor const& x) { return torch::linear(norm->forward(x), weight); }
+};
+/// A picture and a sentence: tied weights, a recurrent layer, statistics of batches, random numbers, a product of no
+/// module, an input that some modules see only inside of others.
+struct Shown : torch::nn::Module {
+  torch::nn::Sequential seen =
+      register_module("seen", torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1)),
+                                                    torch::nn::ReLU(), torch::nn::MaxPool2d(2), torch::nn::Flatten(),
+                                                    torch::nn::BatchNorm1d(16), torch::nn::Dropout(0.5)));
+  torch::nn::Sequential flat =
+      register_module("flat", torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(16, 3)));
+  torch::nn::Embedding words = register_module("words", torch::nn::Embedding(9, 16));
+  torch::nn::GRU read = register_module("read", torch::nn::GRU(torch::nn::GRUOptions(16, 16).batch_first(true)));
+  std::shared_ptr<Decoder> said = register_module("said", std::make_shared<Decoder>(words->weight));
+  torch::Tensor calls = register_buffer("calls", torch::zeros({}));
+  bool fails = false;
+  std::tuple<torch::Tensor, torch::Tensor> example_input_array() const {
+    return {torch::ones({2, 1, 4, 4}), torch::ones({2, 5}, torch::kLong)};
+  }
+  torch::Tensor forward(torch::Tensor const& picture, torch::Tensor const& sentence) {
+    if (fails) throw std::runtime_error("it does not fit");
+    calls += flat->forward(picture).sum();
+    auto const a = seen->forward(picture) + torch::rand({2, 16});
+    auto const b = std::get<0>(read->forward(words->forward(sentence)));
+    return said->forward(torch::bmm(torch::bmm(b, b.transpose(1, 2)), b).sum(1) + a);
+  }
+};
+}  // namespace
+
+TEST_CASE("a summary with an example has sizes and operations, and leaves no trace", "[weights][summary]") {
+  torch::manual_seed(3);
+  Shown model;
+  model.seen[4]->eval();
+  model.read->eval();
+  for (auto& p : model.read->parameters()) p.set_requires_grad(false);
+  auto const before = [&] {
+    std::vector<torch::Tensor> all;
+    for (auto const& p : model.parameters()) all.push_back(p.clone());
+    for (auto const& b : model.buffers()) all.push_back(b.clone());
+    return all;
+  }();
+  auto const random = at::detail::getDefaultCPUGenerator().get_state().clone();
+  auto rows = LibTorch::summarize(model, -1);
+  LibTorch::run_example(model, rows);
+
+  std::map<std::string, fulgurite::report::ModelRow> found;
+  for (auto const& row : rows) found[row.name] = row;
+  auto const sizes = [&](char const* name) { return found.at(name).in + " to " + found.at(name).out; };
+  CHECK(sizes("") == "[2, 1, 4, 4], [2, 5] to [2, 9]");
+  CHECK(sizes("seen") == "[2, 1, 4, 4] to [2, 16]");
+  CHECK(sizes("seen.0") == "[2, 1, 4, 4] to [2, 4, 4, 4]");
+  CHECK(sizes("seen.1") == "[2, 4, 4, 4] to [2, 4, 4, 4]");
+  CHECK(sizes("seen.2") == "[2, 4, 4, 4] to [2, 4, 2, 2]");
+  CHECK(sizes("seen.3") == "[2, 4, 2, 2] to [2, 16]");
+  CHECK(sizes("seen.5") == "[2, 16] to [2, 16]");
+  CHECK(sizes("flat") == "[2, 1, 4, 4] to [2, 3]");
+  CHECK(sizes("flat.0") == "[2, 1, 4, 4] to [2, 16]");
+  CHECK(sizes("words") == "[2, 5] to [2, 5, 16]");
+  CHECK(sizes("read") == "[2, 5, 16] to [2, 5, 16]");
+  CHECK(sizes("said") == " to ");  // a module of one's own: unknown
+  std::int64_t const conv = 2 * (2 * 4 * 16) * 9, gru = 2 * (2 * 5) * (2 * 3 * 16 * 16), said = 2 * 2 * 16 * 9,
+                     flat = 2 * 2 * 16 * 3, products = 2 * (2 * 2 * 5 * 5 * 16);
+  CHECK(found.at("seen").flops == conv);
+  CHECK(found.at("seen.0").flops == conv);
+  CHECK(found.at("read").flops == gru);
+  CHECK(found.at("words").flops == 0);
+  CHECK(found.at("said").flops == said);
+  CHECK(found.at("").flops == conv + gru + said + flat + products);
+  CHECK(found.at("said").shared == 9 * 16);
+  CHECK(found.at("said").shared_with == "words");
+  CHECK(found.at("words").shared == 0);
+  CHECK(found.at("").parameters == 40 + 32 + 51 + 9 * 16 + 2 * 3 * 16 * 16 + 2 * 3 * 16 + 32);
+
+  std::size_t i = 0;
+  for (auto const& p : model.parameters()) CHECK(p.equal(before[i++]));
+  for (auto const& b : model.buffers()) CHECK(b.equal(before[i++]));
+  CHECK(at::detail::getDefaultCPUGenerator().get_state().equal(random));
+  CHECK(model.is_training());
+  CHECK(model.seen->is_training());
+  CHECK_FALSE(model.seen[4]->is_training());
+  CHECK_FALSE(model.read->is_training());
+  CHECK(torch::GradMode::is_enabled());
+
+  model.fails = true;
+  CHECK_THROWS_WITH(LibTorch::run_example(model, rows),
+                    Catch::Matchers::StartsWith("[fulgurite.model.example_input] forward failed with the model's "
+                                                "example_input_array of [2, 1, 4, 4], [2, 5]: it does not fit"));
+  CHECK(model.is_training());
+  CHECK(at::detail::getDefaultCPUGenerator().get_state().equal(random));
 }

@@ -207,6 +207,7 @@ struct Backend {
     }
     void state(auto& archive) { archive("at", at); }
   };
+  static void seed(std::uint64_t seed) { world.rng = seed; }
   static Random rng_state() { return {}; }
   static auto isolated_rng() { return Restored<std::uint64_t>(world.rng); }
   static auto algorithms(bool deterministic, std::optional<bool>) {

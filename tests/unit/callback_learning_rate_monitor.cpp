@@ -106,6 +106,17 @@ TEST_CASE("lr monitor: keys") {
   CHECK(ctx.rows == std::vector<Row>{{0, "p/lr-SGD=0.1000 p/lr-SGD-1/pg1=1.0000 p/lr-SGD-1/pg2=2.0000 p/warm=0.1000"}});
 }
 
+TEST_CASE("lr monitor: of several schedules one that moves per step and one per epoch have it reported at both, under "
+          "the first name that was given") {
+  Ctx ctx;
+  ctx.schedules = {
+      {&ctx.all[0], Interval::step}, {&ctx.all[0], Interval::epoch, "first"}, {&ctx.all[0], Interval::step, "second"}};
+  LearningRateMonitor monitor;
+  monitor.on_train_epoch_start(ctx);
+  monitor.on_train_batch_start(ctx);
+  CHECK(ctx.rows == std::vector<Row>{{0, "first=0.1000"}, {0, "first=0.1000"}});
+}
+
 TEST_CASE("lr monitor: once in an accumulation window, never without a cadence") {
   Ctx ctx;
   LearningRateMonitor monitor;
@@ -134,4 +145,29 @@ TEST_CASE("lr monitor: a fit that goes back logs the rates of the same steps aga
   step(3);
   CHECK(monitor.lrs().at("lr-SGD") == std::vector<double>{1, 2, 3});
   CHECK(ctx.rows.size() == 4);  // the loop holds back the first one of step 2
+}
+
+TEST_CASE("lr monitor: a fit that goes on in another program leaves the state of the unbroken one") {
+  auto const log = [](LearningRateMonitor& monitor, Ctx& ctx, long at) {
+    ctx.step = at;
+    ctx.all[0].rates[0] = static_cast<double>(at);
+    monitor.on_train_batch_start(ctx);
+  };
+  Ctx ctx, other;
+  LearningRateMonitor whole, again;
+  log(whole, ctx, 1);
+  log(whole, ctx, 2);
+  auto const then = state_text(whole);
+  log(whole, ctx, 3);
+  auto const at_three = state_text(whole);
+  log(whole, ctx, 4);
+  for (int times = 0; times != 2; ++times) load_state_text(again, then);
+  log(again, other, 3);
+  log(again, other, 4);
+  CHECK(state_text(again) == state_text(whole));
+  CHECK(again.lrs().at("lr-SGD") == std::vector<double>{3, 4});
+  load_state_text(again, at_three);  // back, in the same program
+  CHECK(again.lrs().at("lr-SGD") == std::vector<double>{3});
+  log(again, other, 4);
+  CHECK(state_text(again) == state_text(whole));
 }

@@ -1,7 +1,14 @@
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
@@ -188,4 +195,88 @@ TEST_CASE("bar: only rank 0 writes") {
   auto trainer = make_trainer<Scripted>(quick(1), SecondRank{}, Float32{}, Automatic{}, run.terminal());
   trainer.fit(run.model, toy::batches(3), toy::batches(1));
   CHECK(run.stream.all().empty());
+}
+
+TEST_CASE("bar: a run that goes on inside an epoch has a bar, whose rates count what this process did") {
+  probe::Folder const folder;
+  {
+    Place first;
+    first.model.fails_at = 6;
+    CHECK(error_of([&] { fitted(first.model, quick(3), 4, OnExceptionCheckpoint{folder.path}); }) != "");
+  }
+  Place run;
+  fitted(run.model, quick(3), 4, OnExceptionCheckpoint{folder.path}, run.terminal({.ascii = true, .leave = true}));
+  CHECK(screen(run.stream.all()) ==
+        Lines{"Epoch 1: 100%|############| 4/4 [00:01<00:00,  1.33it/s, loss=1.500, vl=0.250]",
+              "Epoch 2: 100%|############| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",
+              "2 epochs, 6 steps in 00:04", ""});
+}
+
+TEST_CASE("bar: in a file a long epoch and a long validation have a line a minute, with figures and no control codes") {
+  Place run;
+  run.model.seconds_per_batch = 25;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, run.bar());
+  trainer.fit(run.model, toy::batches(7), toy::batches(4));
+  auto const output = run.stream.all();
+  CHECK(output.find_first_of("\r\x1b") == std::string::npos);
+  Lines begin;
+  for (auto const& line : lines_of(output)) begin.push_back(line.substr(0, line.find('|')));
+  CHECK(begin == Lines{"Epoch 0:  43%", "Epoch 0:  86%", "Validation DataLoader 0:  75%",
+                       "Validation DataLoader 0: 100%", "Epoch 0: 100%", "1 epoch, 7 steps in 04:35"});
+}
+
+namespace {
+struct Terminal {  // the two ends of one
+  int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  std::FILE* stream = nullptr;
+  Terminal() {
+    REQUIRE(::grantpt(master) == 0);
+    REQUIRE(::unlockpt(master) == 0);
+    stream = ::fdopen(::open(::ptsname(master), O_RDWR | O_NOCTTY), "w");
+    REQUIRE(stream != nullptr);
+  }
+  ~Terminal() {
+    std::fclose(stream);
+    ::close(master);
+  }
+  void width(unsigned short columns) const {
+    winsize const size{.ws_row = 25, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(master, TIOCSWINSZ, &size);
+  }
+  /// What was written by one call, without the codes.
+  std::string take() const {
+    char text[4096];
+    auto const count = ::read(master, text, sizeof text);
+    std::string const all(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    return all.substr(all.rfind('K') + 1);
+  }
+};
+struct Resizes {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::monitor;
+  Terminal const* terminal;
+  std::vector<std::size_t>* widths;
+  void on_train_batch_end(auto& ctx) {
+    auto const text = terminal->take();
+    if (text.starts_with("Epoch 0:")) widths->push_back(report::display_width(text));
+    terminal->width(ctx.batch_idx() == 0 ? 120 : ctx.batch_idx() == 1 ? 60 : 0);
+  }
+};
+}  // namespace
+
+TEST_CASE("bar: a terminal is asked for its width at each redraw, and one that is dumb is none") {
+  Terminal const terminal;
+  std::vector<std::size_t> widths;
+  terminal.width(200);
+  Place run;
+  auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                        ProgressBar{{.stream = terminal.stream}}, Resizes{&terminal, &widths});
+  trainer.fit(run.model, toy::batches(4), NoValidation{});
+  CHECK(widths == std::vector<std::size_t>{200, 120, 60, 80});
+  std::string const kind = std::getenv("TERM") == nullptr ? "" : std::getenv("TERM");
+  ::setenv("TERM", "dumb", 1);
+  CHECK_FALSE(report::is_terminal(terminal.stream));
+  ::setenv("TERM", "xterm", 1);
+  CHECK(report::is_terminal(terminal.stream));
+  kind.empty() ? ::unsetenv("TERM") : ::setenv("TERM", kind.c_str(), 1);
 }

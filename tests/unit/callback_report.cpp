@@ -94,7 +94,7 @@ TEST_CASE("the table of a model") {
   CHECK(model_table(rows) == "  | Name        | Type       | Params | Trainable | Size     | Mode \n"
                              "--------------------------------------------------------------------\n"
                              "0 | body        | Sequential | 203 K  | 200 K     | 814.1 kB | train\n"
-                             "1 | head.frozen | Linear     | 2.6 K  | no        | 10.3 kB  | eval \n"
+                             "1 | head.frozen | Linear     | 2.6 K  | frozen    | 10.3 kB  | eval \n"
                              "2 | act         | ReLU       | 0      | -         | 0 B      | train\n"
                              "--------------------------------------------------------------------\n"
                              "203 K     Trainable params\n"

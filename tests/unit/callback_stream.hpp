@@ -36,7 +36,8 @@ struct Stream {
   }
 };
 
-/// The lines on a screen after this output: carriage return, newline, cursor up, erase to the end of the line.
+/// The lines on a screen after this output: carriage return, newline, cursor up, erase to the end of the line
+/// or of the screen.
 inline std::vector<std::string> screen(std::string_view output) {
   std::vector<std::vector<std::string>> cells(1);
   std::size_t row = 0, column = 0;
@@ -44,9 +45,15 @@ inline std::vector<std::string> screen(std::string_view output) {
     if (output.substr(i, 3) == "\x1b[K") {
       cells[row].resize(std::min(cells[row].size(), column));
       i += 3;
-    } else if (output.substr(i, 3) == "\x1b[A") {
-      if (row != 0) --row;
+    } else if (output.substr(i, 3) == "\x1b[J") {
+      cells.resize(row + 1);
+      cells[row].resize(std::min(cells[row].size(), column));
       i += 3;
+    } else if (output.substr(i, 2) == "\x1b[") {  // so many lines up
+      std::size_t up = 0;
+      for (i += 2; output[i] != 'A'; ++i) up = up * 10 + static_cast<std::size_t>(output[i] - '0');
+      row -= std::min(row, std::max<std::size_t>(up, 1));
+      ++i;
     } else if (output[i] == '\r') {
       column = 0;
       ++i;

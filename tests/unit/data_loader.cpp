@@ -156,3 +156,27 @@ TEST_CASE("loaders are ranges for range-v3") {
   for (auto&& [left, right] : ranges::views::zip(a, b)) pairs += left == right;
   CHECK(pairs == 3);
 }
+
+TEST_CASE("a function that makes batches may draw random numbers, of the seed, the epoch and the batch alone") {
+  auto const noisy = [](std::vector<int> samples, Random& random) {
+    for (int& sample : samples) sample += 100 * static_cast<int>(random.below(1000));
+    return samples;
+  };
+  auto const made = [&](std::uint64_t seed, int workers) {
+    return Loader{numbers(20), {.batch_size = 3, .seed = seed, .workers = workers}, noisy};
+  };
+  auto alone = made(1, 0), helped = made(1, 3), other = made(2, 1);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto const whole = batches(alone);
+    CHECK(whole == batches(helped));
+    CHECK(whole != batches(other));
+  }
+  alone.set_epoch(5);
+  auto const whole = batches(alone);
+  alone.set_epoch(5);
+  auto at = alone.begin();
+  ++at;
+  data_test::load(other, data_test::saved(alone));
+  CHECK(batches(other) == Epochs(whole.begin() + 1, whole.end()));
+  CHECK(whole[0][0] % 100 == 0);
+}

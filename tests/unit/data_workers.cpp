@@ -4,15 +4,20 @@
 
 #include <atomic>
 #include <exception>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/named.hpp>
+#include <fulgurite/loop/data_advice.hpp>
 
 #include "data_probe.hpp"
 #include "data_testing.hpp"
+#include "models.hpp"
 
 using namespace fulgurite::data;
 using namespace data_test;
@@ -134,4 +139,216 @@ TEST_CASE("each worker runs the start hook before its first sample") {
   CHECK(data_test::refusal([&] { failing.begin(); }) == "fulgurite.data.worker_start");
   Loader odd{numbers(100), {.batch_size = 2, .workers = 1, .on_worker_start = [] { throw 1; }}};
   CHECK(data_test::refusal([&] { odd.begin(); }) == "fulgurite.data.worker_start");
+}
+
+namespace {
+/// Remembers which threads have read it.
+struct Threads {
+  struct Seen {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+  };
+  std::shared_ptr<Seen> seen = std::make_shared<Seen>();
+  std::size_t size() const { return 40; }
+  int get(std::size_t i) const {
+    std::lock_guard const lock(seen->mutex);
+    seen->threads.insert(std::this_thread::get_id());
+    return static_cast<int>(i);
+  }
+};
+
+/// Sample `hangs_at` is not read before the gate opens. The test waits for threads that were left behind.
+struct Gated {
+  struct Gate {
+    std::atomic<bool> open = false, hangs = false;
+  };
+  std::size_t hangs_at = 13;
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  std::size_t size() const { return 40; }
+  int get(std::size_t i) const {
+    if (i == hangs_at) {
+      gate->hangs = true;
+      while (!gate->open) std::this_thread::sleep_for(1ms);
+    }
+    return static_cast<int>(i);
+  }
+};
+void await(auto const& what) {
+  for (int wait = 0; wait < 20000 && !what(); ++wait) std::this_thread::sleep_for(1ms);
+  REQUIRE(what());
+}
+}  // namespace
+
+TEST_CASE("workers stay from epoch to epoch, and run the start hook once; or end with each") {
+  for (bool stay : {true, false}) {
+    Threads const data;
+    std::atomic<int> started = 0;
+    Loader loader{data,
+                  {.batch_size = 2, .workers = 2, .on_worker_start = [&] { ++started; }, .persistent_workers = stay}};
+    Loader alone{data, {.batch_size = 2}};
+    for (int epoch = 0; epoch < 4; ++epoch) CHECK(batches(loader) == batches(alone));
+    for (auto& batch : loader)
+      if (batch.front() > 6) break;  // left early
+    CHECK(batches(loader) == batches(alone));
+    CHECK(started == (stay ? 2 : 12));
+    if (stay) CHECK(data.seen->threads.size() <= 3);  // and the one that reads alone
+  }
+  std::atomic<int> started = 0;
+  Loader failing{Probe{.count = 40, .fails_at = 17},
+                 {.batch_size = 5, .workers = 2, .on_worker_start = [&] { ++started; }}};
+  for (int epoch = 0; epoch < 3; ++epoch) CHECK_THROWS(batches(failing));
+  CHECK(started == 2);  // an error of a sample ends the epoch, and no worker
+}
+
+TEST_CASE("a worker that hangs ends the epoch with one Error, and the loader can be destroyed") {
+  for (bool stay : {true, false}) {
+    Gated const data;
+    std::weak_ptr<Gated::Gate> const left = data.gate;
+    {
+      Loader loader{data, {.batch_size = 5, .workers = 2, .persistent_workers = stay, .timeout = 50ms}};
+      std::vector<int> seen;
+      auto const said = data_test::sentence([&] {
+        for (auto& batch : loader) seen.push_back(batch.front());
+      });
+      CHECK(seen == std::vector{0, 5});
+      INFO(said);
+      CHECK(said.find("[fulgurite.data.worker_hangs] worker ") != std::string::npos);
+      CHECK(
+          said.find(" of 2 reads sample 13 for batch 2 of epoch 0, and the loop has waited for 50 ms, its .timeout") !=
+          std::string::npos);
+      for (int again = 0; again < 2; ++again)  // it still does
+        CHECK(data_test::refusal([&] { loader.begin(); }) == "fulgurite.data.worker_hangs");
+      data.gate->open = true;
+      await([&] { return data_test::refusal([&] { batches(loader); }) == "nothing was thrown"; });
+      data.gate->open = data.gate->hangs = false;
+      loader.begin();
+      await([&] { return data.gate->hangs.load(); });
+      CHECK(data_test::refusal([&] { loader.begin(); }) == "fulgurite.data.worker_hangs");  // left early as well
+    }
+    data.gate->open = true;
+    await([&] { return left.use_count() == 1; });  // the thread that was left behind has let go of everything
+  }
+}
+
+TEST_CASE("the end of a loader leaves the worker that hangs, and waits for one that is merely slow") {
+  struct Slow : Gated {
+    std::shared_ptr<std::atomic<int>> slow = std::make_shared<std::atomic<int>>(0);
+    int get(std::size_t i) const {
+      if (i != 15) return Gated::get(i);
+      *slow = 1;
+      while (*slow == 1) std::this_thread::sleep_for(1ms);
+      std::this_thread::sleep_for(50ms);
+      *slow = 3;
+      return 15;
+    }
+  };
+  Slow const data;
+  {
+    Loader loader{data, {.batch_size = 5, .workers = 2, .timeout = 500ms}};
+    CHECK(data_test::refusal([&] { batches(loader); }) == "fulgurite.data.worker_hangs");
+    await([&] { return *data.slow == 1; });
+    *data.slow = 2;
+  }
+  CHECK(*data.slow == 3);
+  data.gate->open = true;
+  await([&] { return data.gate.use_count() == 1; });
+}
+
+TEST_CASE("a fit ends with the Error of a worker that hangs, also one that hangs as it starts") {
+  struct Net {
+    toy::Tensor p = toy::Tensor::parameter(0.0);
+    int steps = 0;
+    toy::Tensor training_step(std::vector<int> const&) { return ++steps, -p; }
+    toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+  };
+  auto const data = std::make_shared<Gated>();
+  auto const hanging = [&](auto options) {
+    Loader loader{*data, std::move(options)};
+    Net net;
+    std::string said =
+        data_test::sentence([&] { toy::train<Net>({.max_epochs = 2}, fulgurite::Automatic{}).fit(net, loader); });
+    return std::pair{net.steps, said};
+  };
+  auto const [steps, said] = hanging(LoaderOptions{.batch_size = 5, .workers = 1, .timeout = 50ms});
+  CHECK(steps == 2);
+  CHECK(said.starts_with("[fulgurite.data.worker_hangs] worker 0 of 1 reads sample 13 for batch 2 of epoch 0"));
+  auto const start = [gate = data->gate] {
+    while (!gate->open) std::this_thread::sleep_for(1ms);
+  };
+  auto const [none, why] =
+      hanging(LoaderOptions{.batch_size = 5, .workers = 1, .on_worker_start = start, .timeout = 50ms});
+  CHECK(none == 0);
+  CHECK(why.find("worker 0 of 1 has not come back from .on_worker_start") != std::string::npos);
+  data->gate->open = true;
+  await([&] { return data->gate.use_count() == 2; });  // the data set and `start`
+  CHECK(data_test::refusal([] { Loader{numbers(3), {.timeout = 50ms}}; }) == "fulgurite.data.timeout");
+  CHECK(data_test::refusal([] { Loader{numbers(3), {.workers = 1, .timeout = -50ms}}; }) == "fulgurite.data.timeout");
+}
+
+TEST_CASE("pinning is done where batches are made, by a function that can") {
+  struct Batch {
+    std::vector<int> samples;
+    bool pinned = false;
+  };
+  struct Pins {
+    bool gpu = true;
+    Batch operator()(std::vector<int> samples) const { return {std::move(samples)}; }
+    void can_pin() const {
+      if (!gpu) throw fulgurite::Error("fulgurite.data.pin_memory", "no GPU");
+    }
+    void pin(Batch& batch) const { batch.pinned = true; }
+  };
+  for (bool on : {false, true}) {
+    Loader loader{numbers(9), {.batch_size = 2, .workers = 2, .pin_memory = on}, Pins{}};
+    for (auto& batch : loader) CHECK(batch.pinned == on);
+  }
+  CHECK(data_test::refusal([] { Loader{numbers(9), {.pin_memory = true}, Pins{false}}; }) ==
+        "fulgurite.data.pin_memory");
+  CHECK(data_test::refusal([] { Loader{numbers(9), {.pin_memory = true}}; }) == "fulgurite.data.pin_memory");
+}
+
+TEST_CASE("a loop that waits for its data while processors are idle says so once; what is waited is measured") {
+  using fulgurite::Waited, fulgurite::loop::idle_while_waiting;
+  Waited const waits{.seconds = 6.2, .pass = 10, .busy = 1.5, .workers = 1};
+  CHECK(idle_while_waiting(waits, 8) == 6);
+  CHECK(idle_while_waiting(waits, 2) == 0);                          // the processors are busy
+  CHECK(idle_while_waiting({.seconds = 2.4, .pass = 10}, 8) == 0);   // the loop hardly waits
+  CHECK(idle_while_waiting({.seconds = 4.9, .pass = 4.9}, 8) == 0);  // it was short
+  struct Waiting : std::vector<double> {
+    using std::vector<double>::vector;
+    Waited waited() const { return {.seconds = 9, .pass = 10}; }
+  };
+  struct Net {
+    toy::Tensor p = toy::Tensor::parameter(0.0);
+    toy::Tensor training_step(double) { return -p; }
+    toy::Sgd configure_optimizers() { return toy::Sgd{{p}}; }
+  } net;
+  Waiting loader{1, 2, 3};
+  auto trainer = toy::train<Net>({.max_epochs = 3, .silence = {"fulgurite.data.waits"}}, fulgurite::Automatic{});
+  auto borrowed = named<"train">(std::ref(loader));
+  trainer.fit(net, borrowed);
+  REQUIRE(trainer.warnings().size() == 1);
+  CHECK(trainer.warnings()[0].starts_with(
+      "[fulgurite.data.waits] the loop waited for its batches for 90 % of epoch 0, and "));
+  CHECK(trainer.warnings()[0].find("give the training loader .workers = ") != std::string::npos);
+
+  Loader slow{Probe{.count = 4, .takes = 2ms}, {.batch_size = 2}};
+  CHECK(slow.waited().pass == 0);
+  batches(slow);
+  CHECK(slow.waited().seconds >= 0.008);
+  CHECK(slow.waited().seconds <= slow.waited().pass);
+
+  // In the loop itself one batch of 16 stands for the others, after the first 16.
+  struct Measured {
+    std::size_t size() const { return 48; }
+    int get(std::size_t i) const {
+      if (i == 20 || i == 31) std::this_thread::sleep_for(i == 20 ? 100ms : 5ms);  // the 21st, and the 32nd
+      return 0;
+    }
+  };
+  Loader sampled{Measured{}, {.batch_size = 1}};
+  auto at = sampled.begin();
+  while (at != sampled.end()) ++at;
+  CHECK(sampled.waited().seconds >= 0.08);
+  CHECK(sampled.waited().seconds <= sampled.waited().pass);
 }

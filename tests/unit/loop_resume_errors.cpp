@@ -48,6 +48,10 @@ struct Forgetful {
 struct OfForgetful : Scripted {
   Forgetful configure_optimizers() { return {{p}}; }
 };
+struct AsksByItself : OfForgetful {
+  std::filesystem::path file;
+  void on_train_batch_end(auto& ctx) { ctx.request_checkpoint(file.string()); }
+};
 
 /// Two optimizers, one of which has a schedule: the first or the second.
 template <bool First>
@@ -286,10 +290,35 @@ struct OfLength {
     if (length != n) throw Error("fulgurite.test.length", "another loader");
   }
 };
-/// Logs what begins, and keeps something in the file.
+/// The same loader, made by a data module.
+struct OfModule {
+  OfLength loader;
+  int asked = 0;
+  OfLength& train_dataloader() { return ++asked, loader; }
+  std::vector<double>& val_dataloader() { return validation; }
+  std::vector<double> validation = toy::batches(1);
+};
+/// It does not say where it is, or that this is meant.
+struct Unsaid {
+  int n;
+  auto begin() const { return toy::Unsized(n).begin(); }
+  auto end() const { return toy::Unsized(n).end(); }
+};
+struct ByChoiceSo : Unsaid {
+  using Stateless = ByChoice;
+};
+/// Counts what begins, and keeps something in the file.
 struct Begins {
   int* epochs;
+  int* fits = nullptr;
+  int* trainings = nullptr;
   long kept = 1;
+  void on_fit_start() {
+    if (fits != nullptr) ++*fits;
+  }
+  void on_train_start() {
+    if (trainings != nullptr) ++*trainings;
+  }
   void on_train_epoch_start() { ++*epochs; }
   void on_train_batch_end() { kept = 7; }
   void state(auto& archive) { archive("kept", kept); }
@@ -326,6 +355,70 @@ TEST_CASE("resume: a loader that does not fit is refused before the first epoch,
   CHECK(toy::world.rng == random);
   CHECK_FALSE(then.value(Scripted::vl));
   CHECK_FALSE(then.value(Scripted::loss));
+}
+
+TEST_CASE("resume: a loader that does not fit is told with all else, before a hook is called; one of a data module as "
+          "soon as it is made") {
+  Folder const folder;
+  Scripted model;
+  int epochs = 0, fits = 0, trainings = 0;
+  auto const checkpoints =
+      ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}};
+  OfLength loader{5};
+  trainer_of(1, checkpoints, Begins{&epochs}).fit(model, loader, toy::batches(1));
+  auto const file = CkptPath{folder / "step=4.safetensors"};
+  OtherOptimizer unlike;
+  OfLength other{4};
+  auto of_others = make_trainer<OtherOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                                Begins{&epochs, &fits, &trainings});
+  std::string error;
+  said([&] { error = error_of([&] { of_others.fit(unlike, other, toy::batches(1), file); }); });
+  CHECK(error.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
+  CHECK(error.find("another loader") != std::string::npos);
+  CHECK(other.first == 0);
+  CHECK(fits == 0);
+  CHECK(unlike.batches == 0);
+
+  Scripted again;
+  auto then = trainer_of(1, Begins{&epochs, &fits, &trainings});
+  said([&] { error = error_of([&] { then.fit(again, other, toy::batches(1), file); }); });
+  CHECK(error.starts_with("[fulgurite.test.length]"));
+  CHECK(fits == 0);
+  OfModule module{{4}};
+  auto of_module = trainer_of(1, Begins{&epochs, &fits, &trainings});
+  said([&] { error = error_of([&] { of_module.fit(again, module, file); }); });
+  CHECK(error.starts_with("[fulgurite.test.length]"));
+  CHECK(module.asked == 1);
+  CHECK(module.loader.first == 0);
+  CHECK(std::pair(fits, trainings) == std::pair(1, 0));
+  OfModule fits_well{{5}};
+  said([&] { of_module.fit(again, fits_well, file); });
+  CHECK(trainings == 1);
+}
+
+TEST_CASE(
+    "a file that a program asks for itself does not know where a loader without a place is, or moments that nobody "
+    "saves, which is said") {
+  Folder const folder;
+  auto const warned = [&](auto loader) {
+    Scripted model;
+    auto trainer = trainer_of(1);
+    auto const warnings = said([&] {
+      trainer.fit(model, loader, toy::batches(1));
+      trainer.save_checkpoint(folder / "x.safetensors");
+    });
+    return warnings.find("[fulgurite.checkpoint.forgets_place]") != std::string::npos;
+  };
+  CHECK(warned(Unsaid{2}));
+  CHECK_FALSE(warned(ByChoiceSo{{2}}));
+  CHECK_FALSE(warned(OfLength{2}));
+  CHECK_FALSE(warned(toy::batches(2)));
+  AsksByItself model;
+  model.file = folder / "part.safetensors";
+  auto trainer = make_trainer<AsksByItself>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+  CHECK(said([&] {
+          trainer.fit(model, toy::batches(2), toy::batches(1));
+        }).find("[fulgurite.checkpoint.forgets_part]") != std::string::npos);
 }
 
 TEST_CASE("resume: where the last of a file does not fit, moments and results are none of it") {

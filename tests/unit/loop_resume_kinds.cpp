@@ -687,10 +687,21 @@ struct Watches : Drawn<> {
                      {.interval = Interval::step, .frequency = 1});
   }
 };
+/// All of it for one optimizer, and a rate that falls with the epochs.
+struct Together : Drawn<> {
+  void validation_step(double, auto& ctx) { ctx.log(v, drawn()); }
+  auto configure_optimizers() {
+    auto warmed = scheduled(Drawn<>::configure_optimizers(), schedule::WarmupCosine{.warmup = 3, .total = 40});
+    auto falling = scheduled(std::move(warmed), schedule::Exponential{0.9});
+    return scheduled(std::move(falling), schedule::ReduceOnPlateau{v, {.factor = 0.7, .patience = 0, .strict = false}},
+                     {.interval = Interval::step});
+  }
+};
 }  // namespace
 
-TEST_CASE("from each place: rates that move every second step, and rates that follow validations") {
+TEST_CASE("from each place: rates that move every second step, rates that follow validations, and several schedules") {
   for (int const window : {1, 2}) {
+    check_everywhere(25, [&](Go const& go) { automatic<Together>(go, window, toy::batches(5)); });
     check_everywhere(25, [&](Go const& go) { automatic<WarmedUp>(go, window, toy::batches(5)); });
     check_everywhere(25, [&](Go const& go) { automatic<Watches>(go, window, toy::batches(5)); });
   }

@@ -23,8 +23,8 @@ namespace fulgurite {
 
 /// When rates are logged, what of an optimizer besides, and under which names.
 struct LearningRateMonitorOptions {
-  /// Whether rates are logged at each logged step or at each epoch's start. Not given: at whichever the optimizer's
-  /// schedule moves; for an optimizer without schedule, at both.
+  /// Whether rates are logged at each logged step or at each epoch's start. Not given: at whichever one of the
+  /// optimizer's schedules moves; for an optimizer without schedule, at both.
   std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;      ///< also `lr-SGD-momentum`, of Adam its first beta; 0 for an optimizer without one
   bool log_weight_decay = false;  ///< also `lr-SGD-weight_decay`
@@ -33,7 +33,8 @@ struct LearningRateMonitorOptions {
 
 /// Sends learning rates to the loggers: `LearningRateMonitor{}`. The name is `lr-Adam`, for a second optimizer of that
 /// class `lr-Adam-1`; several groups are `lr-Adam/pg1`, ..., or have their own names; a schedule's own name stands in
-/// place of `lr-Adam`. The rate is the one that the coming step uses.
+/// place of `lr-Adam`, that of the first one that has a name where an optimizer has several. The rate is the one that
+/// the coming step uses.
 class LearningRateMonitor {
  public:
   using Hooks = Implements<hook::on_train_start, hook::on_train_batch_start, hook::on_train_epoch_start>;
@@ -44,6 +45,7 @@ class LearningRateMonitor {
 
   void on_train_start(auto& ctx) {
     rates_.clear();
+    earlier_.clear();
     last_momentum_.clear();
     last_weight_decay_.clear();
     last_step_ = -1;
@@ -66,25 +68,32 @@ class LearningRateMonitor {
     if (options_.logging_interval != Interval::step) log(ctx, Interval::epoch);
   }
 
-  /// Saves how many rates were logged. Where a fit goes back, those since then are logged again.
+  /// Saves how many rates were logged in the run, in earlier programs, too. Where a fit goes back, those since then are
+  /// logged again.
   void state(auto& archive) {
     std::vector<std::string> keys;
     std::vector<std::size_t> counts;
     for (auto const& [key, values] : rates_) {
       keys.push_back(key);
-      counts.push_back(values.size());
+      counts.push_back(earlier_[key] + values.size());
     }
     archive("last_step", last_step_)("keys", keys)("counts", counts);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
-      std::map<std::string, std::size_t> before;
-      for (std::size_t i = 0; i != std::min(keys.size(), counts.size()); ++i) before[keys[i]] = counts[i];
-      std::erase_if(rates_, [&](auto const& series) { return !before.contains(series.first); });
-      for (auto& [key, values] : rates_) values.resize(std::min(values.size(), before[key]));
+      Series kept;
+      std::map<std::string, std::size_t> earlier;
+      for (std::size_t i = 0; i != std::min(keys.size(), counts.size()); ++i) {
+        auto& values = kept[keys[i]] = std::move(rates_[keys[i]]);
+        auto const here = counts[i] - std::min(counts[i], earlier_[keys[i]]);
+        values.resize(std::min(values.size(), here));
+        earlier[keys[i]] = counts[i] - values.size();
+      }
+      rates_ = std::move(kept);
+      earlier_ = std::move(earlier);
     }
   }
 
   using Series = std::map<std::string, std::vector<double>>;
-  /// The rates that were logged in the last fit, by name.
+  /// The rates that were logged in the last fit, by name; of one that goes on from a file, those since then.
   Series const& lrs() const { return rates_; }
   std::map<std::string, double> const& last_momentum_values() const { return last_momentum_; }
   std::map<std::string, double> const& last_weight_decay_values() const { return last_weight_decay_; }
@@ -95,17 +104,17 @@ class LearningRateMonitor {
     std::map<std::string, int> seen;
     ctx.each_optimizer([&](std::size_t, auto& optimizer) {
       std::string name = "lr-" + std::string(name_of(optimizer));
-      std::optional<Interval> moves;
-      bool named = false;
+      bool scheduled = false, moves_now = false, named = false;
       ctx.each_scheduler([&](auto& scheduler) {
         if (static_cast<void const*>(&scheduler.optimizer()) != static_cast<void const*>(&optimizer)) return;
-        moves = scheduler.interval();
-        if (scheduler.name().empty()) return;
+        scheduled = true;
+        moves_now = moves_now || scheduler.interval() == now;
+        if (named || scheduler.name().empty()) return;
         name = scheduler.name();
         named = true;
       });
       if (int const earlier = named ? 0 : seen[name]++; earlier != 0) name += "-" + std::to_string(earlier);
-      if (!options_.logging_interval && moves && *moves != now) return;
+      if (!options_.logging_interval && scheduled && !moves_now) return;
       std::set<std::string> names;
       for (std::size_t g = 0; g != optimizer.groups(); ++g) {
         auto const key = options_.key_prefix + name + suffix(optimizer, g);
@@ -152,6 +161,7 @@ class LearningRateMonitor {
 
   LearningRateMonitorOptions options_;
   Series rates_{};
+  std::map<std::string, std::size_t> earlier_{};  ///< how many were logged before the file that the fit goes on from
   std::map<std::string, double> last_momentum_{}, last_weight_decay_{};
   long last_step_ = -1;
 };

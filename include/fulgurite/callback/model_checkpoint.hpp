@@ -63,6 +63,7 @@ class ModelCheckpoint {
                            hook::on_validation_end, hook::on_train_end, hook::on_exception, hook::teardown>;
   static constexpr Order order = Order::checkpoint;
   static constexpr bool inert_in_dev_run = true;
+  static constexpr bool keeps_checkpoints = true;
   static constexpr std::string_view reads = "the state of the run";
   static constexpr bool watches = checkpointing::watches<M>;
   using Watches = std::conditional_t<watches, MetricTypes<M>, MetricTypes<>>;

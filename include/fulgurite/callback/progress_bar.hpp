@@ -27,22 +27,25 @@ struct ProgressBarOptions {
   bool leave = false;                    ///< keep the line of each finished epoch
   int columns = 0;                       ///< width of a line; 0: the terminal's
   double seconds_between_redraws = 0.1;  ///< at least
+  double seconds_between_lines = 60;     ///< not on a terminal: within an epoch or an evaluation, at least
   std::optional<bool> terminal =
-      std::nullopt;  ///< not given: asked from the stream. false: no control codes, a line per epoch
+      std::nullopt;  ///< not given: asked from the stream. false: no control codes, whole lines
 };
 
 /// Shows how far a run is: `ProgressBar{}`. It shows the metrics declared with `.prog_bar = true`, with the values that
 /// the host knows already, and never waits for a device. It looks at the clock once a batch. On a terminal it redraws
-/// at most ten times a second; elsewhere it writes one line for each epoch and each evaluation. Only rank 0 writes. A
-/// fit ends with one line that says what came out of it and where.
+/// at most ten times a second, as wide as the terminal then is; elsewhere, as in a file or a notebook, it writes one
+/// line for each epoch and each evaluation, and one a minute within those that last. Rates count what this process did:
+/// of a run that goes on inside an epoch, the batches from there on. Only rank 0 writes. A fit ends with one line that
+/// says what came out of it and where.
 class ProgressBar {
  public:
   using Hooks =
-      Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_epoch_start,
-                 hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end, hook::on_validation_start,
-                 hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start, hook::on_test_batch_end,
-                 hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end, hook::on_predict_end,
-                 hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
+      Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_start,
+                 hook::on_train_epoch_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
+                 hook::on_validation_start, hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start,
+                 hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end,
+                 hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception>;
   using Stateless = ByChoice;  // a bar shows the present
   static constexpr Order order = Order::progress;
   static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
@@ -53,9 +56,15 @@ class ProgressBar {
         lines_(options.stream) {}
 
   void on_fit_start(auto& ctx) {
-    on_ = ctx.rank() == 0;
+    on_ = draws(ctx);
+    fit_began_ = ctx.seconds_now();
     first_epoch_ = ctx.current_epoch();
     first_step_ = ctx.global_step();
+  }
+  void on_train_start(auto& ctx) {
+    first_epoch_ = ctx.current_epoch();  // of a run that goes on they are known now
+    first_step_ = ctx.global_step();
+    began_ = ctx.seconds_now();
   }
   void on_sanity_check_start() { sanity_ = true; }
   void on_sanity_check_end() {
@@ -64,20 +73,23 @@ class ProgressBar {
   }
 
   void on_train_epoch_start(auto& ctx) {
-    if (!on_) return;
-    last_line_.clear();
-    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), ctx.seconds_now());
+    if (on_) start_epoch(ctx, ctx.seconds_now());
   }
   void on_train_batch_end(auto& ctx) {
-    if (!on_ || !train_) return;
+    if (!on_) return;
     double const now = ctx.seconds_now();
+    if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
     if (train_->done() == 0) train_->start_at(ctx.batch_idx());
     train_->advance(ctx.batch_idx() + 1, now);
-    if (due(now)) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii));
+    if (!due(now)) return;
+    auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
+    if (terminal_) lines_.show(line);
+    else keep(line);
   }
   void on_train_epoch_end(auto& ctx) {
     if (!on_ || !train_) return;
-    train_->advance(train_->done(), ctx.seconds_now());
+    drawn_ = ctx.seconds_now();
+    train_->advance(train_->done(), drawn_);
     last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
     if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
   }
@@ -100,7 +112,7 @@ class ProgressBar {
     if (!on_) return;
     lines_.close();
     lines_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_,
-                                      ctx.global_step() - first_step_, ctx.seconds_since_fit_start()) +
+                                      ctx.global_step() - first_step_, ctx.seconds_now() - fit_began_) +
                  "\n");
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
@@ -113,14 +125,21 @@ class ProgressBar {
   }
 
  private:
+  static bool draws(auto& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
+  void start_epoch(auto& ctx, double began) {
+    last_line_.clear();
+    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), began);
+    if (!terminal_) drawn_ = began;  // the first line comes a while later
+  }
   void evaluation_start(char const* title, auto& ctx) {
-    on_ = ctx.rank() == 0;
+    on_ = draws(ctx);
     title_ = title;
     loader_ = 0;
     if (on_) start_loader(ctx, ctx.seconds_now());
   }
   void start_loader(auto& ctx, double now) {
     evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
+    if (!terminal_) drawn_ = now;
   }
   void evaluation_batch(auto& ctx) {
     if (!on_ || !evaluation_) return;
@@ -133,10 +152,10 @@ class ProgressBar {
     if (ctx.batch_idx() == 0) evaluation_->set_total(ctx.num_eval_batches());
     evaluation_->advance(ctx.batch_idx() + 1, now);
     if (!due(now)) return;
-    if (train_)
-      lines_.show(train_->running(postfix(ctx), columns(), options_.ascii),
-                  evaluation_->running({}, columns(), options_.ascii));
-    else lines_.show(evaluation_->running({}, columns(), options_.ascii));
+    auto const line = evaluation_->running({}, columns(), options_.ascii);
+    if (!terminal_) keep(line);
+    else if (train_) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii), line);
+    else lines_.show(line);
   }
   void evaluation_end(auto& ctx) {
     if (!on_ || !evaluation_) return;
@@ -148,7 +167,7 @@ class ProgressBar {
   }
 
   bool due(double now) {
-    if (!terminal_ || now - drawn_ < options_.seconds_between_redraws) return false;
+    if (now - drawn_ < (terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines)) return false;
     drawn_ = now;
     return true;
   }
@@ -158,7 +177,8 @@ class ProgressBar {
   }
   int columns() const {
     if (options_.columns > 0 || !terminal_) return options_.columns;
-    return report::terminal_columns(options_.stream);
+    int const told = report::terminal_columns(options_.stream);
+    return told > 0 ? told : 80;  // a terminal without a size, as in some containers
   }
   std::string postfix(auto& ctx) const {
     std::string text;
@@ -177,6 +197,7 @@ class ProgressBar {
   std::string title_{};
   std::string last_line_{};
   double drawn_ = -std::numeric_limits<double>::infinity();
+  double began_ = 0, fit_began_ = 0;
   std::size_t loader_ = 0;
   int first_epoch_ = 0;
   long first_step_ = 0;

@@ -3,18 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/time_text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>
@@ -34,7 +33,7 @@ struct TimerOptions {
 /// first.
 class Timer {
  public:
-  using Seconds = std::chrono::duration<double>;
+  using Seconds = fulgurite::Seconds;
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end,
                            hook::on_train_end, hook::on_validation_start, hook::on_validation_end, hook::on_test_start,
                            hook::on_test_end, hook::on_exception>;
@@ -136,23 +135,10 @@ class Timer {
     ctx.request_stop();
   }
 
-  FULGURITE_COLD static Seconds parsed(std::string_view text) {
-    constexpr std::array<double, 4> unit{86400, 3600, 60, 1};
-    constexpr std::array<int, 4> below{std::numeric_limits<int>::max(), 24, 60, 60};
-    double seconds = 0;
-    auto const* at = text.data();
-    auto const* const end = at + text.size();
-    for (std::size_t i = 0; i != 4; ++i) {
-      int value = -1;
-      auto const [next, error] = std::from_chars(at, end, value);
-      bool const separated = i == 3 ? next == end : next != end && *next == ':';
-      if (error != std::errc{} || value < 0 || value >= below[i] || !separated)
-        throw Error("fulgurite.callback.timer_duration",
-                    "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
-      seconds += value * unit[i];
-      at = next + (i == 3 ? 0 : 1);
-    }
-    return Seconds(seconds);
+  static Seconds parsed(std::string_view text) {
+    if (auto const seconds = seconds_of(text)) return *seconds;
+    throw Error("fulgurite.callback.timer_duration",
+                "Timer: '" + std::string(text) + "' is not DD:HH:MM:SS, such as 00:12:00:00");
   }
 
   std::optional<Seconds> limit_ = std::nullopt;

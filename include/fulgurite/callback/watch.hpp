@@ -29,9 +29,10 @@ constexpr double worst(Mode mode) {
   return mode == Mode::min ? infinity : -infinity;
 }
 
-/// Whether this is a fit proper: neither another stage, nor the sanity check, nor a fast_dev_run.
+/// Whether this is a fit proper: neither another stage, nor the sanity check, nor a fast_dev_run, nor barebones.
 constexpr bool in_fit(auto const& ctx) {
-  return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking() && !ctx.dev_run();
+  return ctx.stage() == decltype(ctx.stage())::fit && !ctx.sanity_checking() && !ctx.dev_run() &&
+         !ctx.options().barebones;
 }
 
 /// Whether that step (or batch of an evaluation), counted from 0, has a row of its own at the cadence of the logs.

@@ -78,9 +78,10 @@ class DurableFile {
     }));
   }
 
-  /// Makes the new content durable and visible under the target's name.
-  FULGURITE_COLD void commit() {
-    check(::fsync(descriptor_.number()) == 0 ? 0 : errno);
+  /// Makes the new content durable and visible under the name of the target. `on_disk` = false waits for no disk: what
+  /// can be made again may be lost in a power cut.
+  FULGURITE_COLD void commit(bool on_disk = true) {
+    if (on_disk) check(::fsync(descriptor_.number()) == 0 ? 0 : errno);
     // Some systems report a full disk only when the file is closed, but closing would release the lock on a temporary
     // that is not renamed yet. A second descriptor keeps the lock.
     FileDescriptor const lock(::fcntl(descriptor_.number(), F_DUPFD_CLOEXEC, 0));
@@ -93,6 +94,7 @@ class DurableFile {
       check(::rename(temporary_.c_str(), target_.c_str()) == 0 ? 0 : errno);
     }
     temporary_.clear();
+    if (!on_disk) return;
     if (int const error = file::sync_folder(file::folder_of(target_)); error != 0)
       file::fail("fulgurite.file.write", "make durable", target_, error,
                  ": the new content is there, but may not survive a power cut");
@@ -126,6 +128,13 @@ inline void write_durably(std::filesystem::path const& target, std::string_view 
   DurableFile file(target);
   file.write(content);
   file.commit();
+}
+
+/// The same for what can be made again: readers never see half of it, and no disk is waited for.
+inline void write_whole(std::filesystem::path const& target, std::string_view content) {
+  DurableFile file(target);
+  file.write(content);
+  file.commit(false);
 }
 
 }  // namespace fulgurite

@@ -12,6 +12,7 @@ namespace fulgurite::judge {
 // Said as `static constexpr bool NAME = true`; not said is false.
 #define FULGURITE_TRAITS(ROW)                                                                                       \
   ROW(needs_logger)           /* it writes rows */                                                                  \
+  ROW(draws_rows)             /* it takes rows to draw them, and keeps no record: a logger is not spared by it */      \
   ROW(needs_automatic)        /* it drives what Manual leaves to the model: windows, the one optimizer's schedule */\
   ROW(needs_one_optimizer)    /* it works with one optimizer */                                                     \
   ROW(needs_backbone)         /* it freezes model.backbone */                                                       \
@@ -23,6 +24,7 @@ namespace fulgurite::judge {
   ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
   ROW(finds_rate)             /* it searches for a learning rate */                                                 \
   ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
+  ROW(keeps_checkpoints)      /* it saves files in the course of training: no other is added by default */          \
   ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
   /* The same of strategies. */                                                                                     \
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \

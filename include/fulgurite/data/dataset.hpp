@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/worker_options.hpp>
 
 namespace fulgurite::data {
 
@@ -36,9 +38,22 @@ concept Dataset = requires(std::remove_reference_t<D> const& dataset, std::size_
 template <Dataset D>
 using Sample = std::remove_cvref_t<decltype(sample_at(std::declval<std::remove_reference_t<D> const&>(), 0))>;
 
+/// A function that makes batches and draws random numbers while it does, as augmentation does: `collate(samples,
+/// random)`. What it draws depends on the seed, the epoch and the number of the batch alone.
+template <class Collate, class D>
+concept CollatesAtRandom = Dataset<D> && std::invocable<Collate const&, std::vector<Sample<D>>, Random&>;
+
+namespace collating {
+template <class Collate, class D>
+struct Result : std::invoke_result<Collate const&, std::vector<Sample<D>>> {};
+template <class Collate, class D>
+  requires CollatesAtRandom<Collate, D>
+struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>, Random&> {};
+}  // namespace collating
+
 /// The type of the batch that a function makes of a dataset's samples.
 template <class Collate, Dataset D>
-using Collated = std::remove_cvref_t<std::invoke_result_t<Collate const&, std::vector<Sample<D>>>>;
+using Collated = std::remove_cvref_t<typename collating::Result<Collate, D>::type>;
 
 /// How a loader holds its dataset: `std::cref(dataset)` is borrowed, anything else is kept.
 template <class D>
@@ -58,7 +73,15 @@ struct AsVector {
   }
 };
 
-/// One epoch of a dataset in a given order; `make(k)` may be called from several threads at once.
+/// A function that makes batches and can put them into page-locked memory: `can_pin()` throws where there is no GPU,
+/// `pin(batch)` does it.
+template <class Collate, class Batch>
+concept PinsBatches = requires(Collate const& collate, Batch& batch) {
+  collate.can_pin();
+  collate.pin(batch);
+};
+
+/// One epoch of a dataset in a given order; `make(k, at)` may be called from several threads at once.
 template <Dataset D, class Collate>
 struct Epoch {
   D dataset;
@@ -66,20 +89,34 @@ struct Epoch {
   std::vector<std::size_t> order = {};
   long number = 0;
   std::size_t batch_size = 1;
+  bool pins = false;
+  std::uint64_t seed = 0;
 
-  /// Makes batch k; nothing where `stop` was requested before it was complete.
-  std::optional<Collated<Collate, D>> make(std::size_t k, std::stop_token const& stop) const {
+  /// Makes batch k; nothing where it is no longer wanted before it is complete.
+  std::optional<Collated<Collate, D>> make(std::size_t k, AtWork const& at) const {
     std::size_t const begin = k * batch_size, end = std::min(order.size(), begin + batch_size);
     std::vector<Sample<D>> samples;
     samples.reserve(end - begin);
     for (std::size_t i = begin; i < end; ++i) {
-      if (stop.stop_requested()) return std::nullopt;
+      if (at.stop.stop_requested()) return std::nullopt;
+      at.reads(order[i]);
       guarded([&] { samples.push_back(sample_at(dataset, order[i])); },
               [&](std::string const& why) { return sample_error(k, order[i], why); });
     }
     std::optional<Collated<Collate, D>> batch;
-    guarded([&] { batch.emplace(collate(std::move(samples))); },
-            [&](std::string const& why) { return collate_error(k, why); });
+    at.reads(AtWork::no_sample);
+    guarded(
+        [&] {
+          if constexpr (CollatesAtRandom<Collate, D>) {
+            Random random{seed, static_cast<std::uint64_t>(number), k};
+            batch.emplace(collate(std::move(samples), random));
+          } else {
+            batch.emplace(collate(std::move(samples)));
+          }
+          if constexpr (PinsBatches<Collate, Collated<Collate, D>>)
+            if (pins) collate.pin(*batch);
+        },
+        [&](std::string const& why) { return collate_error(k, why); });
     return batch;
   }
 

@@ -2,21 +2,21 @@
 // The general loader: it takes any dataset with a size and an index, a sampler, a function that makes a batch of
 // samples, and worker threads.
 
-#include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batch_reader.hpp>
 #include <fulgurite/data/dataset.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
-#include <fulgurite/data/team.hpp>
 
 namespace fulgurite::data {
 
@@ -28,6 +28,11 @@ struct BatchOptions {
   int prefetch = 2;        ///< batches that each worker may be ahead
   std::function<void()> on_worker_start =
       {};  ///< runs in each worker before its first sample; with LibTorch: `data::one_thread_each()`
+  bool persistent_workers = true;        ///< they stay from epoch to epoch; false: they end with each
+  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch, and the loader's end for a sample
+                                         ///< that is being read, as 30s; 0: for ever
+  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA, and `Stack` or `Pinnable`
+  std::uint64_t seed = 0;                ///< of the `Random` that a function which makes batches may take
 };
 
 /// How batches are made and in which order, for a loader that makes its own sampler.
@@ -39,16 +44,24 @@ struct LoaderOptions {
   int workers = 0;
   int prefetch = 2;
   std::function<void()> on_worker_start = {};
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// A sized range of batches: `Loader loader{dataset, {.batch_size = 32, .shuffle = true, .workers = 2}};`, or with a
 /// sampler `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
 ///
 /// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free
-/// of data races. `collate(std::vector<Sample>)` makes the batch. A dataset given by value is kept, one given by
-/// `std::cref` is borrowed. With workers, batches arrive in the same order as without. An exception of the dataset
+/// of data races. `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, Random&)` for
+/// augmentation, makes the batch. A dataset given by value is kept, one given by
+/// `std::cref` is borrowed. Workers stay from epoch to epoch, waiting, and `.on_worker_start` runs once in each. With
+/// workers, batches arrive in the same order as without. An exception of the dataset
 /// arrives in the loop as fulgurite.data.sample with the index of the sample (the original nested in it), one of
-/// `collate` as fulgurite.data.collate; the epoch is then over, and `begin()` starts another.
+/// `collate` as fulgurite.data.collate; the epoch is then over, and `begin()` starts another. A worker that does not
+/// bring its batch within `.timeout` is fulgurite.data.worker_hangs, and so is the next `begin()` until it comes back.
+/// A loader that ends waits for each sample that is being read, for `.timeout` at most: a thread that takes longer is
+/// left behind with the dataset, which must live as long as it where it is borrowed.
 template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
 class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>, S> {
   using Base = SampledBatches<Loader, Collated<Collate, D>, S>;
@@ -57,19 +70,39 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   using typename Base::Batch;
   static constexpr bool batches_stay_valid = true;  ///< workers read ahead anyway, so no sample can depend on a step
 
-  /// Errors: fulgurite.data.batch_size, fulgurite.data.workers or fulgurite.data.prefetch, for a number that makes no
-  /// sense.
+  /// Errors: fulgurite.data.batch_size, .workers, .prefetch or .timeout, for a number that makes no sense;
+  /// fulgurite.data.pin_memory where there is no GPU, or a `collate` that cannot pin.
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
       : Base(std::move(sampler), options.batch_size, options.drop_last),
-        options_(std::move(options)),
-        plan_(new Plan{std::forward<D>(dataset), std::move(collate)}) {
-    at_least(0, "fulgurite.data.workers", ".workers", options_.workers);
-    at_least(1, "fulgurite.data.prefetch", ".prefetch", options_.prefetch);
+        plan_(new Plan{std::forward<D>(dataset), std::move(collate)}),
+        reader_({options.workers, options.prefetch, options.persistent_workers, options.timeout,
+                 std::move(options.on_worker_start)}) {
+    plan_->seed = options.seed;
+    plan_->pins = options.pin_memory;
+    if (plan_->pins) check_pinning();
   }
+  Loader(Loader&&) = default;
+  Loader& operator=(Loader&&) = default;
+  ~Loader() = default;
 
   Loader(D dataset, LoaderOptions options, Collate collate = {})
     requires std::same_as<S, OptionalShuffle>
       : Loader(static_cast<std::size_t>(dataset.size()), dataset, options, collate) {}
+
+  /// Of the last pass; see Waited.
+  Waited waited() const { return reader_.waited(); }
+
+  void state(auto& archive) {
+    Base::state(archive);
+    if constexpr (CollatesAtRandom<Collate, D>) {
+      auto seed = static_cast<long>(plan_->seed);  // archives hold signed numbers
+      archive("seed", seed);
+      if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+        reader_.leave();  // nobody reads the plan
+        plan_->seed = static_cast<std::uint64_t>(seed);
+      }
+    }
+  }
 
  private:
   friend Batches<Loader, Batch>;
@@ -79,40 +112,34 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   /// `dataset` is moved from only after `count`, its size, was asked for.
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
-               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start)},
+               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start),
+                            o.persistent_workers, o.timeout, o.pin_memory, o.seed},
                std::move(collate)) {}
 
+  void check_pinning() const {
+    if constexpr (PinsBatches<Collate, Batch>) plan_->collate.can_pin();
+    else
+      throw Error("fulgurite.data.pin_memory",
+                  ".pin_memory is on, and the function that makes the batches cannot pin them: with LibTorch give "
+                  "Stack{}, or Pinnable{your_function}");
+  }
+
   void start(long epoch, long first) {
-    team_.reset();  // the workers of an epoch that was left early still read the plan
+    reader_.leave();  // the workers of an epoch that was left early still read the plan
     plan_->number = epoch;
     plan_->batch_size = static_cast<std::size_t>(batch_size_);
     plan_->order.clear();
     this->each_sample(epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
-    next_ = std::min(static_cast<std::size_t>(first), this->size());
-    int const workers = std::min(options_.workers, static_cast<int>(this->size() - next_));
-    if (workers == 0) return;
-    auto make = [plan = plan_](std::size_t k, std::stop_token const& stop) { return plan->make(k, stop); };
-    auto const ahead = static_cast<std::size_t>(workers) * static_cast<std::size_t>(options_.prefetch);
-    team_ = std::make_unique<Team<Batch>>(next_, this->size(), workers, ahead, options_.on_worker_start, make);
+    reader_.begin(epoch, static_cast<std::size_t>(first), this->size(),
+                  [plan = plan_](std::size_t k, AtWork const& at) { return plan->make(k, at); });
   }
 
   bool next(std::optional<Batch>& batch) {
-    if (next_ == this->size()) return team_.reset(), false;
-    try {
-      batch = team_ ? team_->take() : plan_->make(next_, {});
-    } catch (...) {
-      team_.reset();
-      next_ = this->size();
-      throw;
-    }
-    ++next_;
-    return true;
+    return reader_.next(batch, [this](std::size_t k) { return plan_->make(k, {}); });
   }
 
-  BatchOptions options_;
   std::shared_ptr<Plan> plan_;  // shared with the workers: they may still read it when another loader is moved in here
-  std::unique_ptr<Team<Batch>> team_;
-  std::size_t next_ = 0;
+  BatchReader<Batch> reader_;
 };
 
 template <class D>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/concept/waited.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/core/state.hpp>
 
@@ -65,6 +66,11 @@ class Borrowed {
     requires requires(L& loader) { loader.limit_each(part); }
   {
     get().limit_each(part);
+  }
+  Waited waited() const
+    requires TellsWaiting<L>
+  {
+    return get().waited();
   }
   template <class Archive>
     requires Stateful<L, Archive>

@@ -2,6 +2,7 @@
 // Loaders written as a pipeline, as views are: `dataset | shuffle(7) | batch(64)`. It makes the very Loader that its
 // options make, so batches, files and threads are the same.
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,9 @@ struct BatchingOptions {
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
   int prefetch = 2;        ///< batches that each worker may be ahead
   std::function<void()> on_worker_start = {};
+  bool persistent_workers = true;        ///< they stay from epoch to epoch
+  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
 };
 
 namespace pipeline {
@@ -179,7 +183,8 @@ pipeline::Ordering<S> ordered(S sampler) {
 /// Batches of so many samples: a Loader. `collate(std::vector<Sample>)` makes one. Errors as those of Loader.
 template <class Collate = AsVector>
 pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Collate collate = {}) {
-  return {BatchOptions{size, options.drop_last, options.workers, options.prefetch, std::move(options.on_worker_start)},
+  return {BatchOptions{size, options.drop_last, options.workers, options.prefetch, std::move(options.on_worker_start),
+                       options.persistent_workers, options.timeout, options.pin_memory},
           std::move(collate)};
 }
 

@@ -76,12 +76,19 @@ consteval HookVerdict training_fault() {
   return {};
 }
 
+/// One function of the model moves all schedules of its optimizer.
+template <class R, class... Ss>
+consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>) {
+  using Ctx = Context<R, phase::Train>;
+  return worst(HookVerdict{hook::override_fault<hook::lr_scheduler_step, typename R::Model, R::automatic, Ctx, Ss>(),
+                           HookId::lr_scheduler_step}...);
+}
+
 template <class R, class Loss>
 consteval HookVerdict training_overrides() {
   using M = typename R::Model;
   using Ctx = Context<R, phase::Train>;
   using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
-  using Scheduling = std::tuple_element_t<0, decltype(loop::Optimizers<R>::schedulers)>;
   using Closure = typename R::Value (*)();
   return worst(
       HookVerdict{hook::override_fault<hook::backward, M, R::automatic, Ctx, Loss>(), HookId::backward},
@@ -91,8 +98,7 @@ consteval HookVerdict training_overrides() {
                   HookId::optimizer_step},
       HookVerdict{hook::override_fault<hook::configure_gradient_clipping, M, R::automatic, Ctx, O, Clip>(),
                   HookId::configure_gradient_clipping},
-      HookVerdict{hook::override_fault<hook::lr_scheduler_step, M, R::automatic, Ctx, Scheduling>(),
-                  HookId::lr_scheduler_step});
+      scheduling_override<R>(std::type_identity<typename loop::Optimizers<R>::Schedulers>{}));
 }
 
 template <class R, class Kind, class T, class Outputs, class Batch>

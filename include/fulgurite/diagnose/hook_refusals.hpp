@@ -180,6 +180,7 @@ FULGURITE_OVERRIDE(before_save, "(auto& ctx)")
 FULGURITE_OVERRIDE(after_save, "(auto& ctx)")
 FULGURITE_OVERRIDE(before_statistics_pass, "(auto& ctx)")
 FULGURITE_OVERRIDE(limits_time, "()")
+FULGURITE_OVERRIDE(profile_action, "(ProfiledAction const& action)")
 FULGURITE_OVERRIDE(end_if_asked, "()")
 
 FULGURITE_OVERRIDE(pre_backward, "(auto& loss)")

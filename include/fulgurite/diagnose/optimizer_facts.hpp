@@ -21,8 +21,8 @@ struct Parts {
 };
 template <class O, class S, bool Configured>
 struct Parts<Scheduled<O, S, Configured>> {
-  using Optimizer = O;
-  static constexpr bool scheduled_well = ScheduleLike<S>;
+  using Optimizer = typename Parts<O>::Optimizer;
+  static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>;
 };
 template <class Backend, class T>
 concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
@@ -33,12 +33,15 @@ concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
 template <class Metrics, class T>
 inline constexpr bool follows_declared = true;
 template <class Metrics, class O, class S, bool Configured>
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> = follows_declared<Metrics, O>;
+template <class Metrics, class O, class S, bool Configured>
   requires requires { typename S::Watches; }
-inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> = watches_declared<Metrics, S>();
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> =
+    follows_declared<Metrics, O> && watches_declared<Metrics, S>();
 template <class T>
 inline constexpr bool follows_text = false;
 template <class O, class S, bool Configured>
-inline constexpr bool follows_text<Scheduled<O, S, Configured>> = watches_a_text<S>();
+inline constexpr bool follows_text<Scheduled<O, S, Configured>> = follows_text<O> || watches_a_text<S>();
 template <class List>
 inline constexpr bool any_follows_text = false;
 template <class... Os>
@@ -63,7 +66,7 @@ template <class Backend, class T>
 inline constexpr bool has_momentum_for = true;
 template <class Backend, class O, class S, bool Configured>
 inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
-    !MovesMomentum<S> || HasMomentum<std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>>;
+    has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
 template <class Backend, class List>
 inline constexpr bool all_have_momentum = false;
 template <class Backend, class... Os>
@@ -72,8 +75,8 @@ inline constexpr bool all_have_momentum<Backend, OptimizerList<Os...>> = (has_mo
 /// Interval and frequency were given to a schedule.
 template <class T>
 inline constexpr bool is_configured = false;
-template <class O, class S>
-inline constexpr bool is_configured<Scheduled<O, S, true>> = true;
+template <class O, class S, bool Configured>
+inline constexpr bool is_configured<Scheduled<O, S, Configured>> = Configured || is_configured<O>;
 template <class List>
 inline constexpr bool any_configured = false;
 template <class... Os>

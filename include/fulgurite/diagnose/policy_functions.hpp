@@ -141,7 +141,7 @@ consteval HookVerdict strategy_functions() {
 template <class T>
 struct OptimizerOf : std::type_identity<T> {};
 template <class O, class S, bool Configured>
-struct OptimizerOf<Scheduled<O, S, Configured>> : std::type_identity<O> {};
+struct OptimizerOf<Scheduled<O, S, Configured>> : OptimizerOf<O> {};
 template <class... Os>
 consteval auto optimizers_unfit(std::type_identity<OptimizerList<Os...>>) {
   return first(about<optimizer_functions<typename OptimizerOf<Os>::type>(), typename OptimizerOf<Os>::type>()...);
@@ -153,7 +153,8 @@ consteval auto schedule_unfit(std::type_identity<T>) {
 }
 template <class Backend, class O, class S, bool Configured>
 consteval auto schedule_unfit(std::type_identity<Scheduled<O, S, Configured>>) {
-  return about<schedule_functions<S, std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>>(), S>();
+  return first(schedule_unfit<Backend>(std::type_identity<O>{}),
+               about<schedule_functions<S, typename loop::Entry<Backend, O>::Optimizer>(), S>());
 }
 template <class Backend, class... Os>
 consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
@@ -175,9 +176,11 @@ inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<
 template <class T>
 inline constexpr bool sets_rates_unsaid = false;
 template <class O, class S, bool Configured>
+inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> = sets_rates_unsaid<O>;
+template <class O, class S, bool Configured>
   requires(Probeable<S> && !RateSetter<S>)
 inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
-    FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
+    sets_rates_unsaid<O> || FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
 #undef FULGURITE_SCHEDULE_CALLS
 template <class List>
 inline constexpr bool any_sets_rates_unsaid = false;

@@ -2,7 +2,6 @@
 // What rules ask of parts whose state a checkpoint must hold.
 
 #include <filesystem>
-#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -30,16 +29,11 @@ concept FixedSchedule = !RateSetter<S> && requires(S const& schedule, long moves
 template <class T>
 inline constexpr bool schedule_remembers = true;
 template <class O, class S, bool Configured>
-inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> = Remembers<S> || FixedSchedule<S>;
+inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> =
+    schedule_remembers<O> && (Remembers<S> || FixedSchedule<S>);
 template <class List>
 inline constexpr bool all_schedules_remember = true;
 template <class... Os>
 inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
-
-/// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
-/// can be given no words.
-template <class L>
-inline constexpr bool loader_remembers = loop::Jumps<L> || StoredBatches<L> ||
-                                         std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
 
 }  // namespace fulgurite::judge

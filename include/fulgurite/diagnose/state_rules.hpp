@@ -49,22 +49,25 @@ struct LoaderStateRules {
     FULGURITE_RULE("[fulgurite.data.state] the trainer's checkpoints would forget where this loader was: add "
                    "`resume_at(long batch)` or `state(auto& archive)`; or `using Stateless = fulgurite::ByChoice`, and "
                    "it is read from its beginning",
-                   accepts<L>, loader_remembers<L>)
+                   accepts<L>, loop::loader_remembers<L>)
     return Fine{};
   }
 };
 // clang-format on
 
-/// The parts of a trainer that leaves files.
+/// The parts of a trainer whose file somebody asks for.
+template <class R>
+consteval auto remembered_in_files() {
+  FULGURITE_RULES(first(PolicyStateRules<typename R::Strategy>::judge(),
+                        PolicyStateRules<typename R::Precision>::judge(),
+                        PolicyStateRules<typename R::Optimization>::judge()))
+  return OptimizerStateRules<R>::judge();
+}
+/// Those of a trainer that leaves files.
 template <class R, class... Cs>
 consteval auto remembered() {
   if constexpr (!any_leaves_files<Cs...>) return Fine{};
-  else {
-    FULGURITE_RULES(first(PolicyStateRules<typename R::Strategy>::judge(),
-                          PolicyStateRules<typename R::Precision>::judge(),
-                          PolicyStateRules<typename R::Optimization>::judge()))
-    return OptimizerStateRules<R>::judge();
-  }
+  else return remembered_in_files<R>();
 }
 /// Its training loader.
 template <class L, class... Cs>

@@ -95,6 +95,7 @@ consteval HookVerdict callback_calls() {
                uncallable<hook::after_save, T, Context<R, phase::Fit>>(HookId::after_save),
                uncallable<hook::before_statistics_pass, T, Context<R, phase::Train>>(HookId::before_statistics_pass),
                uncallable<hook::limits_time, T>(HookId::limits_time),
+               uncallable<hook::profile_action, T, ProfiledAction const>(HookId::profile_action),
                uncallable<hook::end_if_asked, T>(HookId::end_if_asked));
 }
 /// What a strategy may have, apart from what receives a loss or a loader.

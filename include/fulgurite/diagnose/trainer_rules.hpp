@@ -3,9 +3,9 @@
 
 #pragma GCC system_header  // spares g++ the trace through the macro of a row
 
-#include <cstddef>
 #include <type_traits>
 
+#include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/model_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
@@ -19,38 +19,7 @@
 
 namespace fulgurite::judge {
 
-/// The arguments after the model's type are options and at least three policies.
-template <class... Args>
-inline constexpr bool in_order = false;
-template <class Options, class S, class P, class O, class... Cs>
-inline constexpr bool in_order<Options, S, P, O, Cs...> = std::is_convertible_v<Options, TrainerOptions>;
-
 // clang-format off
-/// The arguments of make_trainer<M>: options, then at least three policies.
-template <class M, bool InOrder>
-struct ArgumentRules {
-  using Rules = ArgumentRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, a strategy, a precision, "
-                   "an optimization, then callbacks: pass them in this order",
-                   accepts<M>, InOrder)
-    return Fine{};
-  }
-};
-/// make_trainer(net, ...), without a type in angle brackets.
-template <class... Args>
-struct NamelessRules {
-  using Rules = NamelessRules;
-  template <bool Says = false, class = void>
-  static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.trainer.no_model] make_trainer is told the model's type in angle brackets, and fit is "
-                   "given the model: make_trainer<Net>(TrainerOptions{...}, ...), then trainer.fit(net, loader)",
-                   accepts<refusal::given<Args...>>, sizeof...(Args) == std::size_t(-1))
-    return Fine{};
-  }
-};
-
 /// A base class that the backend must see, and that the model inherits privately.
 template <class R>
 struct BaseRules {
@@ -121,7 +90,7 @@ template <class M, class S, class P, class O, class... Cs>
 consteval auto parts() {
   FULGURITE_RULES(PolicyRules<S, P, O>::judge()) {
     constexpr bool fine = none_misspelt<M, S, Cs...>();
-    constexpr bool logs = (is_logger<Cs>() || ...);
+    constexpr bool logs = (takes_rows<Cs>() || ...);
     FULGURITE_RULES(ModelRules<M, fine>::judge())
     return first(CallbackRules<typename MetricsOf<M>::type, fine, logs, Cs, Cs...>::judge()...);
   }

@@ -125,6 +125,7 @@ struct Row {
   ROW(after_save,                    Takes::nothing, Answer::none,  Where::fit)                        \
   ROW(before_statistics_pass,        Takes::nothing, Answer::none,  Where::train)                      \
   ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(profile_action,                Takes::one,     Answer::value, Where::every_stage)                \
   ROW(end_if_asked,                  Takes::nothing, Answer::none,  Where::every_stage)
 // What a strategy may have beside what every strategy has.
 #define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \

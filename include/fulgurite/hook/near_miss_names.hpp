@@ -172,14 +172,14 @@
   ROW(befor_save) ROW(before_saving) ROW(on_before_save) ROW(beforeSave) ROW(beforesave) ROW(after_saving) \
   ROW(on_after_save) ROW(afterSave) ROW(aftersave) ROW(befor_statistics_pass) ROW(on_before_statistics_pass) \
   ROW(beforeStatisticsPass) ROW(beforestatistics_pass) ROW(before_statisticspass) ROW(on_limits_time) \
-  ROW(limitsTime) ROW(limitstime) ROW(finish_if_asked) ROW(finished_if_asked) ROW(ended_if_asked) ROW(edn_if_asked) \
-  ROW(on_end_if_asked) ROW(endIfAsked) ROW(endif_asked) ROW(end_ifasked) ROW(pre_bakward) ROW(on_pre_backward) \
-  ROW(preBackward) ROW(prebackward) ROW(post_bakward) ROW(on_post_backward) ROW(postBackward) ROW(postbackward) \
-  ROW(on_process_dataloader) ROW(processDataloader) ROW(processdataloader) ROW(on_no_sync) ROW(noSync) ROW(nosync) \
-  ROW(on_account) ROW(testing_step) ROW(tets_step) ROW(on_test_step) ROW(testStep) ROW(teststep) \
-  ROW(configre_optimizers) ROW(confgure_optimizers) ROW(configure_optimisers) ROW(configure_optimizer) \
-  ROW(configure_optmizers) ROW(configure_optimzers) ROW(on_configure_optimizers) ROW(configureOptimizers) \
-  ROW(configureoptimizers)
+  ROW(limitsTime) ROW(limitstime) ROW(on_profile_action) ROW(profileAction) ROW(profileaction) ROW(finish_if_asked) \
+  ROW(finished_if_asked) ROW(ended_if_asked) ROW(edn_if_asked) ROW(on_end_if_asked) ROW(endIfAsked) ROW(endif_asked) \
+  ROW(end_ifasked) ROW(pre_bakward) ROW(on_pre_backward) ROW(preBackward) ROW(prebackward) ROW(post_bakward) \
+  ROW(on_post_backward) ROW(postBackward) ROW(postbackward) ROW(on_process_dataloader) ROW(processDataloader) \
+  ROW(processdataloader) ROW(on_no_sync) ROW(noSync) ROW(nosync) ROW(on_account) ROW(testing_step) ROW(tets_step) \
+  ROW(on_test_step) ROW(testStep) ROW(teststep) ROW(configre_optimizers) ROW(confgure_optimizers) \
+  ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) ROW(configure_optimzers) \
+  ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
 
 // The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
 // such names.

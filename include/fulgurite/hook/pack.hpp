@@ -12,12 +12,13 @@
 #include <fulgurite/core/flow.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/hook/call.hpp>
+#include <fulgurite/hook/profiled.hpp>
 
 namespace fulgurite {
 
 /// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order =
 /// ...`.
-enum class Order : std::uint8_t { tuner, normal, timer, progress, summary, monitor, checkpoint };
+enum class Order : std::uint8_t { profiler, tuner, normal, timer, progress, summary, monitor, checkpoint };
 
 /// The group of a callback: what it says, else that of the user's own.
 template <class T>
@@ -63,6 +64,25 @@ struct Pack {
   template <std::size_t I>
   using At = typename Slots<Cs...>::template Type<I>;
 
+  /// Some callback is a profiler.
+  static constexpr bool profiles = names<hook::profile_action>;
+  /// What the profilers return for an action; it lasts until the result ends. Nothing at all without a profiler.
+  template <class A, bool Counts = true>
+  [[gnu::always_inline]] constexpr auto profile() {
+    if constexpr (profiles) return watch(action::action_of<A, Counts>());
+    else return hook::Unprofiled{};
+  }
+  template <std::size_t I = 0>
+  auto watch([[maybe_unused]] ProfiledAction const& action) {
+    if constexpr (I == size) return hook::Unprofiled{};
+    else if constexpr (!Profiler<At<I>>) return watch<I + 1>(action);
+    else {
+      using First = decltype(slots.template get<I>().profile_action(action));
+      using Rest = decltype(watch<I + 1>(action));
+      return hook::Watched<First, Rest>{slots.template get<I>().profile_action(action), watch<I + 1>(action)};
+    }
+  }
+
   /// Those that hear `Hook` with these arguments, in firing order: `From` <= order < `To`.
   template <class Hook, Order From, bool Upwards, class... Args>
   static consteval auto subscribers() {
@@ -80,8 +100,18 @@ struct Pack {
   [[gnu::always_inline]] constexpr void tell(Told& told, Args&... args) {
     constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
-      (tell_one<Hook>(told, slots.template get<list[N]>(), args...), ...);
+      (tell_watched<Hook, "Callback">(told, slots.template get<list[N]>(), args...), ...);
     }(std::make_index_sequence<list.size()>{});
+  }
+  /// The same as an action. Profilers do not watch themselves.
+  template <class Hook, FixedString Role, class T, class... Args>
+  [[gnu::always_inline]] constexpr void tell_watched(Told& told, T& participant, Args&... args) {
+    if constexpr (profiles && !Profiler<T>) {
+      [[maybe_unused]] auto const watched = profile<action::HookOf<Role, T, Hook>>();
+      tell_one<Hook>(told, participant, args...);
+    } else {
+      tell_one<Hook>(told, participant, args...);
+    }
   }
   template <class Hook, class T, class... Args>
   [[gnu::always_inline]] static constexpr void tell_one(Told& told, T& participant, Args&... args) {
@@ -95,11 +125,11 @@ struct Pack {
   [[gnu::always_inline]] constexpr void fire(Told& told, Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
       tell<Hook, Order::monitor, false>(told, args...);
-      if constexpr (Listens<Hook, Model, Args...>) tell_one<Hook>(told, model, args...);
+      if constexpr (Listens<Hook, Model, Args...>) tell_watched<Hook, "LightningModule">(told, model, args...);
       tell<Hook, Order::monitor, true>(told, args...);
     } else {
-      tell<Hook, Order::tuner, true>(told, args...);
-      if constexpr (Listens<Hook, Model, Args...>) tell_one<Hook>(told, model, args...);
+      tell<Hook, Order::profiler, true>(told, args...);
+      if constexpr (Listens<Hook, Model, Args...>) tell_watched<Hook, "LightningModule">(told, model, args...);
     }
   }
 

@@ -55,7 +55,7 @@ class FolderLogger {
     again_ = 0;
     trains_ = goes_on_ = false;
     begun_ = true;
-    if (ctx.rank() != 0 || ctx.dev_run()) return;
+    if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return;
     auto const root = root_of(ctx.options());
     if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
     if (folder_.empty() && options_.version) {

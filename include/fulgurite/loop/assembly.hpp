@@ -46,12 +46,12 @@ std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
 }
 
 /// Their schedules, each with the number of its optimizer.
-template <class... Ss>
+template <class Set, class... Ss>
 std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
   std::vector<std::string> names;
-  auto add = [&, i = 0]<class S>(std::type_identity<S>) mutable {
-    auto number = std::to_string(i++);
-    if constexpr (S::exists) names.push_back((number += ' ') += S::kind());
+  auto add = [&, i = std::size_t{0}]<class S>(std::type_identity<S>) mutable {
+    auto key = Set::key(i++);
+    if constexpr (S::exists) names.push_back((key += ' ') += S::kind());
   };
   (add(std::type_identity<Ss>()), ...);
   return names;
@@ -87,7 +87,8 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
   } else {
     archive.child("assembly", [&](auto& inner) {
       auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
-      auto const schedules = schedule_names(static_cast<decltype(Optimizers<R>::schedulers) const*>(nullptr));
+      auto const schedules =
+          schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr));
       std::vector<std::string> callbacks;
       each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
         callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));

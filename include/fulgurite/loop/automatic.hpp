@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/exchange.hpp>
@@ -49,6 +50,7 @@ template <class R, class Pack, class Ctx>
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
   if (run.facts.has_gradients) unscale(run, optimizer);
   tell<hook::on_before_optimizer_step>(run, pack, optimizer, ctx);
+  [[maybe_unused]] auto const watched = pack.template profile<action::clipping<R>>();
   Clip clip = run.asked.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>) {
     check_gradients(run, optimizer, loss);
@@ -63,9 +65,10 @@ template <class R, class Pack, class Ctx>
 
 /// The update of a window, with a closure that makes its (last) gradients and returns the loss. `repeatable`:
 /// evaluating the closure again makes the same gradients again, since the window has no other batch.
-template <class R, class Ctx, class Closure>
-[[gnu::always_inline]] inline void update(State<R>& run, Ctx& ctx, [[maybe_unused]] bool repeatable,
+template <class R, class Pack, class Ctx, class Closure>
+[[gnu::always_inline]] inline void update(State<R>& run, Pack& pack, Ctx& ctx, [[maybe_unused]] bool repeatable,
                                           Closure&& closure) {
+  auto const steps = hook::timed<action::optimizer_step<R>>(pack);
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
   using Optimizer = std::remove_cvref_t<decltype(optimizer)>;
   if constexpr (hook::optimizer_step::named<typename R::Model>) {
@@ -79,18 +82,20 @@ template <class R, class Ctx, class Closure>
     };
     SteppingOptimizer<R, Optimizer> stepping(run, optimizer);
     auto const step = [&] { call_override<hook::optimizer_step>(*run.parts.model, ctx, stepping, counted); };
-    if constexpr (Optimizer::needs_closure) closure_step(run, optimizer, step);
-    else step();
+    steps([&] {
+      if constexpr (Optimizer::needs_closure) closure_step(run, optimizer, step);
+      else step();
+    });
     if (runs == 0)
       throw Error(
           "fulgurite.hook.closure_not_run",
           "optimizer_step never ran its closure, so this batch had no training_step: call optimizer.step(closure)");
     require_left_out(run);
   } else if constexpr (Optimizer::needs_closure) {
-    closure_step(run, optimizer, [&] { optimizer.step(closure); });
+    steps([&] { closure_step(run, optimizer, [&] { optimizer.step(closure); }); });
   } else {
     closure();
-    guarded(run, run.facts.has_gradients, [&] { optimizer.step(); });
+    steps([&]() __attribute__((always_inline)) { guarded(run, run.facts.has_gradients, [&] { optimizer.step(); }); });
   }
   ++run.progress.global_step;
   tick_schedulers(run, ctx, Interval::step);
@@ -105,11 +110,11 @@ template <class R, class Pack, class Ctx, class Batch>
     return gradients(run, pack, ctx, batch, key);
   using Result = decltype(gradients(run, pack, ctx, batch, key));
   std::optional<Result> result;
-  update(run, ctx, key.first, [&] {
+  update(run, pack, ctx, key.first, [&] {
     if (result) run.measured.train_board.discard_step();
     result.emplace(gradients(run, pack, ctx, batch, key));
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.parts.optimizers->optimizers).parameters(), rescale);
-    exchange(run);
+    if constexpr (shares<R>) hook::timed<action::exchange<R>>(pack)([&] { exchange(run); });
     before_update(run, pack, ctx, loss_of<Backend>(*result));
     if constexpr (Optimizers<R>::needs_closure) evaluated(run);
     if constexpr (closure_is_shown<R>) return loss_of<Backend>(*result) ? run.carried.loss : typename Backend::Value{};
@@ -130,7 +135,7 @@ bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
     else std::get<0>(run.parts.optimizers->optimizers).zero_grad();  // those of the last step
     if (!exchange(run, contributes)) return false;
   }
-  update(run, ctx, false, [&] {
+  update(run, pack, ctx, false, [&] {
     if constexpr (!shares<R>) flush();
     before_update(run, pack, ctx, nullptr);
     return run.carried.loss;

@@ -10,6 +10,7 @@
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/hook/profiled.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 
 namespace fulgurite::loop {
@@ -24,21 +25,22 @@ struct KnownEnd {
 
 /// The same of a loader that must not be read ahead: `after_step()` moves on to the next batch and finds out. The batch
 /// at hand may be gone then. Only a limit tells before.
-template <class Iterator, class Stop>
+template <class Iterator, class Stop, class Reads>
 class EndFoundLate {
  public:
   static constexpr bool late = true;
-  EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached)
-      : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached) {}
+  EndFoundLate(Iterator& at, Stop const& stop, bool limit_reached, Reads const& reads)
+      : at_(at), stop_(stop), known_(limit_reached), last_(limit_reached), reads_(reads) {}
   EndFoundLate(EndFoundLate const&) = delete;
   EndFoundLate& operator=(EndFoundLate const&) = delete;
 
   bool before_step() const { return known_ && last_; }
   bool after_step() {
-    if (!std::exchange(known_, true)) {
-      ++at_;
-      last_ = !(at_ != stop_);
-    }
+    if (!std::exchange(known_, true))
+      reads_.more([this]() __attribute__((always_inline)) {
+        ++at_;
+        last_ = !(at_ != stop_);
+      });
     return last_;
   }
 
@@ -46,26 +48,28 @@ class EndFoundLate {
   Iterator& at_;
   Stop const& stop_;
   bool known_, last_;
+  [[no_unique_address]] Reads reads_;
 };
 
 /// The same of a sized loader that keeps its place: it moves past the last batch, too.
-template <class Iterator>
+template <class Iterator, class Reads>
 class MovesPast {
  public:
   static constexpr bool late = false;
-  MovesPast(Iterator& at, bool last) : at_(at), last_(last) {}
+  MovesPast(Iterator& at, bool last, Reads const& reads) : at_(at), last_(last), reads_(reads) {}
   MovesPast(MovesPast const&) = delete;
   MovesPast& operator=(MovesPast const&) = delete;
 
   bool before_step() const { return last_; }
   bool after_step() {
-    if (!std::exchange(moved_, true)) ++at_;
+    if (!std::exchange(moved_, true)) reads_.more([this]() __attribute__((always_inline)) { ++at_; });
     return last_;
   }
 
  private:
   Iterator& at_;
   bool last_, moved_ = false;
+  [[no_unique_address]] Reads reads_;
 };
 
 /// Where a pass is.
@@ -83,38 +87,43 @@ struct PassPlace {
 
 /// f(batch, index, end) for the batches from here on up to `limit`, or with `One` for the next of them alone. `f`
 /// answers whether to go on, which it must not where `end.after_step()` is true; so does this function. An unsized
-/// loader is read one batch ahead only where it promises that batches stay valid.
-template <class Loader, bool One, class Iterator, class Stop, class F>
+/// loader is read one batch ahead only where it promises that batches stay valid. What asks the loader for something
+/// goes through `reads`, so that a profiler can see how long that takes.
+template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
 [[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
-                                        F& f) {
+                                        F& f, Reads const& reads) {
   long& b = place.batch;
+  [[maybe_unused]] auto const read = [&]() __attribute__((always_inline)) -> decltype(auto) { return *it; };
+  [[maybe_unused]] auto const read_sized = [&]() __attribute__((always_inline)) -> decltype(auto) {
+    if (!(it != stop)) [[unlikely]]
+      throw_short(*limit, b);
+    return *it;
+  };
+  [[maybe_unused]] auto const move_on = [&]() __attribute__((always_inline)) { ++it; };
   if constexpr (SizedLoader<Loader> && KeepsPlace<Loader>) {
     for (;; ++b) {
-      if (!(it != stop)) [[unlikely]]
-        throw_short(*limit, b);
-      auto&& batch = *it;
-      MovesPast end(it, b + 1 == *limit);
+      auto&& batch = reads(read_sized);
+      MovesPast end(it, b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;
     }
   } else if constexpr (SizedLoader<Loader>) {
     long const batches = *limit;
-    if (std::exchange(place.used, false)) ++it;
-    for (;; ++b, ++it) {
-      if (!(it != stop)) [[unlikely]]
-        throw_short(batches, b);
-      auto&& batch = *it;
+    if (std::exchange(place.used, false)) reads.more(move_on);
+    for (;; ++b, reads.more(move_on)) {
+      auto&& batch = reads(read_sized);
       if (!f(batch, b, KnownEnd{b + 1 == batches})) return false;
       if constexpr (One) return ++b, place.used = true;
     }
   } else if constexpr (BatchesStayValid<Loader>) {
     for (; it != stop; ++b) {
-      auto&& batch = *it;
+      auto&& batch = reads(read);
       bool last = limit && b + 1 == *limit;
-      if (!last) {
-        ++it;
-        last = !(it != stop);
-      }
+      if (!last)
+        reads.more([&]() __attribute__((always_inline)) {
+          ++it;
+          last = !(it != stop);
+        });
       if (!f(batch, b, KnownEnd{last})) return false;
       if constexpr (One) return ++b, true;
     }
@@ -126,8 +135,8 @@ template <class Loader, bool One, class Iterator, class Stop, class F>
       return false;
     }
     for (;; ++b) {
-      auto&& batch = *it;
-      EndFoundLate end(it, stop, limit && b + 1 == *limit);
+      auto&& batch = reads(read);
+      EndFoundLate end(it, stop, limit && b + 1 == *limit, reads);
       if (!f(batch, b, end)) return false;
       if constexpr (One) return ++b, true;
     }
@@ -150,17 +159,17 @@ class BatchPass {
 
   /// The next batch, or without `One` all that are left. `f` by value, and in the latter case iterators of its own:
   /// what the loop holds can then stay in registers.
-  template <bool One, class F>
-  [[gnu::always_inline]] bool walk(F f) {
+  template <bool One, class F, class Reads = hook::Untimed>
+  [[gnu::always_inline]] bool walk(F f, Reads const& reads = {}) {
     if constexpr (One) {
-      bool const more = loop::walk<Loader, true>(it_, stop_, place_, limit_, f);
+      bool const more = loop::walk<Loader, true>(it_, stop_, place_, limit_, f, reads);
       if constexpr (KeepsPlace<Loader>) has_more_ = !more && it_ != stop_;
       return more;
     } else {
       auto it = std::move(it_);
       auto const stop = std::move(stop_);
       PassPlace place = place_;
-      loop::walk<Loader, false>(it, stop, place, limit_, f);
+      loop::walk<Loader, false>(it, stop, place, limit_, f, reads);
       place_.empty = place.empty;
       if constexpr (KeepsPlace<Loader>) has_more_ = it != stop;
       return false;
@@ -179,13 +188,13 @@ class BatchPass {
 };
 
 /// A whole pass, up to `limit` batches. Returns whether there was any.
-template <class Loader, class F>
-bool each_batch(Loader& loader, std::optional<long> limit, F f) {
+template <class Loader, class F, class Reads = hook::Untimed>
+bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& reads = {}) {
   if (limit && *limit == 0) return false;
-  auto it = std::begin(loader);
+  auto it = reads.more([&] { return std::begin(loader); });
   auto const stop = std::end(loader);
   PassPlace place;
-  walk<Loader, false>(it, stop, place, limit, f);
+  walk<Loader, false>(it, stop, place, limit, f, reads);
   return !place.empty;
 }
 

@@ -13,6 +13,7 @@
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -92,10 +93,26 @@ auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) 
   };
 }
 
+/// Of what a file does not hold, where a program asks for it by itself: beside callbacks that leave files, none of it
+/// compiles.
+template <class R>
+void warn_of_forgotten(State<R>& run, std::filesystem::path const& path) {
+  if (run.loading.forgets_place)
+    run.warn("fulgurite.checkpoint.forgets_place",
+             "a loader of this fit has neither resume_at(batch) nor state(archive), so " + path.string() +
+                 " does not know where it is: give it one of them, or `using Stateless = fulgurite::ByChoice`");
+  if constexpr (!parts_remember<R, ArchiveProbe>)
+    run.warn("fulgurite.checkpoint.forgets_part",
+             "the optimizer or a policy of this trainer has members and no state(archive), so " + path.string() +
+                 " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
+}
+
 template <class R, class Pack, class Source>
 void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
                       bool weights_only = false) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
   finish_files(run);
+  if (!weights_only) warn_of_forgotten(run, path);
   auto const fold = fold_of_file(run, pack, source, weights_only);
   auto const save = [&] { save_model(run, source, path, fold); };
   if constexpr (shares<R>) {
@@ -114,6 +131,7 @@ CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& sou
   if constexpr (WritesLater<typename R::Backend> && !shares<R>) {
     if (!run.asked.options.save_in_background) return nullptr;
     return [&run, &pack, &source, holder](auto planned, bool weights_only, CheckpointFiles::Then then) {
+      [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
       finish_files(run);  // one copy at a time
       auto& writer = run.under_way.writer;
       show_and_save(run, pack, [&] {

@@ -13,6 +13,7 @@
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/context_log.hpp>
+#include <fulgurite/loop/own_actions.hpp>
 #include <fulgurite/loop/phase.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
@@ -61,7 +62,8 @@ class Context : public loop::LogContext<R, Phase> {
     if (asked(Asks::optimizers), state_->parts.optimizers) state_->parts.optimizers->each_scheduler(f);
   }
 
-  /// Manual optimization: the tuple of schedulers, one for each optimizer, to be stepped by you.
+  /// Manual optimization: the tuple of schedulers, to be stepped by you: one for each optimizer, or as many as it has
+  /// schedules, one after the other.
   auto& lr_schedulers() const
     requires(std::same_as<Phase, phase::Train> && !R::automatic)
   {
@@ -159,6 +161,11 @@ class Context : public loop::LogContext<R, Phase> {
     asked(Asks::request_statistics_pass);
     state_->due.statistics_pass = true;
   }
+
+  /// A part of a step or a hook that a profiler shall show by this name, for as long as the result lives:
+  ///     auto const watched = ctx.profile("augment");
+  /// Without a profiler it costs one look at a pointer. In a captured step it is seen where the step is recorded.
+  [[nodiscard]] OwnAction profile(std::string_view name) const { return state_->own_actions.begin(name); }
 
   std::filesystem::path const& log_dir() const { return state_->made.log_dir; }
   /// The first logger's folder; the first to say so wins.

@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include <fulgurite/loop/context_ranks.hpp>
+#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/metric/board.hpp>
 
@@ -79,6 +82,23 @@ class ValuesContext : public RanksContext<R> {
     return waits;
   }
 
+  /// The evaluation loaders' own names, else their positions.
+  std::vector<std::string> const& loader_names() const { return state_->measured.loader_names; }
+  /// f(reported name, the value of each loader, where it has one) for each metric that an evaluation reports, when it
+  /// is over. What was logged outside of its loaders belongs to each of them.
+  template <class F>
+  void each_loader_value(F&& f) const {
+    asked(Asks::value);
+    auto const& measured = state_->measured;
+    Metrics::each([&](std::size_t i, auto const& metric) {
+      if (!metric.logger || !per_epoch(metric, Origin::evaluation) || measured.results[i].count == 0) return;
+      std::vector<std::optional<double>> values;
+      for (auto const& loader : measured.loader_results) values.push_back(loader[i].reduced(metric.reduce));
+      if (std::none_of(values.begin(), values.end(), [](auto const& value) { return value.has_value(); }))
+        values.assign(values.size(), measured.results[i].reduced(metric.reduce));
+      f(reported_name(metric, Origin::evaluation, true), values);
+    });
+  }
   /// f(metric, value the host knows already) for each declared metric, in order.
   template <class F>
   void each_metric(F&& f) const {

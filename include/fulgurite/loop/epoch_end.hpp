@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/data_advice.hpp>
 #include <fulgurite/loop/moving_schedules.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/loop/tell.hpp>
@@ -66,6 +67,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
       if (run.facts.is_last_batch) observe_schedulers(run, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);
   });
   part([&] { report_epoch(run, pack); });
+  advise_on_data(run, source.train());
   count_epoch(run);
   if constexpr (shares<R>) stand_between_epochs(run, source);
   run.point = {.at = At::after_epoch, .left_early = left_early};

@@ -52,12 +52,13 @@ class EpochReplays : public EpochWindows<R, Pack> {
   }
 
   /// Walks on through the epoch; once more from where all was well, after a check has found wrong replays.
-  template <bool One, class Loader, class Take>
-  bool walk_back_and_forth(State<R>& run, Loader& loader, std::optional<BatchPass<Loader>>& pass, Take const& take) {
+  template <bool One, class Loader, class Take, class Reads>
+  bool walk_back_and_forth(State<R>& run, Loader& loader, std::optional<BatchPass<Loader>>& pass, Take const& take,
+                           Reads const& reads) {
     std::optional<WrongReplay> wrong;
     retreat_.set_repeats(Repeats<Loader>);
     try {
-      return pass->template walk<One>(take);
+      return pass->template walk<One>(take, reads);
     } catch (WrongReplay const& found) {
       if (!Repeats<Loader> || !retreat_.is_taken() || !found.same_model)
         throw WrongReplay(found.reason, found.same_model, retreat_.why_not(run, found.same_model));
@@ -66,7 +67,7 @@ class EpochReplays : public EpochWindows<R, Pack> {
     pass.reset();
     go_back(run, loader, wrong->reason);
     pass.emplace(loader, plan_.most());
-    return pass->template walk<One>(take);
+    return pass->template walk<One>(take, reads);
   }
 
   [[no_unique_address]] std::conditional_t<replays, Retreat<R, Pack>, NoRetreat> retreat_{};

@@ -61,25 +61,28 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       auto batches = batches_of(loader, limit, Kind::limit);
       if (most) batches = batches ? std::min(*batches, *most) : *most;
       facts.eval_batches = batches;
-      bool const any = each_batch(loader, batches, [&](auto&& raw, long b, auto&& end) {
-        facts.batch_idx = b;
-        facts.is_last_batch = end.before_step();
-        flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
-        if (!facts.sanity_checking)
-          deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
-        if constexpr (has_logger<Pack> && any_per_step<Metrics>(Origin::evaluation)) {
-          if (facts.stage != Stage::fit) {
-            run.measured.eval_boards[position].collect();
-            std::vector<MetricValue> row;
-            each_step_value<Metrics>(run.measured.eval_boards[position], [&](std::string const& name, double v) {
-              row.push_back({name + suffix(position), v});
-            });
-            log_row(run, pack, row, b, false);
-          }
-        }
-        facts.is_last_batch = end.after_step();
-        return !facts.is_last_batch && !ends_pass(pack);
-      });
+      bool const any = each_batch(
+          loader, batches,
+          [&](auto&& raw, long b, auto&& end) {
+            facts.batch_idx = b;
+            facts.is_last_batch = end.before_step();
+            flow = graver(flow, evaluation_batch<Kind>(run, pack, source, ctx, raw));
+            if (!facts.sanity_checking)
+              deliver_posted(run, pack, facts.stage == Stage::fit ? run.progress.logged_steps : b);
+            if constexpr (has_logger<Pack> && any_per_step<Metrics>(Origin::evaluation)) {
+              if (facts.stage != Stage::fit) {
+                run.measured.eval_boards[position].collect();
+                std::vector<MetricValue> row;
+                each_step_value<Metrics>(run.measured.eval_boards[position], [&](std::string const& name, double v) {
+                  row.push_back({name + suffix(position), v});
+                });
+                log_row(run, pack, row, b, false);
+              }
+            }
+            facts.is_last_batch = end.after_step();
+            return !facts.is_last_batch && !ends_pass(pack);
+          },
+          hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
       if (!shares<R> && !any && batches != 0)  // of several ranks, one may have none
         throw Error("fulgurite.data.empty", "an evaluation loader without size() had no batch: begin() must start a "
                                             "new pass each time; leave the loader out, or set the limit of its batches "

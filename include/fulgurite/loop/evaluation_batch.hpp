@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/batch_pass.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/estimate.hpp>
@@ -49,27 +50,32 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
   using Backend = typename R::Backend;
   auto& model = *run.parts.model;
   if (is_none(raw)) return tell<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
-  return with_batch(run, source, ctx, present(std::forward<Raw>(raw)), [&](auto& batch) {
-    measure(run, batch);
-    run.facts.in_batch = true;
-    Flow flow = tell<typename Kind::batch_start>(run, pack, batch, ctx);
-    auto step = [&]() -> decltype(auto) {
-      [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
-      [[maybe_unused]] auto const products = products_scope(run);
-      return call_step<typename Kind::Step>(model, batch, ctx);
-    };
-    if constexpr (std::is_void_v<decltype(step())>) {
-      step();
-      NoOutput nothing;
-      flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
-    } else {
-      auto&& outputs = step();
-      flow = graver(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
-    }
-    run.facts.in_batch = false;
-    run.measured.eval_boards[run.facts.loader].fold();
-    return flow;
-  });
+  return with_batch(
+      run, source, ctx, present(std::forward<Raw>(raw)),
+      [&](auto& batch) {
+        measure(run, batch);
+        run.facts.in_batch = true;
+        Flow flow = tell<typename Kind::batch_start>(run, pack, batch, ctx);
+        auto step = [&]() -> decltype(auto) {
+          [[maybe_unused]] auto const watched =
+              pack.template profile<action::evaluation_step<R, typename Kind::Step>>();
+          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
+          [[maybe_unused]] auto const products = products_scope(run);
+          return call_step<typename Kind::Step>(model, batch, ctx);
+        };
+        if constexpr (std::is_void_v<decltype(step())>) {
+          step();
+          NoOutput nothing;
+          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
+        } else {
+          auto&& outputs = step();
+          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+        }
+        run.facts.in_batch = false;
+        run.measured.eval_boards[run.facts.loader].fold();
+        return flow;
+      },
+      hook::timed<action::batch_to_device<R>>(pack));
 }
 
 }  // namespace fulgurite::loop

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/answer_searches.hpp>
 #include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
@@ -130,6 +131,7 @@ class OpenFit {
     run_.due = {};
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.loading.loaders = &loader_names<Source>;
+    run_.loading.forgets_place = !all_remember_place<Source>;
     run_.carried.pass_random.reset();
     run_.carried.slices = 0;
     run_.point = {};
@@ -153,7 +155,7 @@ class OpenFit {
         configure_optimizers<R>(*parts.model, ctx)));
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
     if constexpr (resumes)
-      if (resumed_) resumed_->refuse_unfit();
+      if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); });
     auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
@@ -180,6 +182,17 @@ class OpenFit {
   void find_file() {
     start_.template look<true>(run_, pack_);
     if (start_.is_found() && start_.tell_of_folders(pack_)) run_.made.log_dir.clear();  // loggers say it anew
+  }
+  /// So that what a file holds of them can be tried.
+  void open_given_loaders() {
+    if (run_.asked.options.limit_train_batches.none()) return;
+    training_loader(run_, source_);
+    run_.loading.training_is_open = true;
+    if constexpr (Source::template evaluates<hook::val_dataloader>)
+      if (run_.facts.has_validation) {
+        evaluation_loaders<hook::val_dataloader>(run_, source_);
+        run_.loading.validation_is_open = true;
+      }
   }
   /// Setup is over: callbacks know their folders, and the model is whole.
   void take_file() {
@@ -210,6 +223,8 @@ class OpenFit {
     run_.loading.training_since = run_.progress.epoch;
     plan_ = plan_training(run_, source_);
     check_validation(run_, source_);
+    if constexpr (resumes)
+      if (resumed_) resumed_->refuse_unfit_loaders();
     if constexpr (has_logger<Pack>) warn_of_few_rows();
     run_.measured.train_board.restart();
     run_.loading.write = [this](std::filesystem::path const& file) {
@@ -298,6 +313,7 @@ class OpenFit {
   bool go() {
     return safely([&] {
       if (!more()) return false;
+      [[maybe_unused]] auto const watched = pack_.template profile<action::run_training_epoch>();
       if (!epoch_) begin_epoch();
       if (epoch_ && epoch_->template walk<One>(run_, pack_)) return true;
       bool const left_early = epoch_ && epoch_->left_early();

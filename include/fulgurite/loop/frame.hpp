@@ -63,6 +63,7 @@ void check_device(State<R>& run) {
 /// takes it. `file.find()` opens the file, so that setup knows whose run goes on.
 template <class R, class Pack, class Source, class Ctx, class File>
 void set_up(State<R>& run, Pack& pack, Source& source, Ctx& ctx, File&& file) {
+  run.own_actions.told_to(pack);
   run.made.log_dir_before = run.made.log_dir;
   run.made.metrics_file_before = run.made.outcome.metrics_file;
   check_device(run);

@@ -5,12 +5,21 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <type_traits>
+
+#include <fulgurite/core/time_text.hpp>
 
 namespace fulgurite {
 
-/// Time, as options take it: `.max_time = Seconds{90}`, or any duration of std::chrono, such as 2h.
-using Seconds = std::chrono::duration<double>;
+/// A span of time, as an option takes it: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`,
+/// or any duration of std::chrono, such as 2h. Another text is an Error.
+struct TimeSpan : Seconds {
+  template <class Rep, class Period>
+  constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : Seconds(time) {}
+  template <std::convertible_to<std::string_view> Text>
+  constexpr TimeSpan(Text const& days_hours_minutes_seconds) : Seconds(time_of(days_hours_minutes_seconds)) {}
+};
 
 /// A number of batches: `.limit_train_batches = Batches{10}`; a plain integer means the same.
 struct Batches {
@@ -78,6 +87,9 @@ struct ValidationInterval {
   constexpr ValidationInterval(Fraction of) : part(of.part) {}
   template <class Rep, class Period>
   constexpr ValidationInterval(std::chrono::duration<Rep, Period> every) : kind(Kind::time), time(every) {}
+  /// "00:00:15:00": days, hours, minutes, seconds.
+  template <std::convertible_to<std::string_view> Text>
+  constexpr ValidationInterval(Text const& every) : kind(Kind::time), time(time_of(every)) {}
   template <std::floating_point F>
   constexpr ValidationInterval(F) {
     static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could "

@@ -1,6 +1,7 @@
 #pragma once
 // How far a training loader is, and the way back there. See docs/resume.md, Data.
 
+#include <ranges>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -31,6 +32,12 @@ void fold_data_module(Source& source, Archive& archive) {
   if constexpr (Stateful<Module, Archive> && !std::is_same_v<Module, typename R::Model>)
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
+
+/// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
+/// can be given no words.
+template <class L>
+inline constexpr bool loader_remembers =
+    Jumps<L> || StoredBatches<L> || std::ranges::view<std::remove_const_t<L>> || Remembers<std::remove_const_t<L>>;
 
 template <class Loaders>
 inline constexpr bool any_keeps_place = false;
@@ -66,6 +73,30 @@ void fold_loaders(State<R>& run, Source& source, Archive& archive) {
         archive.child("train_loader", source.train());
   fold_validation_loaders(run, source, archive);
 }
+
+/// Whether each loader of a fit is found again where it was.
+template <class Source>
+inline constexpr bool all_remember_place = [] {
+  bool all = true;
+  if constexpr (Source::trains)
+    all = loader_remembers<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    all = all && []<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return (loader_remembers<std::remove_reference_t<Ls>> && ...);
+    }(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>{});
+  return all;
+}();
+
+/// Whether the training loader or one of validation keeps a state.
+template <class Source, class Archive>
+inline constexpr bool loaders_have_state = [] {
+  bool has = false;
+  if constexpr (Source::trains)
+    has = Stateful<std::remove_reference_t<decltype(std::declval<Source&>().train())>, Archive>;
+  if constexpr (Source::template evaluates<hook::val_dataloader>)
+    has = has || any_keeps_place<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>;
+  return has;
+}();
 
 /// In place of the data of a fit that has ended: what they kept of themselves.
 template <class R>

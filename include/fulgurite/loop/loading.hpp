@@ -17,6 +17,7 @@ struct Loading {
   /// The names of the loaders of the last fit, for its files.
   std::vector<std::string> (*loaders)() = nullptr;
   bool fit_is_open = false;         ///< from its first check to its end
+  bool forgets_place = false;       ///< a loader of the fit says nothing of where it is
   bool resuming = false;            ///< a file is being loaded: it holds more than this run does until all of it is
   bool training_is_open = false;    ///< the training loader is there
   bool validation_is_open = false;  ///< those of validation are

@@ -14,7 +14,9 @@ namespace fulgurite::loop {
 template <class R, class Pack, class Source>
 void log_hyperparameters(State<R>& run, Pack& pack, Source& source) {
   auto const all = declared_hyperparameters(run, source);
-  if (all.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0) return;
+  if (all.empty() || run.parts.strategy.rank() != 0 || run.asked.options.fast_dev_run != 0 ||
+      run.asked.options.barebones)
+    return;
   std::span<Hyperparameter const> const values(all);
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_hyperparams(values); }) callback.log_hyperparams(values);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -52,7 +53,7 @@ class StepContext : public Context<R, phase::Train> {
     loop::check_loss_type(run, &loss);
     loop::check_loss(run, loss);
     loop::tell<hook::on_before_backward>(run, *pack_, loss, ctx);
-    loop::backward(run, ctx, loss, 1.0);
+    hook::timed<action::backward<R>> (*pack_)([&] { loop::backward(run, ctx, loss, 1.0); });
     loop::tell<hook::on_after_backward>(run, *pack_, ctx);
     if constexpr (requires { run.parts.strategy.post_backward(loss); }) run.parts.strategy.post_backward(loss);
     if constexpr (loop::shares<R>)
@@ -68,7 +69,7 @@ class StepContext : public Context<R, phase::Train> {
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
       before(stepped);
-      loop::guarded(*this->state_, true, [&] { stepped.step(); });
+      steps()([&] { loop::guarded(*this->state_, true, [&] { stepped.step(); }); });
       unscaled_ = nullptr;
       ++this->state_->progress.global_step;
     }
@@ -94,10 +95,10 @@ class StepContext : public Context<R, phase::Train> {
       return loss;
     };
     if constexpr (O::needs_closure) {
-      loop::closure_step(*this->state_, stepped, [&] { stepped.step(whole); });
+      steps()([&] { loop::closure_step(*this->state_, stepped, [&] { stepped.step(whole); }); });
     } else {
       whole();
-      loop::guarded(*this->state_, true, [&] { stepped.step(); });
+      steps()([&] { loop::guarded(*this->state_, true, [&] { stepped.step(); }); });
     }
     unscaled_ = nullptr;
     ++this->state_->progress.global_step;
@@ -148,6 +149,8 @@ class StepContext : public Context<R, phase::Train> {
   int window_size(int batches) const { return static_cast<int>(this->batch_idx() % batches) + 1; }
 
  private:
+  auto steps() { return hook::timed<action::optimizer_step<R>>(*pack_); }
+
   template <class O>
   void unscale(O& optimizer) {
     if constexpr (loop::scales_loss<R>) {
@@ -185,6 +188,7 @@ void manual_step(State<R>& run, Pack& pack, Batch& batch) {
   [[maybe_unused]] auto const scope = R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
   [[maybe_unused]] auto const products = products_scope(run);
   [[maybe_unused]] auto const watch = watch_factories(run);
+  [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
   call_step<hook::training_step>(*run.parts.model, batch, ctx);
   run.facts.types_seen = true;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/run.hpp>
 
 namespace fulgurite {
@@ -88,8 +89,9 @@ void log_row(State<R>& run, Pack& pack, std::vector<MetricValue> const& values, 
     deliver_held(run, pack);
   }
   std::span<Scalar const> const cells(row);
-  pack.each([&](auto& callback) {
-    if constexpr (requires { callback.log_metrics(cells, step); }) callback.log_metrics(cells, step);
+  pack.each([&]<class C>(C& callback) {
+    if constexpr (requires { callback.log_metrics(cells, step); })
+      hook::timed<action::log_metrics<C>>(pack)([&] { callback.log_metrics(cells, step); });
   });
   ++run.due.rows;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <fulgurite/loop/optimizers.hpp>
@@ -33,10 +34,13 @@ struct AbsentOptimizer {
 
 template <class Backend>
 struct Entry<Backend, NoOptimizer> {
+  static constexpr bool scheduled = false;
   using Optimizer = AbsentOptimizer<typename Backend::Value>;
-  using Schedule = NoSchedule;
+  using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
   static Optimizer optimizer(NoOptimizer&&) { return {}; }
-  static Scheduler<Optimizer, NoSchedule> scheduler(NoOptimizer&) { return {NoSchedule{}, ScheduleOptions{}}; }
+  static Schedulers schedulers(NoOptimizer&) {
+    return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})};
+  }
 };
 
 }  // namespace loop

@@ -1,7 +1,10 @@
 #pragma once
 // What the loops make of that which configure_optimizers returned: a tuple of optimizers, a tuple of schedulers.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -11,22 +14,30 @@
 
 namespace fulgurite::loop {
 
-/// One entry of what configure_optimizers returned: a bare optimizer, or a scheduled one.
+/// One entry of what configure_optimizers returned: a bare optimizer, or a scheduled one, which may be scheduled again.
+/// One without a schedule has a scheduler that does nothing.
 template <class Backend, class T>
 struct Entry {
+  static constexpr bool scheduled = false;
   using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<T>()))>;
-  using Schedule = NoSchedule;
+  using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
   static Optimizer optimizer(T&& from) { return Backend::adopt(std::move(from)); }
-  static Scheduler<Optimizer, NoSchedule> scheduler(T&) { return {NoSchedule{}, ScheduleOptions{}}; }
+  static Schedulers schedulers(T&) { return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})}; }
 };
 template <class Backend, class O, class S, bool Configured>
 struct Entry<Backend, Scheduled<O, S, Configured>> {
-  using Optimizer = std::remove_cvref_t<decltype(Backend::adopt(std::declval<O>()))>;
-  using Schedule = S;
-  static Optimizer optimizer(Scheduled<O, S, Configured>&& from) { return Backend::adopt(std::move(from.optimizer)); }
-  static Scheduler<Optimizer, S> scheduler(Scheduled<O, S, Configured>& from) {
-    return {std::move(from.schedule), std::move(from.options)};
+  static constexpr bool scheduled = true;
+  using Earlier = Entry<Backend, O>;
+  using Optimizer = typename Earlier::Optimizer;
+  static Optimizer optimizer(Scheduled<O, S, Configured>&& from) {
+    return Earlier::optimizer(std::move(from.optimizer));
   }
+  static auto schedulers(Scheduled<O, S, Configured>& from) {
+    auto last = std::tuple(Scheduler<Optimizer, S>(std::move(from.schedule), std::move(from.options)));
+    if constexpr (Earlier::scheduled) return std::tuple_cat(Earlier::schedulers(from.optimizer), std::move(last));
+    else return last;
+  }
+  using Schedulers = decltype(schedulers(std::declval<Scheduled<O, S, Configured>&>()));
 };
 
 template <class T>
@@ -44,14 +55,16 @@ struct AsList<OptimizerList<Os...>> {
   static type make(type&& list) { return std::move(list); }
 };
 
-/// The optimizers and schedulers of a run; never moved, since schedulers point to optimizers.
+/// The optimizers and schedulers of a run; never moved, since schedulers point to optimizers. An optimizer that has
+/// several schedules has as many schedulers, one after the other.
 template <class Backend, class List>
 struct OptimizerSet;
 template <class Backend, class... Os>
 struct OptimizerSet<Backend, OptimizerList<Os...>> {
   static constexpr std::size_t count = sizeof...(Os);
   static constexpr bool needs_closure = (Entry<Backend, Os>::Optimizer::needs_closure || ...);
-  std::tuple<Scheduler<typename Entry<Backend, Os>::Optimizer, typename Entry<Backend, Os>::Schedule>...> schedulers;
+  using Schedulers = decltype(std::tuple_cat(std::declval<typename Entry<Backend, Os>::Schedulers>()...));
+  Schedulers schedulers;
   std::tuple<typename Entry<Backend, Os>::Optimizer...> optimizers;
 
   explicit OptimizerSet(OptimizerList<Os...>&& list)
@@ -65,13 +78,44 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
     std::apply([&](auto&... s) { ((std::remove_reference_t<decltype(s)>::exists ? call(f, s) : void()), ...); },
                schedulers);
   }
+  /// f(optimizer, its first scheduler), by which all of its schedules are set to begin from other rates.
+  template <class F>
+  void each_with_first(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
+    }(std::index_sequence_for<Os...>{});
+  }
+  /// What files call a schedule, by its place among the schedulers: the number of its optimizer, so that it never sets
+  /// the rates of another. A second one of the same optimizer is told apart by its own.
+  static std::string key(std::size_t scheduler) {
+    auto const after = std::upper_bound(first.begin(), first.end(), scheduler);
+    auto key = std::to_string(after - first.begin() - 1);
+    if (scheduler != after[-1]) key += " #" + std::to_string(scheduler - after[-1] + 1);
+    return key;
+  }
 
  private:
+  /// Where the schedulers of each optimizer begin.
+  static constexpr auto first = [] {
+    std::array<std::size_t, count> begin{};
+    std::array<std::size_t, count> const size{std::tuple_size_v<typename Entry<Backend, Os>::Schedulers>...};
+    for (std::size_t i = 1; i < count; ++i) begin[i] = begin[i - 1] + size[i - 1];
+    return begin;
+  }();
+
   template <std::size_t... I>
   OptimizerSet(OptimizerList<Os...>&& list, std::index_sequence<I...>)
-      : schedulers(Entry<Backend, Os>::scheduler(std::get<I>(list.all))...),
+      : schedulers(std::tuple_cat(Entry<Backend, Os>::schedulers(std::get<I>(list.all))...)),
         optimizers(Entry<Backend, Os>::optimizer(std::move(std::get<I>(list.all)))...) {
-    (std::get<I>(schedulers).attach(std::get<I>(optimizers)), ...);
+    (attach<first[I]>(std::get<I>(optimizers),
+                      std::make_index_sequence<std::tuple_size_v<typename Entry<Backend, Os>::Schedulers> - 1>{}),
+     ...);
+  }
+  template <std::size_t First, class O, std::size_t... Further>
+  void attach(O& optimizer, std::index_sequence<Further...>) {
+    auto& begins = std::get<First>(schedulers);
+    begins.attach(optimizer);
+    (std::get<First + 1 + Further>(schedulers).join(begins), ...);
   }
   template <class F, class S>
   static void call(F& f, S& scheduler) {

@@ -35,7 +35,7 @@ struct TrainerOptions {
   std::optional<int> min_epochs = std::nullopt;  ///< honoured against early stopping
   std::optional<long> max_steps = std::nullopt;  ///< optimizer steps, over all optimizers in manual mode; -1: no limit
   std::optional<long> min_steps = std::nullopt;
-  std::optional<Seconds> max_time = std::nullopt;  ///< of training; minima win over it
+  std::optional<TimeSpan> max_time = std::nullopt;  ///< of training, such as "00:12:00:00"; minima win over it
   Limit limit_train_batches = {};
   Limit limit_val_batches = {};
   Limit limit_test_batches = {};

@@ -59,27 +59,35 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
       facts.loader = position;
       auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
-      each_batch(loader, batches, [&](auto&& raw, long b, auto&& end) {
-        facts.batch_idx = b;
-        facts.is_last_batch = end.before_step();
-        if (is_none(raw)) tell<hook::on_predict_batch_end>(run, pack, ctx);
-        else
-          with_batch(run, source, ctx, present(raw), [&](auto& batch) {
-            measure(run, batch);
-            tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
-            auto outputs = [&] {
-              [[maybe_unused]] auto const scope =
-                  R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
-              [[maybe_unused]] auto const products = products_scope(run);
-              return T(call_step<hook::predict_step>(model, batch, ctx));
-            }();
-            tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
-            if (keep) all[position].push_back(std::move(outputs));
-            deliver_posted(run, pack, b);
-          });
-        facts.is_last_batch = end.after_step();
-        return !facts.is_last_batch && !ends_pass(pack);
-      });
+      each_batch(
+          loader, batches,
+          [&](auto&& raw, long b, auto&& end) {
+            facts.batch_idx = b;
+            facts.is_last_batch = end.before_step();
+            if (is_none(raw)) tell<hook::on_predict_batch_end>(run, pack, ctx);
+            else
+              with_batch(
+                  run, source, ctx, present(raw),
+                  [&](auto& batch) {
+                    measure(run, batch);
+                    tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
+                    auto outputs = [&] {
+                      [[maybe_unused]] auto const watched =
+                          pack.template profile<action::evaluation_step<R, hook::predict_step>>();
+                      [[maybe_unused]] auto const scope =
+                          R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
+                      [[maybe_unused]] auto const products = products_scope(run);
+                      return T(call_step<hook::predict_step>(model, batch, ctx));
+                    }();
+                    tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
+                    if (keep) all[position].push_back(std::move(outputs));
+                    deliver_posted(run, pack, b);
+                  },
+                  hook::timed<action::batch_to_device<R>>(pack));
+            facts.is_last_batch = end.after_step();
+            return !facts.is_last_batch && !ends_pass(pack);
+          },
+          hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
     });
     facts.loader = 0;
     tell<hook::on_predict_epoch_end>(run, pack, ctx);

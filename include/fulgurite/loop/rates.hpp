@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
@@ -58,10 +56,7 @@ class RatesOf final : public LearningRates {
  private:
   template <class F>
   void each(F&& f) const {
-    auto& all = *run_.parts.optimizers;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(std::get<I>(all.optimizers), std::get<I>(all.schedulers)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<decltype(all.optimizers)>>{});
+    run_.parts.optimizers->each_with_first(f);
   }
 
   State<R>& run_;

@@ -14,6 +14,7 @@
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/starting_file.hpp>
+#include <fulgurite/loop/tried_out.hpp>
 #include <fulgurite/loop/whole_file.hpp>
 
 namespace fulgurite::loop {
@@ -76,6 +77,8 @@ struct EvaluatedFile<R, Pack, Source, Anew> {
 template <class R, class Pack, class Source, class RunFile>
 class Resumption {
   using Saver = typename R::Backend::RunFile::Saver;
+  /// A data module makes them after hooks have been heard, and a callback that has searched sets the size it found.
+  static constexpr bool loaders_change = any_searches<Pack> || requires(Source& source) { source.reload_training(); };
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
@@ -89,7 +92,6 @@ class Resumption {
             "fulgurite.resume.snapshot",
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
             "when no fit had ended with such: go on from a file, or take the snapshot after the fit");
-    if (!holds_run(file_)) refuse_weights_alone();
     outcome_ = run_.made.outcome;
     weights_.keep(*run_.parts.model);
     before_.save([&](auto& archive) { fold_model(archive); });
@@ -105,9 +107,16 @@ class Resumption {
     if (!problems_.empty()) put_back();
   }
 
-  /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not.
-  void refuse_unfit() {
+  /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not. Loaders
+  /// that were given are there, too; `open()` prepares them.
+  template <class OpenLoaders>
+  void refuse_unfit([[maybe_unused]] OpenLoaders&& open) {
     training_before_.emplace().save([&](auto& archive) { fold_training(archive); });
+    if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
+      note([&] {
+        open();
+        try_loaders();
+      });
     if (problems_.empty()) return;
     note([&] { file_.load([&](auto& archive) { fold_training(archive); }); });
     put_back();
@@ -128,6 +137,11 @@ class Resumption {
         archive.child("random", random);
       });
     });
+  }
+
+  /// When the loaders are what they will be, before on_train_start: what the file holds of them fits.
+  void refuse_unfit_loaders() {
+    if constexpr (loaders_have_state<Source, Saver> && loaders_change) or_put_back([&] { try_loaders(); });
   }
 
   /// After on_train_start, when the loaders are there, too: everything, as it was saved. Then `find_place()`, which
@@ -166,6 +180,15 @@ class Resumption {
   }
 
  private:
+  /// Loads what loaders keep, and puts them back: hooks are still to be heard before they are set to their place.
+  void try_loaders() {
+    typename R::Backend::RunFile::Memory before;
+    auto const fold = [&](auto& archive) { fold_loaders(run_, source_, archive); };
+    before.save(fold);
+    file_.load(fold);
+    before.put_back(fold);
+  }
+
   template <class Archive>
   void fold_model(Archive& archive) {
     fold_weights_state(run_, archive);

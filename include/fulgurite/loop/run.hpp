@@ -14,6 +14,7 @@
 #include <fulgurite/loop/loading.hpp>
 #include <fulgurite/loop/made.hpp>
 #include <fulgurite/loop/measured.hpp>
+#include <fulgurite/loop/own_actions.hpp>
 #include <fulgurite/loop/parts.hpp>
 #include <fulgurite/loop/progress.hpp>
 #include <fulgurite/loop/run_clock.hpp>
@@ -60,6 +61,7 @@ struct State {
   Made made{};
   [[no_unique_address]] FilesUnderWay<typename R::Backend> under_way{};
   Warnings said{};
+  OwnActions own_actions{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
 
   /// A warning, said once for each identifier.

@@ -93,6 +93,11 @@ template <class R, class Archive>
 inline constexpr bool optimizers_resume =
     all_resume<Archive>(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
 
+/// Whether a file of such a run can hold what its policies and optimizers keep.
+template <class R, class Archive>
+inline constexpr bool parts_remember = Remembers<typename R::Strategy> && Remembers<typename R::Precision> &&
+                                       Remembers<typename R::Optimization> && optimizers_resume<R, Archive>;
+
 /// An optimizer of the user's own need not have a name.
 template <class O>
 constexpr std::string_view optimizer_name() {
@@ -100,8 +105,7 @@ constexpr std::string_view optimizer_name() {
   else return type_name<O>();
 }
 
-/// Optimizers, their schedules, the scaler of losses. A schedule is kept under the number of its optimizer, so that it
-/// never sets the rates of another.
+/// Optimizers, their schedules, the scaler of losses.
 template <class R, class Archive>
 void fold_optimizers(State<R>& run, Archive& archive) {
   archive.child("optimizers", [&](auto& inner) {
@@ -118,9 +122,9 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   });
   archive.child("schedulers", [&](auto& inner) {
     std::apply(
-        [&, i = 0](auto&... all) mutable {
+        [&, i = std::size_t{0}](auto&... all) mutable {
           auto const one = [&]<class S>(S& scheduler) {
-            if constexpr (S::exists) inner.child(std::to_string(i), scheduler);
+            if constexpr (S::exists) inner.child(Optimizers<R>::key(i), scheduler);
             ++i;
           };
           (one(all), ...);

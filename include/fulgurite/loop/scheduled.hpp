@@ -24,6 +24,7 @@ struct ScheduleOptions {
 
 /// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate, or
 /// sets the rates itself. `Configured`: interval or frequency were given, which only automatic optimization goes by.
+/// The optimizer may be a Scheduled one: then it has several schedules.
 template <class O, class S, bool Configured = false>
 struct Scheduled {
   O optimizer;
@@ -32,6 +33,10 @@ struct Scheduled {
 };
 
 /// `return scheduled(torch::optim::SGD(parameters(), 0.1), schedule::Cosine{1000}, {.interval = Interval::step});`
+/// What it returns can be scheduled again, each schedule with its own interval and frequency, and its own metric where
+/// it follows one: `scheduled(scheduled(sgd, schedule::Cosine{1000}), schedule::ReduceOnPlateau{Net::val_loss})`. The
+/// rate is then the initial one times the factors of all; a schedule that sets rates multiplies (or replaces) the rate
+/// of the moment, and what it did outlasts the moves of the others.
 template <class O, class S>
 Scheduled<O, S, true> scheduled(O optimizer, S schedule, ScheduleOptions options) {
   return {std::move(optimizer), std::move(schedule), std::move(options)};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,15 +15,20 @@
 #include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/type_name.hpp>
+#include <fulgurite/loop/composed_rates.hpp>
+#include <fulgurite/loop/group_lists.hpp>
 #include <fulgurite/loop/scheduled.hpp>
 
 namespace fulgurite {
 
 /// Moves the learning rates of one optimizer along a schedule: each group from its own initial rate, or as the schedule
-/// says. A schedule that has a momentum moves that of all groups.
+/// says. A schedule that has a momentum moves that of all groups. Where an optimizer has several schedules, factors are
+/// multiplied, one that sets rates goes on from the rates as they are, and the momentum is that of the last one that
+/// has moved it.
 template <class O, class S>
 class Scheduler {
  public:
+  using Schedule = S;
   static constexpr bool exists = !std::is_same_v<S, NoSchedule>;
   static constexpr bool observes = Observer<S>;
   static constexpr bool moves_momentum = MovesMomentum<S> && HasMomentum<O>;
@@ -37,10 +43,15 @@ class Scheduler {
   /// Takes the optimizer's present rates as the initial ones and sets the first factor.
   void attach(O& optimizer) {
     optimizer_ = &optimizer;
-    initial_ = rates();
-    check_momentum();
-    if constexpr (requires { schedule_.attach(optimizer); }) schedule_.attach(optimizer);
-    apply();
+    together_->begin(loop::rates_of(optimizer));
+    begin();
+  }
+  /// A further schedule of an optimizer: it goes on from what those before it have made of the rates.
+  template <class Earlier>
+  void join(Scheduler<O, Earlier> const& earlier) {
+    optimizer_ = earlier.optimizer_;
+    together_ = earlier.together_;
+    begin();
   }
 
   /// One move.
@@ -48,7 +59,7 @@ class Scheduler {
     requires(!observes)
   {
     ++moves_;
-    if constexpr (RateSetter<S>) schedule_.move(*optimizer_);
+    if constexpr (RateSetter<S>) setting([&] { schedule_.move(*optimizer_); });
     else apply();
   }
   /// One move of a schedule that watches a metric.
@@ -56,7 +67,7 @@ class Scheduler {
     requires observes
   {
     ++moves_;
-    schedule_.observe(value, *optimizer_);
+    setting([&] { schedule_.observe(value, *optimizer_); });
   }
 
   /// Asked by the loops with the count of optimizer steps, or epochs, of the whole run, `before` and `after` what has
@@ -72,18 +83,18 @@ class Scheduler {
   /// The rate that a group started from. Of one that was added later, which no schedule moves: that which has to its
   /// present rate the ratio of the first group's.
   double initial(std::size_t group) const {
-    return group < initial_.size() ? initial_[group] : optimizer_->lr(group) / moved();
+    auto const& initial = together_->initial;
+    return group < initial.size() ? initial[group] : optimizer_->lr(group) / moved();
   }
-  /// Each group starts from another rate from now on, with the moves that were made. A schedule that sets the rates
-  /// itself goes on from these.
+  /// Each group starts from another rate from now on, with the moves that were made, by all schedules of the optimizer.
+  /// One that sets the rates itself goes on from these.
   void begin_from(std::span<double const> rates) {
-    for (std::size_t g = 0; g != rates.size(); ++g) {
-      if (g < initial_.size()) initial_[g] = rates[g];
-      optimizer_->set_lr(g, rates[g]);
-    }
-    apply();
+    auto const known = std::min(together_->initial.size(), rates.size());
+    std::copy_n(rates.begin(), known, together_->initial.begin());
+    std::copy_n(rates.begin(), known, together_->base.begin());
+    set_composed();
     double const factor = moved();
-    for (std::size_t g = initial_.size(); g < rates.size(); ++g) optimizer_->set_lr(g, rates[g] * factor);
+    for (std::size_t g = known; g < rates.size(); ++g) optimizer_->set_lr(g, rates[g] * factor);
   }
 
   /// What files call the schedule: its type. A function that was written in place has no name.
@@ -114,28 +125,54 @@ class Scheduler {
   /// another kind of schedule mean nothing here.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    auto now = rates();
+    auto now = optimizer_ ? loop::rates_of(*optimizer_) : std::vector<double>();
     auto kind_saved = kind();
     archive("kind", kind_saved);
     if constexpr (loading) check_kind(kind_saved);
-    archive("moves", moves_)("retired", retired_)("initial", initial_)("rates", now);
+    archive("moves", moves_)("retired", retired_)("initial", together_->initial)("rates", now);
+    if (together_->several()) archive("base", together_->base);
     if constexpr (moves_momentum) {
-      auto momenta = momenta_now();
+      auto momenta = optimizer_ ? loop::momenta_of(*optimizer_) : std::vector<double>();
       archive("momenta", momenta);
-      if constexpr (loading) set_momenta(momenta);
+      if constexpr (loading)
+        if (optimizer_) loop::set_momenta(*optimizer_, momenta);
     }
     if constexpr (loading) {
+      if (!together_->several()) {
+        auto const& from = RateSetter<S> ? now : together_->initial;  // groups that came later have a rate and no base
+        together_->base.assign(
+            from.begin(), from.begin() + static_cast<std::ptrdiff_t>(std::min(from.size(), together_->initial.size())));
+      }
       check_groups();
-      set_rates(initial_);
+      if (optimizer_) loop::set_rates(*optimizer_, together_->initial);
     }
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
-    if constexpr (loading) set_rates(now);
+    if constexpr (loading) {
+      if constexpr (gives_factors)
+        if (optimizer_) together_->factors[number_] = schedule_(moves_);
+      if (optimizer_) loop::set_rates(*optimizer_, now);
+    }
   }
 
  private:
+  template <class, class>
+  friend class Scheduler;
+  static constexpr bool gives_factors = exists && !RateSetter<S>;
+
+  void begin() {
+    if constexpr (exists) {
+      number_ = together_->factors.size();
+      together_->factors.push_back(1.0);
+    }
+    if constexpr (moves_momentum) loop::check_momentum(schedule_, *optimizer_);
+    if constexpr (requires(O& optimizer) { schedule_.attach(optimizer); })
+      setting([&] { schedule_.attach(*optimizer_); });
+    apply();
+  }
+
   /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
   double moved() const {
-    double const from = initial_.empty() ? 0 : initial_.front();
+    double const from = together_->initial.empty() ? 0 : together_->initial.front();
     double const factor = from > 0 ? optimizer_->lr(0) / from : 1;
     return factor > 0 ? factor : 1;
   }
@@ -146,51 +183,32 @@ class Scheduler {
   }
 
   void apply() {
-    if constexpr (exists && !RateSetter<S>) {
-      double const factor = schedule_(moves_);
-      for (std::size_t g = 0; g != initial_.size(); ++g) optimizer_->set_lr(g, initial_[g] * factor);
+    if constexpr (gives_factors) {
+      together_->factors[number_] = schedule_(moves_);
+      set_composed();
     }
     if constexpr (moves_momentum)
       if (std::optional<double> const momentum = schedule_.momentum(moves_))
-        for (std::size_t g = 0; g != initial_.size(); ++g) optimizer_->set_momentum(g, *momentum);
+        for (std::size_t g = 0; g != together_->initial.size(); ++g) optimizer_->set_momentum(g, *momentum);
   }
-
-  /// An optimizer that was made without momentum keeps no state for one, and would get one that nobody gave it.
-  void check_momentum() const {
-    if constexpr (moves_momentum) {
-      if constexpr (requires { schedule_.moves_momentum(); })
-        if (!schedule_.moves_momentum()) return;
-      for (std::size_t g = 0; g != optimizer_->groups(); ++g)
-        if (momentum_of(g) == 0)
-          throw Error("fulgurite.schedule.zero_momentum",
-                      "a schedule moves the momentum, and that of parameter group " + std::to_string(g) +
-                          " is 0: give the optimizer a "
-                          "momentum, or say .cycle_momentum = false");
+  void set_composed() {
+    double const factor = together_->factor();
+    for (std::size_t g = 0; g != together_->base.size(); ++g) optimizer_->set_lr(g, together_->base[g] * factor);
+  }
+  /// The schedule sets rates: the others go on from them. Where a factor is 0, so is the rate, whatever was set.
+  template <class F>
+  void setting(F set) {
+    auto const before = loop::rates_of(*optimizer_);
+    set();
+    double const factor = together_->factor();
+    for (std::size_t g = 0; g != together_->base.size(); ++g) {
+      double const after = optimizer_->lr(g);
+      if (after == before[g]) continue;
+      if (factor > 0) together_->base[g] = after / factor;
+      else optimizer_->set_lr(g, before[g]);
     }
   }
-  double momentum_of(std::size_t group) const {
-    return std::optional<double>(optimizer_->momentum(group)).value_or(0.0);
-  }
-  std::vector<double> momenta_now() const {
-    std::vector<double> all;
-    for (std::size_t g = 0; optimizer_ && g != optimizer_->groups(); ++g) all.push_back(momentum_of(g));
-    return all;
-  }
-  void set_momenta(std::vector<double> const& to) {
-    for (std::size_t g = 0; optimizer_ && g != std::min(to.size(), optimizer_->groups()); ++g)
-      optimizer_->set_momentum(g, to[g]);
-  }
 
-  std::vector<double> rates() const {
-    std::vector<double> all;
-    for (std::size_t g = 0; optimizer_ && g != optimizer_->groups(); ++g) all.push_back(optimizer_->lr(g));
-    return all;
-  }
-  /// Groups that were added to the optimizer later have no rate here, or are not there yet.
-  void set_rates(std::vector<double> const& to) {
-    for (std::size_t g = 0; optimizer_ && g != std::min(to.size(), optimizer_->groups()); ++g)
-      optimizer_->set_lr(g, to[g]);
-  }
   static void check_kind(std::string const& saved) {
     if (saved != kind())
       throw Error("fulgurite.schedule.kind", "the checkpoint's schedule is " + saved + ", and the program's is " +
@@ -199,8 +217,13 @@ class Scheduler {
                                                  "the weights, load_weights(model, file)");
   }
   void check_groups() const {
-    if (optimizer_ && initial_.size() > optimizer_->groups())
-      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(initial_.size()) +
+    auto const groups = together_->initial.size();
+    if (together_->base.size() != groups)
+      throw Error("fulgurite.schedule.base",
+                  "the checkpoint's schedules start " + std::to_string(groups) + " parameter groups and move " +
+                      std::to_string(together_->base.size()) + ": the file is damaged, take an earlier one");
+    if (optimizer_ && groups > optimizer_->groups())
+      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(groups) +
                                                    " parameter groups, the optimizer has " +
                                                    std::to_string(optimizer_->groups()) +
                                                    ": resume with the same configure_optimizers");
@@ -209,7 +232,8 @@ class Scheduler {
   S schedule_;
   ScheduleOptions options_;
   O* optimizer_ = nullptr;
-  std::vector<double> initial_{};
+  std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
+  std::size_t number_ = 0;  ///< among the optimizer's schedules
   long moves_ = 0;
   bool retired_ = false;
 };

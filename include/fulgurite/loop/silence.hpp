@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
@@ -17,17 +18,17 @@ namespace loop {
 /// Everything that the library warns of, without `fulgurite.` in front.
 // clang-format off
 inline constexpr auto library_warnings = std::to_array<std::string_view>({
-    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved", "callback.checkpoint_waits",
-    "callback.learning_rate", "callback.once_a_window", "capture.eager", "capture.gone_back",
-    "capture.unchecked", "checkpoint.failed_too", "data.none", "data.uneven", "exception.second", "hook.once_a_window",
+    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
+    "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window", "callback.profiler_too_short",
+    "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
+    "checkpoint.forgets_place", "data.none", "data.uneven", "data.waits", "exception.second", "hook.once_a_window",
     "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
     "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "options.barebones_log",
     "options.dev_run", "options.few_rows", "options.overfit_order", "options.save_in_background",
-    "precision.default_type",
-    "precision.loss_type", "resume.after_exception", "resume.after_requeue", "resume.callback",
-    "resume.damaged", "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over",
-    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion",
-    "tuner.not_searched", "tuner.unanswered"});
+    "precision.default_type", "precision.loss_type", "resume.after_exception", "resume.after_requeue",
+    "resume.callback", "resume.damaged", "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state",
+    "resume.passed_over", "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric",
+    "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.
@@ -53,7 +54,9 @@ constexpr bool is_warning(std::string_view identifier) {
 class Silence {
  public:
   constexpr Silence() = default;
-  constexpr Silence(std::initializer_list<std::string_view> identifiers) : identifiers_(identifiers) {
+  constexpr Silence(std::initializer_list<std::string_view> identifiers)
+      : Silence(std::vector<std::string_view>(identifiers)) {}
+  constexpr explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
     for (auto const identifier : identifiers_)
       if (!loop::is_warning(identifier))
         throw Error("fulgurite.options.silence", std::string(identifier) + " is no warning of the library: write the "
@@ -62,6 +65,7 @@ class Silence {
   constexpr bool has(std::string_view identifier) const {
     return std::find(identifiers_.begin(), identifiers_.end(), identifier) != identifiers_.end();
   }
+  constexpr std::vector<std::string_view> const& all() const { return identifiers_; }
 
  private:
   std::vector<std::string_view> identifiers_{};

@@ -135,7 +135,8 @@ auto snapshot(Trainer& trainer) {
 }
 
 /// Puts a trainer, and the model of its last fit, back to a snapshot of a trainer of the same model and policies. One
-/// that does not fit changes nothing.
+/// that does not fit changes nothing. Loaders and data modules stay as they are: a trainer borrows them for one call,
+/// and they may be gone. `fit(net, data, snapshot)` gives to its own what those of that time kept.
 template <class Trainer, class From>
   requires requires(Trainer& trainer, From const& from) { trainer.restore(from); }
 void restore(Trainer& trainer, From const& from) {

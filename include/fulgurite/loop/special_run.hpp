@@ -2,6 +2,7 @@
 // Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they
 // silence, is said.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,9 +37,9 @@ inline TrainerOptions effective(TrainerOptions given) {
   return given;
 }
 
-/// Reports or saves, so barebones has no use for it.
+/// Reports, measures or saves, so barebones has no use for it.
 template <class C>
-inline constexpr bool is_output = hook::log_metrics::named<C> || order_of<C>() == Order::progress ||
+inline constexpr bool is_output = hook::log_metrics::named<C> || Profiler<C> || order_of<C>() == Order::progress ||
                                   order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
 /// Reads metrics, of which barebones keeps none.
 template <class Watches>
@@ -57,14 +58,15 @@ consteval bool is_inert_in_dev_run() {
   else return hook::log_metrics::named<C>;
 }
 
-/// Before anything starts: barebones has no callback that reports; a fast_dev_run says what it replaces and who is
-/// idle.
+/// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
+/// idle then; a fast_dev_run says what it replaces and who is idle.
 template <class R, class... Cs>
 void check_special(State<R>& run, Pack<Cs...> const&) {
   auto const& o = run.asked.options;
   if (o.barebones) {
     std::string_view output;
-    ((is_output<Cs> || is_watcher<Cs>() ? void(output = type_name<Cs>()) : void()), ...);
+    [[maybe_unused]] std::size_t left = sizeof...(Cs);  // of these the last ones are added
+    ((left-- > run.asked.added && (is_output<Cs> || is_watcher<Cs>()) ? void(output = type_name<Cs>()) : void()), ...);
     if (!output.empty())
       throw Error("fulgurite.options.barebones",
                   "barebones runs the loop alone, and there is a " + std::string(output) + ": leave it out");

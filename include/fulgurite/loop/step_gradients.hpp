@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
@@ -28,6 +29,7 @@ template <class R, class Pack, class Ctx>
     auto& model = *run.parts.model;
     auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
     auto result = [&] {
+      [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
       [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
       [[maybe_unused]] auto const watch = watch_factories(run);
       return call_training_step(model, taken, run.carried.hidden, ctx);
@@ -35,6 +37,7 @@ template <class R, class Pack, class Ctx>
     check_loss_type(run, loss_of<Backend>(result));
     if (key.first) {
       tell<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
+      [[maybe_unused]] auto const watched = pack.template profile<action::zero_grad<R>>();
       if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
         call_override<hook::optimizer_zero_grad>(model, ctx, optimizer);
       else optimizer.zero_grad();
@@ -42,7 +45,8 @@ template <class R, class Pack, class Ctx>
     if (auto* loss = loss_of<Backend>(result)) {
       if constexpr (requires { run.parts.strategy.pre_backward(*loss); }) run.parts.strategy.pre_backward(*loss);
       tell<hook::on_before_backward>(run, pack, *loss, ctx);
-      backward(run, ctx, *loss, 1.0 / key.divisor);
+      hook::timed<action::backward<R>>(pack)(
+          [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
       tell<hook::on_after_backward>(run, pack, ctx);
       if constexpr (requires { run.parts.strategy.post_backward(*loss); }) run.parts.strategy.post_backward(*loss);
     }

@@ -12,7 +12,7 @@ template <class Hook, class R, class Pack, class... Args>
 [[gnu::always_inline]] inline void tell_all_of(Told& told, State<R>& run, Pack& pack, Args&... args) {
   pack.template fire<Hook>(told, *run.parts.model, args...);
   if constexpr (strategy_hears<Hook> && Listens<Hook, typename R::Strategy, Args...>)
-    Pack::template tell_one<Hook>(told, run.parts.strategy, args...);
+    pack.template tell_watched<Hook, "Strategy">(told, run.parts.strategy, args...);
 }
 
 /// Where one throws it is noted who had heard of an event that nobody shall hear of twice; nothing is counted before.

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/batch_pass.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/epoch_replays.hpp>
@@ -63,17 +64,18 @@ class TrainEpoch : private EpochReplays<R, Pack> {
   template <bool One>
   [[gnu::noinline]] bool walk(State<R>& run, Pack& pack) {
     auto& loader = source_.train();
-    if (!pass_) begin_pass(run, loader);
+    auto const reads = hook::timed<action::train_next>(pack);
+    if (!pass_) reads.more([&]() __attribute__((always_inline)) { begin_pass(run, loader); });
     auto const take = [&](auto&& raw, long b, auto&& end) __attribute__((always_inline)) {
       if constexpr (replays)
         if (!retreat_.reached(b)) return !end.after_step();
       if (is_none(raw)) return none(run, pack, b, end);
       auto const use = [&](auto& batch) __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end); };
-      return with_batch(run, source_, ctx_, present(raw), use);
+      return with_batch(run, source_, ctx_, present(raw), use, hook::timed<action::batch_to_device<R>>(pack));
     };
     bool const more = [&]() __attribute__((always_inline)) {
-      if constexpr (replays) return this->template walk_back_and_forth<One>(run, loader, pass_, take);
-      else return pass_->template walk<One>(take);
+      if constexpr (replays) return this->template walk_back_and_forth<One>(run, loader, pass_, take, reads);
+      else return pass_->template walk<One>(take, reads);
     }();
     if (more) return true;
     run.facts.in_batch = false;

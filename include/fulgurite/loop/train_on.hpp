@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/window_place.hpp>
@@ -59,7 +60,8 @@ template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline Flow train_on(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch,
                                             WindowPlace const& window) {
   if constexpr (R::automatic) {
-    auto result = automatic_batch(run, pack, ctx, batch, window);
+    auto result = hook::timed<action::run_training_batch>(pack)(
+        [&]() __attribute__((always_inline)) { return automatic_batch(run, pack, ctx, batch, window); });
     if (run.facts.is_last_batch) tick_schedulers(run, ctx, Interval::epoch);
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
@@ -72,7 +74,7 @@ template <class R, class Pack, class Ctx, class Batch>
       return tell<hook::on_train_batch_end>(run, pack, batch, ctx);
     }
   } else {
-    manual_step(run, pack, batch);
+    hook::timed<action::run_training_batch>(pack)([&] { manual_step(run, pack, batch); });
     run.measured.train_board.fold();
     begin_end_hooks<Pack>(run);
     return tell<hook::on_train_batch_end>(run, pack, batch, ctx);

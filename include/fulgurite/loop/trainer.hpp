@@ -26,6 +26,7 @@
 
 #include <fulgurite/loop/manual.hpp>
 
+#include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
 
 #include <fulgurite/diagnose/model_rules.hpp>
@@ -53,8 +54,11 @@
 #include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/hollow_trainer.hpp>
 #include <fulgurite/loop/fit.hpp>
+#include <fulgurite/loop/last_data.hpp>
+#include <fulgurite/loop/make_trainer.hpp>
 #include <fulgurite/loop/run_evaluation.hpp>
 #include <fulgurite/loop/run_prediction.hpp>
+#include <fulgurite/loop/save_checkpoint.hpp>
 #include <fulgurite/loop/search_alone.hpp>
 #include <fulgurite/loop/snapshot.hpp>
 
@@ -64,6 +68,7 @@ template <class M, class S, class P, class O, class... Cs>
 class TrainerBody<true, M, S, P, O, Cs...> {
  public:
   using Run = fulgurite::Run<M, S, P, O>;
+  using Results = std::vector<std::vector<MetricValue>>;  ///< for each loader
 
  private:
   template <class T>
@@ -100,6 +105,13 @@ class TrainerBody<true, M, S, P, O, Cs...> {
         pack_{Slots<Cs...>(std::move(callbacks)...)} {
     if constexpr (O::automatic) loop::check(state_.asked.optimization);
   }
+  /// Of make_trainer: so many of the last callbacks were not named.
+  TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
+              Cs... callbacks)
+      : TrainerBody(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
+                    std::move(callbacks)...) {
+    state_.asked.added = added.count;
+  }
 
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
   /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
@@ -108,7 +120,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     requires(!loop::names_file<Data>)
   void fit(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) fit_from(model, alone(data), from);
+    if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, alone(data), from);
   }
   /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
   template <class Model, class Data, class Val,
@@ -120,6 +132,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) {
+      remember<Data>(data);
       if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val}, from);
       else fit_from(model, Source(data), from);
     }
@@ -129,7 +142,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
             class Verdict = typename judge::VerdictOnCall<Fitting<Model, Alone<Model>, false, false>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) fit_from(model, Alone<Model>(model), from);
+    if constexpr (Verdict::ok) last_.forget(), fit_from(model, Alone<Model>(model), from);
   }
 
   /// The same without validation.
@@ -138,13 +151,13 @@ class TrainerBody<true, M, S, P, O, Cs...> {
             class Verdict = typename judge::VerdictOnCall<Fitting<Model, Source, true, false>>::type>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) fit_from(model, Source(model), from);
+    if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
   }
 
   /// One pass of validation_step, gradients off; the values of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Validation, Data>>::type>
-  std::vector<std::vector<MetricValue>> validate(Model&& model, Data&& data, From from = {}) {
+  Results validate(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok)
       return evaluate_from<loop::Validation>(model, alone<true>(data), Stage::validate,
@@ -154,12 +167,23 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   /// One pass of test_step, gradients off; the values of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
             class Verdict = typename judge::VerdictOnCall<Evaluating<Model, loop::Testing, Data>>::type>
-  std::vector<std::vector<MetricValue>> test(Model&& model, Data&& data, From from = {}) {
+  Results test(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok)
       return evaluate_from<loop::Testing>(model, alone<true>(data), Stage::test,
                                           state_.asked.options.limit_test_batches, from);
     else return {};
+  }
+  /// The same on the model's own loaders, else on the data module of the last fit. The trainer borrows that one, so the
+  /// variable that was given to fit has to live until then. Error [fulgurite.trainer.no_data] where the last fit had
+  /// loaders, or a module that was no variable.
+  Results validate(M& model) {
+    if constexpr (Alone<M, true>::template evaluates<hook::val_dataloader>) return validate(model, model);
+    else return last_.template evaluate<loop::Validation>(*this, model);
+  }
+  Results test(M& model) {
+    if constexpr (Alone<M, true>::template evaluates<hook::test_dataloader>) return test(model, model);
+    else return last_.template evaluate<loop::Testing>(*this, model);
   }
   /// What predict_step returned for each batch, for each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
@@ -184,14 +208,14 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     static_cast<void>(judge::CallRules<Args...>::template judge<true>());
   }
   template <class... Args>
-    requires(sizeof...(Args) != 2 && !loop::names_file<Args...>)
-  std::vector<std::vector<MetricValue>> validate(Args&&...) {
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...> && !judge::is_model<M, Args...>)
+  Results validate(Args&&...) {
     static_cast<void>(judge::CallRules<Args...>::template judge<true>());
     return {};
   }
   template <class... Args>
-    requires(sizeof...(Args) != 2 && !loop::names_file<Args...>)
-  std::vector<std::vector<MetricValue>> test(Args&&...) {
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...> && !judge::is_model<M, Args...>)
+  Results test(Args&&...) {
     static_cast<void>(judge::CallRules<Args...>::template judge<true>());
     return {};
   }
@@ -202,26 +226,12 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     return {};
   }
 
-  /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint.
+  /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint. Does not compile where a part of
+  /// the trainer would be forgotten.
   void save_checkpoint(std::filesystem::path const& path) {
-    if (!state_.parts.fitted || !state_.parts.optimizers)
-      throw Error("fulgurite.trainer.nothing_to_save",
-                  "there is no run to save to " + path.string() + " yet: call fit first");
-    loop::FittedModel const fitted(state_);
-    if constexpr (ChecksReplays<typename Run::Strategy>)
-      if (state_.parts.strategy.unchecked() != 0)
-        state_.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
-                                                       path.string() + " may hold what is wrong: request_checkpoint");
-    loop::GivenLoaders<NoModule, NoModule> no_loaders{none_, none_};
-    if (state_.loading.write) {
-      state_.loading.write(path);
-    } else if (state_.left) {
-      loop::LeftData<Run> data{{none_, none_}, *state_.left};
-      loop::write_checkpoint(state_, pack_, data, path);
-    } else {
-      loop::write_checkpoint(state_, pack_, no_loaders, path);
-    }
-    state_.made.held_files.hold(path, nullptr);
+    using Verdict = decltype(judge::remembered_in_files<Run>());
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) loop::save_checkpoint(state_, pack_, none_, path);
   }
 
   /// What snapshot(trainer) does.
@@ -339,9 +349,17 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     if constexpr (of_this_run<From>()) loop::fit(state_, pack_, source, from);
   }
 
+  template <class Kind, class Data>
+  static constexpr bool can_evaluate = judge::VerdictOnCall<Evaluating<M&, Kind, Data&>>::type::ok;
+  template <class Data, class D>
+  void remember(D& data) {
+    last_.forget();
+    if constexpr (std::is_lvalue_reference_v<Data> && !LoaderLike<D>)
+      last_.template remember<can_evaluate<loop::Validation, D>, can_evaluate<loop::Testing, D>>(data);
+  }
+
   template <class Kind, class Source, class From>
-  std::vector<std::vector<MetricValue>> evaluate_from(M& model, Source source, Stage stage, Limit const& limit,
-                                                      From const& from) {
+  Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
     state_.parts.model = &model;
     if constexpr (of_this_run<From>()) return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
     else return {};
@@ -362,10 +380,10 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   loop::State<Run> state_;
   Pack<Cs...> pack_;
   NoModule none_{};
+  loop::LastData<TrainerBody, M> last_{};
 };
 
-/// A trainer for one model type, assembled from a strategy, a precision, an optimization and callbacks; see
-/// make_trainer.
+/// A trainer for one model type, of a strategy, a precision, an optimization and callbacks; see make_trainer.
 template <class M, class S = refusal::Nothing, class P = refusal::Nothing, class O = refusal::Nothing, class... Cs>
 class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S, P, O, Cs...> {
   using Verdict = judge::VerdictOn<M, S, P, O, Cs...>;
@@ -374,27 +392,5 @@ class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S
  public:
   using TrainerBody<Verdict::ok, M, S, P, O, Cs...>::TrainerBody;
 };
-
-///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{},
-///                                    ProgressBar{});
-template <class M, class S, class P, class O, class... Cs>
-Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization,
-                                        Cs... callbacks) {
-  return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision),
-                                    std::move(optimization), std::move(callbacks)...);
-}
-
-template <class M, class... Args>
-  requires(!judge::in_order<Args...>)
-TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
-  static_cast<void>(judge::ArgumentRules<M, judge::in_order<Args...>>::template judge<true>());
-  return {};
-}
-/// make_trainer(net, ...): a type in angle brackets is no number, so only calls without one come here.
-template <int = 0, class... Args>
-TrainerBody<false, int, int, int, int> make_trainer(Args&&...) {
-  static_cast<void>(judge::NamelessRules<Args...>::template judge<true>());
-  return {};
-}
 
 }  // namespace fulgurite

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/hook/profiled.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_output.hpp>
@@ -77,19 +78,29 @@ template <class R, class Batch>
     run.facts.no_rows = R::Backend::holds_tensor(batch);
 }
 
-/// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns.
-template <class R, class Source, class Ctx, class Raw, class Use>
-[[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use) {
+/// Runs `use(batch)` with the batch as the step sees it; each stage's result lives until `use` returns. The stages go
+/// through `moves`, so that a profiler can see how long they take.
+template <class R, class Source, class Ctx, class Raw, class Use, class Moves = hook::Untimed>
+[[gnu::always_inline]] inline decltype(auto) with_batch(State<R>& run, Source& source, Ctx& ctx, Raw&& raw, Use&& use,
+                                                        Moves const& moves = {}) {
   auto& module = source.module();
   auto& model = *run.parts.model;
   auto same = []<class B>(B&& batch) -> B&& { return std::forward<B>(batch); };
-  auto&& before = transfer_stage<hook::on_before_batch_transfer>(module, model, ctx, std::forward<Raw>(raw), same);
-  auto&& moved =
-      transfer_stage<hook::transfer_batch_to_device>(module, model, ctx, before, [&](auto&& batch) -> decltype(auto) {
-        return run.parts.strategy.move(std::forward<decltype(batch)>(batch));
-      });
-  auto&& after = transfer_stage<hook::on_after_batch_transfer>(module, model, ctx, moved, same);
-  auto&& batch = R::Backend::convert_input(after, run.parts.precision);
+  auto&& before = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
+    return transfer_stage<hook::on_before_batch_transfer>(module, model, ctx, std::forward<Raw>(raw), same);
+  });
+  auto const move = [&](auto&& batch) -> decltype(auto) {
+    return run.parts.strategy.move(std::forward<decltype(batch)>(batch));
+  };
+  auto&& moved = moves([&]() __attribute__((always_inline)) -> decltype(auto) {
+    return transfer_stage<hook::transfer_batch_to_device>(module, model, ctx, before, move);
+  });
+  auto&& after = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
+    return transfer_stage<hook::on_after_batch_transfer>(module, model, ctx, moved, same);
+  });
+  auto&& batch = moves.more([&]() __attribute__((always_inline)) -> decltype(auto) {
+    return R::Backend::convert_input(after, run.parts.precision);
+  });
   return use(batch);
 }
 

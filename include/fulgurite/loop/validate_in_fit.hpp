@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/evaluate.hpp>
 
@@ -26,6 +27,7 @@ template <class R, class Pack>
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    [[maybe_unused]] auto const watched = pack.template profile<action::run_validation>();
     Context<R, phase::ValidateEnd> ctx(run);
     run.due.set_aside();
     if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {

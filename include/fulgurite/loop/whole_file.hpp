@@ -28,18 +28,22 @@ template <class R>
 constexpr bool is_of_trainer(Snapshot<R> const&) {
   return true;
 }
-template <class R>
-constexpr bool holds_run(Snapshot<R> const&) {
-  return true;
-}
 
-[[noreturn]] inline void refuse_weights_alone(std::string const& file = "the file") {
+[[noreturn]] inline void refuse_weights_alone(std::string const& file) {
   throw Error("fulgurite.resume.weights_only",
               file + " holds weights alone (was it saved with save_weights_only?), so no fit can go on from it: "
                      "load_weights(model, file) begins a new run with its weights");
 }
+/// Of a file that no trainer has written.
+[[noreturn]] inline void refuse_weights_of_others(std::string const& file) {
+  throw Error("fulgurite.resume.weights_only",
+              file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "
+                     "fit can go on from it: load_weights(model, file) before fit begins a new run with its weights, "
+                     "and evaluations take it as it is");
+}
 
-/// f(file) for the first candidate that serves a fit or an evaluation. Of files that were searched for, one that is
+/// f(file) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit is an
+/// Error. Of files that were searched for, one that is
 /// damaged or holds too little is passed over where another is left, which is said; files of others do not count.
 /// Whether there was any. Error where all that there are are damaged or hold weights alone.
 template <class R, class F>
@@ -59,6 +63,10 @@ bool with_whole_file(State<R>& run, Candidates const& from, bool for_fit, F&& f)
       damaged = std::current_exception();
       run.warn_each("fulgurite.resume.damaged", name + " cannot be read" + instead + ": " + error.what());
       continue;
+    }
+    if (!from.searched && for_fit && !holds_run(*file)) {
+      if (is_of_trainer(*file)) refuse_weights_alone(name);
+      refuse_weights_of_others(name);
     }
     if (!from.searched || (for_fit ? holds_run(*file) : is_of_trainer(*file))) {
       f(std::move(*file));

@@ -22,8 +22,8 @@ namespace report {
 
 /// The name of a group of callbacks.
 constexpr std::string_view order_name(Order order) {
-  constexpr std::array<std::string_view, 7> names{"tuner",   "normal",  "timer",     "progress",
-                                                  "summary", "monitor", "checkpoint"};
+  constexpr std::array<std::string_view, 8> names{"profiler", "tuner",   "normal",  "timer",
+                                                  "progress", "summary", "monitor", "checkpoint"};
   return names[static_cast<std::size_t>(order)];
 }
 
@@ -153,8 +153,16 @@ class Describer {
   constexpr void optimizer(bool& any) {
     using Parts = loop::Entry<typename R::Backend, T>;
     out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
-    if constexpr (!std::is_same_v<typename Parts::Schedule, NoSchedule>)
-      out << " with " << type_name<typename Parts::Schedule>();
+    schedules(std::type_identity<typename Parts::Schedulers>{});
+  }
+  template <class... Ss>
+  constexpr void schedules(std::type_identity<std::tuple<Ss...>>) {
+    std::string_view before = " with ";
+    auto const one = [&]<class Scheduler>(std::type_identity<Scheduler>) {
+      if constexpr (Scheduler::exists)
+        out << std::exchange(before, " and ") << type_name<typename Scheduler::Schedule>();
+    };
+    (one(std::type_identity<Ss>{}), ...);
   }
   /// Writes what a callback reads and writes, as its constants `Watches`, `reads` and `writes` say.
   template <class C>
@@ -182,6 +190,7 @@ class Describer {
   constexpr void fit() {
     out << "\nfit\n";
     of_callbacks<hook::limits_time>("  ");
+    of_callbacks<hook::profile_action>("  ");
     event<hook::prepare_data>("  ");
     of_strategy<hook::process_dataloader>("  ");
     event<hook::setup>("  ");
@@ -279,10 +288,13 @@ class Describer {
   template <class T>
   constexpr void functions_of_optimizer() {
     using Driven = typename loop::Entry<typename R::Backend, T>::Optimizer;
-    using Schedule = typename loop::Entry<typename R::Backend, T>::Schedule;
     functions_of(type_name<typename judge::Parts<T>::Optimizer>(),
                  [](auto f) { each_function_of_optimizer<Driven>(f); });
-    functions_of(type_name<Schedule>(), [](auto f) { each_function_of_schedule<Schedule, Driven>(f); });
+    [&]<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
+      (functions_of(type_name<typename Ss::Schedule>(),
+                    [](auto f) { each_function_of_schedule<typename Ss::Schedule, Driven>(f); }),
+       ...);
+    }(std::type_identity<typename loop::Entry<typename R::Backend, T>::Schedulers>{});
   }
   template <class Each>
   constexpr void functions_of(std::string_view part, Each each) {

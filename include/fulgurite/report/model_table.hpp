@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
@@ -18,36 +19,63 @@ namespace fulgurite::report {
 /// One row of a model's summary. A list of rows begins with the whole model, whose `name` is empty and where a
 /// parameter that two modules share counts once; its modules follow in depth-first order down to `max_depth`.
 struct ModelRow {
-  std::string name;             ///< dotted, as in a checkpoint: "body.0"
-  std::string type;             ///< "Linear"
-  std::int64_t parameters = 0;  ///< elements
-  std::int64_t trainable = 0;   ///< of these, elements that require a gradient
-  std::int64_t bytes = 0;       ///< parameters and buffers, in the precision they have now
-  bool training = true;         ///< train or eval mode
+  std::string name;               ///< dotted, as in a checkpoint: "body.0"
+  std::string type;               ///< "Linear"
+  std::int64_t parameters = 0;    ///< elements
+  std::int64_t trainable = 0;     ///< of these, elements that require a gradient
+  std::int64_t bytes = 0;         ///< parameters and buffers, in the precision they have now
+  bool training = true;           ///< train or eval mode
+  std::int64_t shared = 0;        ///< of the parameters, those that a module above in the list has, too
+  std::string shared_with = {};   ///< the name of that module
+  std::string in = {}, out = {};  ///< sizes of what went in and came out with an example: "[32, 10]"; empty: unknown
+  std::int64_t flops = -1;        ///< of matrix products and convolutions with an example; -1: unknown
 };
 
-/// Whether a module's parameters train: "yes", "no", or how many do; "-" where it has none.
+/// Whether a module's parameters train: "yes", "frozen", or how many do; "-" where it has none.
 inline std::string trainable_text(ModelRow const& row) {
   if (row.parameters == 0) return "-";
   if (row.trainable == row.parameters) return "yes";
-  return row.trainable == 0 ? "no" : count_text(row.trainable);
+  return row.trainable == 0 ? "frozen" : count_text(row.trainable);
 }
 
-/// The table with its totals; ends with a newline. `rows[0]` is the whole model.
-FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows) {
+/// The table with its totals; ends with a newline. `rows[0]` is the whole model. Parameters that stand in two modules
+/// are marked in the second by a star, which a line explains. Sizes and operations have columns where an example was
+/// run. `most` columns at most, 0: as wide as need be; modes and sizes in bytes then go, names keep their ends, and
+/// types and sizes of tensors their beginnings.
+FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows, std::size_t most = 0) {
   if (rows.empty()) return {};
-  TextTable table{{{.title = ""},
-                   {.title = "Name"},
-                   {.title = "Type"},
-                   {.title = "Params"},
-                   {.title = "Trainable"},
-                   {.title = "Size"},
-                   {.title = "Mode"}}};
-  for (std::size_t i = 1; i < rows.size(); ++i)
-    table.add({std::to_string(i - 1), rows[i].name, rows[i].type, count_text(rows[i].parameters),
-               trainable_text(rows[i]), bytes_text(rows[i].bytes), rows[i].training ? "train" : "eval"});
+  bool const sized = std::ranges::any_of(rows, [](auto const& row) { return !row.in.empty() || row.flops >= 0; });
+  std::vector<TextTable::Column> columns{{.title = ""},
+                                         {.title = "Name", .clip = Clip::keeps_end},
+                                         {.title = "Type", .clip = Clip::keeps_beginning},
+                                         {.title = "Params"},
+                                         {.title = "Trainable"},
+                                         {.title = "Size", .may_go = true},
+                                         {.title = "Mode", .may_go = true}};
+  if (sized)
+    columns.insert(columns.end(), {{.title = "FLOPs"},
+                                   {.title = "In sizes", .clip = Clip::keeps_beginning},
+                                   {.title = "Out sizes", .clip = Clip::keeps_beginning}});
+  TextTable table{std::move(columns)};
+  auto const size = [](std::string const& text) { return text.empty() ? std::string("?") : text; };
+  std::string shared;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    auto const& row = rows[i];
+    std::vector<std::string> cells{std::to_string(i - 1),
+                                   row.name,
+                                   row.type,
+                                   count_text(row.parameters) + (row.shared > 0 ? " *" : ""),
+                                   trainable_text(row),
+                                   bytes_text(row.bytes),
+                                   row.training ? "train" : "eval"};
+    if (sized) cells.insert(cells.end(), {row.flops < 0 ? "?" : count_text(row.flops), size(row.in), size(row.out)});
+    table.add(std::move(cells));
+    if (row.shared > 0)
+      shared += "* " + row.name + ": " + count_text(row.shared) + " of these are parameters of " + row.shared_with +
+                ", and count once in the totals\n";
+  }
   auto const& whole = rows.front();
-  std::string text = rows.size() > 1 ? table.text() : std::string{};
+  std::string text = rows.size() > 1 ? table.text(most) + shared : std::string{};
   auto const total = [&](std::string figure, char const* meaning) {
     figure.resize(std::max<std::size_t>(figure.size() + 1, 10), ' ');
     text += figure + meaning + '\n';
@@ -56,6 +84,8 @@ FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows) {
   total(count_text(whole.parameters - whole.trainable), "Non-trainable params");
   total(count_text(whole.parameters), "Total params");
   total(bytes_text(whole.bytes), "Total size of parameters and buffers");
+  if (whole.flops >= 0) total(count_text(whole.flops), "FLOPs of matrix products and convolutions, example forward");
+  if (sized) text += "Example:  " + size(whole.in) + " to " + size(whole.out) + '\n';
   return text;
 }
 

@@ -39,10 +39,22 @@ inline std::string progress_bar(double part, std::size_t columns, bool ascii) {
   return bar;
 }
 
+/// What stands for metrics that found no room.
+inline constexpr std::string_view more_metrics = "...";
+
+/// The metrics without the last of them, with dots in its place.
+FULGURITE_COLD std::string without_last(std::string_view metrics) {
+  if (metrics.ends_with(", ...")) metrics.remove_suffix(5);
+  auto const comma = metrics.rfind(", ");
+  std::string left(metrics.substr(0, comma == metrics.npos ? 0 : comma));
+  return left += left.empty() ? "..." : ", ...";
+}
+
 /// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
 /// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
-/// unknown. Below one item a second the rate is shown as seconds an item, "1.53s/it".
-FULGURITE_COLD std::string progress_line(ProgressLine const& line, int columns = 0, bool ascii = false) {
+/// unknown. Metrics that find no room are left out, the last first, as a number that is cut in two reads as another
+/// one. Below one item a second the rate is shown as seconds an item, "1.53s/it".
+FULGURITE_COLD std::string progress_line(ProgressLine line, int columns = 0, bool ascii = false) {
   bool const rated = line.rate && *line.rate > 0;
   std::string const rate = !rated             ? "?it/s"
                            : *line.rate < 1.0 ? formatted("%5.2f", 1.0 / *line.rate) + "s/it"
@@ -64,6 +76,11 @@ FULGURITE_COLD std::string progress_line(ProgressLine const& line, int columns =
   if (columns > 0) {
     auto const taken = display_width(text) + display_width(right);
     width = taken < static_cast<std::size_t>(columns) ? static_cast<std::size_t>(columns) - taken : 1;
+    if (taken >= static_cast<std::size_t>(columns) && !line.postfix.empty() && line.postfix != more_metrics) {
+      auto const fewer = without_last(line.postfix);
+      line.postfix = fewer;
+      return progress_line(line, columns, ascii);
+    }
   }
   return clip(text + progress_bar(part, width, ascii) + right);
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -13,10 +14,11 @@
 
 namespace fulgurite::report {
 
-/// Whether the stream is a terminal, to which control codes may be written.
+/// Whether the stream is a terminal, to which control codes may be written: one that says TERM=dumb is none.
 inline bool is_terminal(std::FILE* stream) {
   int const descriptor = ::fileno(stream);
-  return descriptor >= 0 && ::isatty(descriptor) == 1;
+  char const* const kind = std::getenv("TERM");
+  return descriptor >= 0 && ::isatty(descriptor) == 1 && (kind == nullptr || std::string_view(kind) != "dumb");
 }
 
 /// The width of the terminal behind the stream, in columns; 0 where it is not known.
@@ -24,6 +26,13 @@ inline int terminal_columns(std::FILE* stream) {
   winsize size{};
   int const descriptor = ::fileno(stream);
   return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// Its height in lines; 0 where it is not known.
+inline int terminal_lines(std::FILE* stream) {
+  winsize size{};
+  int const descriptor = ::fileno(stream);
+  return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
 }
 
 /// The width of UTF-8 text, counting one column for each code point: right for our own output and for Latin names.

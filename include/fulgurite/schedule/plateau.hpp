@@ -34,7 +34,7 @@ struct PlateauOptions {
 /// `scheduled(optimizer, schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}})`: lowers the learning rates when a
 /// metric has stopped getting better. It looks at the metric once an epoch, after all `on_train_epoch_end` hooks, or
 /// with `.interval = Interval::step` after each validation. In manual optimization you call `scheduler.step(value)`. It
-/// multiplies the rates as they are at that moment; other schedules always start from the initial ones.
+/// multiplies the rates as they are at that moment, and where the optimizer has other schedules, these go on from that.
 template <class M>
   requires requires { M::name(); }
 class ReduceOnPlateau {

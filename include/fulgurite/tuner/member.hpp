@@ -93,6 +93,7 @@ struct Parts<fulgurite::Trainer<M, S, P, O, Cs...>> {
   static constexpr bool has = (std::is_same_v<Callback, Cs> || ...);
   static constexpr bool catches_signals = (requires { Cs::catches_signals; } || ...);
   static constexpr bool draws_on_terminal = (requires { Cs::draws_on_terminal; } || ...);
+  static constexpr bool records_process = (requires { Cs::records_process; } || ...);
 };
 
 /// Whether a member can be trained beside others. Each rule is one sentence.
@@ -114,7 +115,10 @@ consteval bool can_be_swept() {
                                        "Signals out of their trainers");
   static_assert(!Has::draws_on_terminal, "[fulgurite.tune.terminal] bars of several members would overwrite one "
                                          "another: leave ProgressBar out, and say .verbose = true to the sweep");
-  return sees && on_cpu && apart && !Has::catches_signals && !Has::draws_on_terminal && has_data<Member>;
+  static_assert(!Has::records_process, "[fulgurite.tune.profiler] there is one recording of operators in a process: "
+                                       "leave AdvancedProfiler out, and record a fit of one setting by itself");
+  return sees && on_cpu && apart && !Has::catches_signals && !Has::draws_on_terminal && !Has::records_process &&
+         has_data<Member>;
 }
 
 }  // namespace judge_member

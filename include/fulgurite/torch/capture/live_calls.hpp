@@ -16,6 +16,7 @@ namespace fulgurite::libtorch::capture {
 struct TapeFacts {
   std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
   std::size_t products = 0;  ///< of the replayed, those that a kernel of ours computes
+  std::size_t small = 0;     ///< of the replayed, those that are functions on few numbers instead of operators
   std::size_t bytes = 0;     ///< kept for what the step computes
 };
 

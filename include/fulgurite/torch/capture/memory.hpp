@@ -8,6 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <fulgurite/torch/native/number_loop.hpp>
+
 namespace fulgurite::libtorch::capture {
 
 /// Work on tensors, which have to be dense.
@@ -59,11 +61,11 @@ struct Memory {
   }
   template <class T>
   static void divide(T* values, T by, std::int64_t n) {
-    for (std::int64_t i = 0; i != n; ++i) values[i] /= by;
+    native::each_number(n, [=](auto value) { return value / by; }, values, values);
   }
   template <class T>
   static void add(T* to, T const* from, std::int64_t n) {
-    for (std::int64_t i = 0; i != n; ++i) to[i] = T(0) + from[i];
+    native::each_number(n, [](auto value) { return T(0) + value; }, to, from);
   }
 };
 

@@ -58,8 +58,9 @@ FULGURITE_COLD std::vector<std::string> account(CaptureReport const& report) {
   for (auto const& tape : report.tapes)
     lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
                     text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
-                    " are products by kernels of ours), dropped: " + text(tape.views) + " views, " +
-                    text(tape.constants) + " constants, " + text(tape.dead) + " without effect, " + text(tape.direct) +
+                    " are products by kernels of ours, " + text(tape.small) +
+                    " functions on few numbers), dropped: " + text(tape.views) + " views, " + text(tape.constants) +
+                    " constants, " + text(tape.dead) + " without effect, " + text(tape.direct) +
                     " clearings and additions of gradients; keeps " + text(tape.bytes) + " bytes");
   for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
   return lines;

@@ -20,6 +20,7 @@
 #include <fulgurite/torch/capture/live_calls.hpp>
 #include <fulgurite/torch/capture/memory_plan.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
+#include <fulgurite/torch/capture/small_trial.hpp>
 #include <fulgurite/torch/capture/tape_product.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 
@@ -44,12 +45,14 @@ class Tape {
     LaterAdditions const later(calls_, alive, gradients, listing, leaving_);
     std::vector<native::Plan const*> plans(calls_.size());
     std::vector<at::Tensor const*> places(calls_.size());
+    std::vector<std::optional<native::SmallCall>> small(calls_.size());
     for (std::size_t i = 0; i != calls_.size(); ++i) {
       if (!alive[i] || !forms[i]) continue;
       places[i] = gradients.place_of(i);
       auto const* const onto = places[i] ? nullptr : later.place_of(i);
       if (onto && (plans[i] = plan_of(calls_[i], false, onto))) places[i] = onto;
       else plans[i] = plan_of(calls_[i], places[i] != nullptr);
+      if (!plans[i]) small[i] = small_call(calls_[i], *forms[i], places[i]);
     }
     for (auto& call : calls_)
       for (auto& [storage, version] : call.written)
@@ -73,6 +76,13 @@ class Tape {
         steps_.push_back({Product(*plans[i], calls_[i], places[i]), {}});
         ++facts_.out_forms;
         ++facts_.products;
+        ++facts_.replayed;
+        continue;
+      }
+      if (small[i]) {
+        steps_.push_back({std::move(*small[i]), {}});
+        ++facts_.out_forms;
+        ++facts_.small;
         ++facts_.replayed;
         continue;
       }
@@ -118,6 +128,7 @@ class Tape {
     for (auto const& [what, done] : steps_) {
       if (auto const* call = std::get_if<TapeStep>(&what)) call->run(stack_);
       else if (auto const* product = std::get_if<Product>(&what)) product->run();
+      else if (auto const* small = std::get_if<native::SmallCall>(&what)) small->run();
       else std::get<Memory>(what).run();
       for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
     }
@@ -138,7 +149,7 @@ class Tape {
 
  private:
   struct Entry {
-    std::variant<TapeStep, Memory, Product> what;
+    std::variant<TapeStep, Memory, Product, native::SmallCall> what;
     std::vector<Storage>
         done;  ///< adopted memory that is not needed any more; what is made next finds it in the caches
   };
@@ -253,6 +264,9 @@ class Tape {
       } else if (auto const* product = std::get_if<Product>(&steps_[i].what)) {
         for (auto const* tensor : {&product->a, &product->b, &product->c, &product->start})
           if (tensor->defined()) use(*tensor);
+      } else if (auto const* small = std::get_if<native::SmallCall>(&steps_[i].what)) {
+        for (auto const* tensors : {&small->in, &small->out})
+          for (auto const& tensor : *tensors) use(tensor);
       } else {
         for (auto const& tensor : std::get<Memory>(steps_[i].what).tensors) use(tensor);
       }

@@ -3,6 +3,7 @@
 // a language model is trained on.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,13 +14,17 @@
 
 #include <torch/types.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batch_reader.hpp>
 #include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/random.hpp>
 #include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampler.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
+#include <fulgurite/torch/data/pinned.hpp>
+#include <fulgurite/torch/data/tensor_loader_options.hpp>
 
 namespace fulgurite::data {
 
@@ -31,6 +36,46 @@ struct BlockOptions {
   std::uint64_t seed = 0;
   long batches =
       0;  ///< of an epoch; 0: as many as make one pass over the sequence (random ones overlap and leave gaps)
+  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
+  int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does
+  int prefetch = 2;                      ///< batches that each worker may be ahead
+  bool persistent_workers = true;        ///< they stay from epoch to epoch
+  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+};
+
+/// Cuts pieces of a sequence, for one process among several.
+struct BlockCut {
+  std::shared_ptr<std::vector<std::int64_t> const> numbers;
+  BlockOptions options;
+  RankShare share;
+
+  /// Pieces that do not overlap; each needs one number after it.
+  long pieces() const { return (static_cast<long>(numbers->size()) - 1) / options.block; }
+  long own_pieces() const { return static_cast<long>(share.size(static_cast<std::size_t>(pieces()))); }
+  /// The i-th piece of this process.
+  long piece(long i) const {
+    return static_cast<long>(share.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
+  }
+
+  /// Batch k of an epoch, in memory of these buffers.
+  FULGURITE_COLD Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
+    long const rows =
+        options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
+    auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);
+    Batch made{data_memory.next(rows, options.batch_size, {options.block}, kind),
+               target_memory.next(rows, options.batch_size, {options.block}, kind)};
+    auto *data = made.data.mutable_data_ptr<std::int64_t>(), *target = made.target.mutable_data_ptr<std::int64_t>();
+    Random random{options.seed, static_cast<std::uint64_t>(epoch),
+                  static_cast<std::uint64_t>(k * share.world + share.rank)};
+    for (long row = 0; row < rows; ++row) {
+      auto const starts = numbers->size() - static_cast<std::size_t>(options.block);
+      long const from = options.random ? static_cast<long>(random.below(starts))
+                                       : piece(k * options.batch_size + row) * options.block;
+      data = std::copy_n(numbers->data() + from, options.block, data);
+      target = std::copy_n(numbers->data() + from + 1, options.block, target);
+    }
+    return made;
+  }
 };
 
 /// A sized range of batches whose data and target are int64 tensors B x T: `target[b][t] == data[b][t + 1]`. Random
@@ -74,6 +119,9 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   /// Switched on, every epoch from the next one on has the pieces of epoch 0, as overfit_batches needs it.
   void in_order(bool on) { this->repeat_epoch(on); }
 
+  /// Of the last pass; see Waited.
+  Waited waited() const { return reader_.waited(); }
+
   void state(auto& archive) {
     Base::state(archive);
     auto seed = static_cast<long>(options_.seed);  // archives hold signed numbers
@@ -85,7 +133,9 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
   friend Base;
   using Numbers = std::shared_ptr<std::vector<std::int64_t> const>;
 
-  BlockLoader(Numbers numbers, BlockOptions options) : numbers_(std::move(numbers)), options_(options) {
+  BlockLoader(Numbers numbers, BlockOptions options)
+      : numbers_(std::move(numbers)), options_(options), reader_(workers_of(options)) {
+    if (options.pin_memory) refuse_pinning_without_gpu();
     at_least(1, "fulgurite.data.block", ".block", options.block);
     at_least(1, "fulgurite.data.batch_size", ".batch_size", options.batch_size);
     at_least(0, "fulgurite.data.batches", ".batches", options.batches);
@@ -103,44 +153,31 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
     batches_ = options_.batches == 0 ? pass : options_.random ? options_.batches : std::min(options_.batches, pass);
   }
 
-  /// Pieces that do not overlap; each needs one number after it.
-  long pieces() const { return (static_cast<long>(numbers_->size()) - 1) / options_.block; }
+  long own_pieces() const { return BlockCut{numbers_, options_, share_}.own_pieces(); }
 
-  long own_pieces() const { return static_cast<long>(share_.size(static_cast<std::size_t>(pieces()))); }
-
-  void start(long /*epoch*/, long first) { next_ = first; }
-
-  bool next(std::optional<Batch>& batch) {
-    if (next_ >= batches_) return false;
-    long const rows = options_.random ? options_.batch_size
-                                      : std::min(options_.batch_size, own_pieces() - next_ * options_.batch_size);
-    auto const options = torch::TensorOptions(torch::kLong);
-    batch.emplace(data_.next(rows, options_.batch_size, {options_.block}, options),
-                  target_.next(rows, options_.batch_size, {options_.block}, options));
-    auto *data = batch->data.mutable_data_ptr<std::int64_t>(), *target = batch->target.mutable_data_ptr<std::int64_t>();
-    Random random{options_.seed, static_cast<std::uint64_t>(drawn_epoch()),
-                  static_cast<std::uint64_t>(next_ * share_.world + share_.rank)};
-    for (long row = 0; row < rows; ++row) {
-      auto const starts = numbers_->size() - static_cast<std::size_t>(options_.block);
-      long const from = options_.random ? static_cast<long>(random.below(starts))
-                                        : piece(next_ * options_.batch_size + row) * options_.block;
-      data = std::copy_n(numbers_->data() + from, options_.block, data);
-      target = std::copy_n(numbers_->data() + from + 1, options_.block, target);
-    }
-    ++next_;
-    return true;
+  void start(long epoch, long first) {
+    reader_.leave();
+    typename BatchReader<Batch>::Make make;
+    if (reader_.has_workers())
+      make = [cut = BlockCut{numbers_, options_, share_}, epoch](std::size_t k, AtWork const&) -> std::optional<Batch> {
+        Buffers data, target;
+        return cut.batch(static_cast<long>(k), epoch, data, target);
+      };
+    reader_.begin(epoch, static_cast<std::size_t>(first), size(), std::move(make));
   }
 
-  /// The i-th piece of this process.
-  long piece(long i) const {
-    return static_cast<long>(share_.position(static_cast<std::size_t>(i), static_cast<std::size_t>(pieces())));
+  bool next(std::optional<Batch>& batch) {
+    return reader_.next(batch, [this](std::size_t k) -> std::optional<Batch> {
+      return BlockCut{numbers_, options_, share_}.batch(static_cast<long>(k), drawn_epoch(), data_, target_);
+    });
   }
 
   Numbers numbers_;
   RankShare share_{};
   BlockOptions options_;
   Buffers data_, target_;
-  long batches_ = 0, next_ = 0;
+  BatchReader<Batch> reader_;
+  long batches_ = 0;
 };
 
 }  // namespace fulgurite::data

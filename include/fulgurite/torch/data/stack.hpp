@@ -11,6 +11,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/data/pinned.hpp>
 #include <fulgurite/torch/device/one_thread.hpp>
 
 namespace fulgurite::data {
@@ -46,6 +47,13 @@ class Stack {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple{column(samples, [](auto& s) -> auto& { return std::get<I>(s); })...};
     }(std::index_sequence_for<Ts...>());
+  }
+
+  /// What a Loader with `.pin_memory` asks for.
+  void can_pin() const { refuse_pinning_without_gpu(); }
+  template <class Made>
+  void pin(Made& batch) const {
+    pin_in_place(batch);
   }
 };
 

@@ -36,14 +36,10 @@ class TensorModule {
 
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
                std::optional<TensorSet> const& test = {}, Transform transform = {})
-      : train_(set.data, set.target, shuffled(std::move(parts.train), options),
-               GatherOptions{options.batch_size, options.drop_last, options.seed, options.pin_memory},
+      : train_(set.data, set.target, shuffled(std::move(parts.train), options), gathering(options),
                std::move(transform)),
-        validation_(set.data, set.target, Subset{std::move(parts.validation)},
-                    GatherOptions{.batch_size = options.batch_size, .pin_memory = options.pin_memory}) {
-    if (test)
-      test_.emplace(test->data, test->target, Subset{all(test->size())},
-                    GatherOptions{.batch_size = options.batch_size, .pin_memory = options.pin_memory});
+        validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
+    if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
   }
 
   /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
@@ -68,6 +64,11 @@ class TensorModule {
   }
 
  private:
+  /// For evaluation no sample is left out.
+  static GatherOptions whole(TensorLoaderOptions options) {
+    options.drop_last = false;
+    return gathering(options);
+  }
   static std::vector<std::size_t> all(std::size_t count) {
     std::vector<std::size_t> positions(count);
     std::iota(positions.begin(), positions.end(), std::size_t{0});

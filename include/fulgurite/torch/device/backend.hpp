@@ -36,6 +36,7 @@
 #include <fulgurite/torch/optim/toggle.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
+#include <fulgurite/torch/weights/example_run.hpp>
 #include <fulgurite/torch/weights/finetuning.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
 #include <fulgurite/torch/weights/pruning.hpp>
@@ -192,6 +193,8 @@ struct LibTorch : libtorch::Finetuning {
   [[nodiscard]] static auto evaluating(Model& model, bool now = true) {
     return libtorch::evaluating(model, now);
   }
+  /// Of all default generators.
+  static void seed(std::uint64_t seed) { at::manual_seed(seed); }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto rng_state() { return libtorch::RngState(); }
   /// Threads that draw and compute for themselves: see apart.hpp.
@@ -319,6 +322,11 @@ struct LibTorch : libtorch::Finetuning {
   template <class Model>
   static auto summarize(Model const& model, int max_depth) {
     return libtorch::summarize(model, max_depth);
+  }
+  /// Adds what a run of the model's example shows, where it has one.
+  template <class Model>
+  static void run_example(Model& model, std::vector<report::ModelRow>& rows) {
+    if constexpr (libtorch::HasExample<Model>) libtorch::run_example(model, rows);
   }
 };
 

@@ -57,11 +57,11 @@ inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Dr
 /// Its own numbers, so that nobody's generator moves.
 class Numbers {
  public:
-  FULGURITE_COLD void fill(Sample& sample, Draw draw) {
-    auto* const to = sample.data();
+  FULGURITE_COLD void fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
+  FULGURITE_COLD void fill(float* to, std::int64_t size, Draw draw) {
     float const scale = draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
     constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-    for (std::int64_t i = 0; i != sample.size(); ++i) {
+    for (std::int64_t i = 0; i != size; ++i) {
       auto const bits = next();
       to[i] = normal(bits) * scale;
       if ((draw == Draw::sparse || draw == Draw::infinite) && to[i] < 0) to[i] = 0;

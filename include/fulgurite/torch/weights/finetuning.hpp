@@ -54,6 +54,12 @@ void make_trainable(Part& part) {
   libtorch::each_module(libtorch::module_of(part), [](auto& module) { libtorch::set_trainable(module, true); });
 }
 
+/// The same under Lightning's name.
+template <libtorch::PartOfModel Part>
+void unfreeze(Part& part) {
+  make_trainable(part);
+}
+
 /// The parameters that are trainable, or with `requires_grad` false those that are frozen. While a part of the model is
 /// frozen the optimizer is given the former: `torch::optim::SGD(filter_params(*this), 0.1)`.
 template <libtorch::PartOfModel Part>

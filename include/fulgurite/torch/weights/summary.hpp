@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -41,6 +42,31 @@ FULGURITE_COLD void add_children(std::vector<report::ModelRow>& rows, torch::nn:
   }
 }
 
+/// Marks parameters that a module has together with one above it in the list: tied weights. `rows` are of this model.
+FULGURITE_COLD void mark_shared(std::vector<report::ModelRow>& rows, torch::nn::Module const& model) {
+  auto const modules = model.named_modules({}, false);
+  auto const is_below = [](std::string const& name, std::string const& of) {
+    return name == of || name.starts_with(of + ".");
+  };
+  std::unordered_map<void const*, std::string> first;  // the module that a parameter was met in first
+  for (auto const& module : modules)
+    for (auto const& parameter : module.value()->parameters(false))
+      first.emplace(parameter.unsafeGetTensorImpl(), module.key());
+  for (auto& row : rows) {
+    if (row.name.empty()) continue;
+    std::unordered_set<void const*> seen;
+    for (auto const& module : modules) {
+      if (!is_below(module.key(), row.name)) continue;
+      for (auto const& parameter : module.value()->parameters(false)) {
+        auto const& owner = first.at(parameter.unsafeGetTensorImpl());
+        if (is_below(owner, row.name) || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+        row.shared += parameter.numel();
+        if (row.shared_with.empty()) row.shared_with = owner;
+      }
+    }
+  }
+}
+
 /// The whole model first, then its modules depth first; a negative depth means all of them.
 template <class Model>
 std::vector<report::ModelRow> summarize(Model const& model, int max_depth) {
@@ -48,6 +74,7 @@ std::vector<report::ModelRow> summarize(Model const& model, int max_depth) {
   if constexpr (std::derived_from<Model, torch::nn::Module>) {
     rows.push_back(model_row("", model));
     add_children(rows, model, "", max_depth);
+    mark_shared(rows, model);
   } else {
     rows.push_back({.type = class_name(model)});
   }

@@ -1,4 +1,4 @@
-// refused: [fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, such as on_train_batch_end
+// refused: [fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, or a callback and the word that leaves it out: keep one of them
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

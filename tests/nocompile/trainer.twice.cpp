@@ -1,4 +1,4 @@
-// refused: [fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss
+// refused: [fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, or a callback and the word that leaves it out: keep one of them
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,0 +1,248 @@
+#pragma once
+// A run at one glance in a terminal: curves, bar, throughput, memory.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/metric/board.hpp>
+#include <fulgurite/report/block_of_lines.hpp>
+#include <fulgurite/report/dashboard_frame.hpp>
+#include <fulgurite/report/history.hpp>
+#include <fulgurite/report/host_stats.hpp>
+#include <fulgurite/report/outcome_line.hpp>
+#include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/terminal.hpp>
+
+namespace fulgurite {
+
+/// Where the dashboard is drawn, how large, how often.
+struct DashboardOptions {
+  std::FILE* stream = stderr;
+  int columns = 0, lines = 0;                   ///< 0: the terminal's
+  double seconds_between_redraws = 0.2;         ///< at least
+  std::optional<bool> terminal = std::nullopt;  ///< not given: asked from the stream. false: the progress bar's lines
+  std::optional<report::Glyphs> glyphs = std::nullopt;  ///< not given: what the environment's locale can show
+};
+
+/// Shows a fit in a terminal: `Dashboard{}` in the place of `ProgressBar{}`. Curves of what the model logs, a bar for
+/// the epoch and one for a validation that runs, batches and samples a second, memory. Where the output is no terminal,
+/// and in validate, test and predict, it is a progress bar. It is given rows as a logger is, and stands beside loggers:
+/// the curves' points are the rows (log_every_n_steps), and no device is waited for beside them. A line that others
+/// print stays, above it. Rates count what this process did. Only rank 0 draws.
+class Dashboard {
+ public:
+  using Hooks =
+      Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_start,
+                 hook::on_train_epoch_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
+                 hook::on_validation_start, hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start,
+                 hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end,
+                 hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception, hook::log_metrics>;
+  using Stateless = ByChoice;  // a dashboard shows the present
+  static constexpr Order order = Order::progress;
+  static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
+  static constexpr bool draws_rows = true, inert_in_dev_run = false;
+
+  explicit Dashboard(DashboardOptions options = {})
+      : options_(options),
+        terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
+        glyphs_(options.glyphs.value_or(report::glyphs_of_environment())),
+        block_(options.stream),
+        bar_(ProgressBarOptions{.stream = options.stream,
+                                .ascii = glyphs_ == report::Glyphs::ascii,
+                                .columns = options.columns,
+                                .terminal = terminal_}) {}
+
+  void on_fit_start(auto& ctx) {
+    on_ = terminal_ && ctx.rank() == 0;
+    if (!on_) return tell_bar<hook::on_fit_start>(ctx);
+    if (ctx.global_step() == 0) history_.clear();
+    fit_began_ = ctx.seconds_now();
+    first_epoch_ = ctx.current_epoch();
+    first_step_ = ctx.global_step();
+    samples_ = counted_ = 0;
+    counted_at_.reset();
+    host_.read();
+  }
+  void on_train_start(auto& ctx) {
+    if (!on_) return tell_bar<hook::on_train_start>(ctx);
+    first_epoch_ = ctx.current_epoch();  // of a run that goes on they are known now
+    first_step_ = ctx.global_step();
+    began_ = ctx.seconds_now();
+  }
+  void on_sanity_check_start(auto& ctx) {
+    if (!on_) tell_bar<hook::on_sanity_check_start>(ctx);
+  }
+  void on_sanity_check_end(auto& ctx) {
+    if (!on_) tell_bar<hook::on_sanity_check_end>(ctx);
+  }
+  void on_train_epoch_start(auto& ctx) {
+    if (!on_) return tell_bar<hook::on_train_epoch_start>(ctx);
+    start_epoch(ctx, ctx.seconds_now());
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (!on_) return tell_bar<hook::on_train_batch_end>(ctx);
+    if (!train_) start_epoch(ctx, began_);  // the run goes on inside of it
+    double const now = ctx.seconds_now();
+    if (train_->done() == 0) train_->start_at(ctx.batch_idx());
+    train_->advance(ctx.batch_idx() + 1, now);
+    samples_ += ctx.batch_size();
+    if (due(now)) draw(ctx, now);
+  }
+  void on_train_epoch_end(auto& ctx) {
+    if (!on_) return tell_bar<hook::on_train_epoch_end>(ctx);
+    if (train_) train_->advance(train_->done(), ctx.seconds_now());
+  }
+  void on_train_end(auto& ctx) {
+    if (!on_) tell_bar<hook::on_train_end>(ctx);
+  }
+
+  void on_validation_start(auto& ctx) {
+    if (!shows(ctx)) return tell_bar<hook::on_validation_start>(ctx);
+    validation_.emplace("Validation", ctx.num_eval_batches(), ctx.seconds_now());
+  }
+  void on_validation_batch_end(auto& ctx) {
+    if (!shows(ctx)) return tell_bar<hook::on_validation_batch_end>(ctx);
+    if (!validation_) return;
+    if (ctx.batch_idx() == 0) validation_->set_total(ctx.num_eval_batches());
+    double const now = ctx.seconds_now();
+    validation_->advance(ctx.batch_idx() + 1, now);
+    if (due(now)) draw(ctx, now);
+  }
+  void on_validation_end(auto& ctx) {
+    if (!shows(ctx)) return tell_bar<hook::on_validation_end>(ctx);
+    validation_.reset();
+  }
+  void on_test_start(auto& ctx) { tell_bar<hook::on_test_start>(ctx); }
+  void on_test_batch_end(auto& ctx) { tell_bar<hook::on_test_batch_end>(ctx); }
+  void on_test_end(auto& ctx) { tell_bar<hook::on_test_end>(ctx); }
+  void on_predict_start(auto& ctx) { tell_bar<hook::on_predict_start>(ctx); }
+  void on_predict_batch_end(auto& ctx) { tell_bar<hook::on_predict_batch_end>(ctx); }
+  void on_predict_end(auto& ctx) { tell_bar<hook::on_predict_end>(ctx); }
+
+  void log_metrics(std::span<Scalar const> row, long step) {
+    if (!on_) return;
+    for (auto const& one : row)
+      if (one.name != "epoch") history_.add(one.name, static_cast<double>(step), one.value);
+  }
+
+  void on_fit_end(auto& ctx) {
+    if (!on_) return tell_bar<hook::on_fit_end>(ctx);
+    draw(ctx, ctx.seconds_now());
+    block_.leave();
+    block_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_,
+                                      ctx.global_step() - first_step_, ctx.seconds_now() - fit_began_) +
+                 "\n");
+    end();
+  }
+  /// Leaves the dashboard as it is; the text of the error begins below.
+  void on_exception(std::exception const& error, auto& ctx) {
+    block_.leave();
+    if (!on_) invoke<hook::on_exception>(bar_, error, ctx);
+    end();
+  }
+
+ private:
+  template <class Hook>
+  void tell_bar(auto& ctx) {
+    invoke<Hook>(bar_, ctx);
+  }
+  void start_epoch(auto& ctx, double began) {
+    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), began);
+  }
+  bool shows(auto& ctx) const { return on_ && ctx.stage() == decltype(ctx.stage())::fit; }
+  void end() {
+    train_.reset();
+    validation_.reset();
+    on_ = false;
+  }
+  bool due(double now) {
+    if (now - drawn_ < options_.seconds_between_redraws) return false;
+    drawn_ = now;
+    return true;
+  }
+
+  void draw(auto& ctx, double now) {
+    using Model = std::remove_cvref_t<decltype(ctx.model())>;
+    int columns = options_.columns > 0 ? options_.columns : report::terminal_columns(options_.stream);
+    int lines = options_.lines > 0 ? options_.lines : report::terminal_lines(options_.stream);
+    if (columns <= 0) columns = 80;
+    if (lines <= 0) lines = 24;
+    bool const ascii = glyphs_ == report::Glyphs::ascii;
+    report::DashboardFrame frame;
+    frame.head = std::string(type_name<Model>()) + "  epoch " + std::to_string(ctx.current_epoch());
+    if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
+    frame.head += "  step " + std::to_string(ctx.global_step());
+    if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
+    frame.head += "  " + report::clock_text(now - fit_began_);
+    frame.curves = history_.curves();
+    frame.bars.push_back(train_ ? train_->running("", columns, ascii) : "");
+    frame.bars.push_back(validation_ ? validation_->running("", columns, ascii) : "");
+    std::string values;
+    ctx.each_metric([&](auto const& metric, std::optional<double> value) {
+      if (metric.prog_bar && value)
+        (values += values.empty() ? "" : "   ") += std::string(metric.name()) + " " + report::short_value(*value);
+    });
+    frame.facts.push_back(std::move(values));
+    frame.facts.push_back(facts(ctx, now));
+    block_.show(report::frame_lines(frame, static_cast<std::size_t>(columns),
+                                    static_cast<std::size_t>(std::max(1, lines - block_.beside)), glyphs_));
+  }
+
+  std::string facts(auto& ctx, double now) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    std::string text;
+    auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
+    if (samples_ != 0) {
+      if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
+      counted_ = samples_;
+      counted_at_ = now;
+      if (auto const rate = rate_.value()) add(report::count_text(static_cast<std::int64_t>(*rate)) + " samples/s");
+    }
+    for (auto const& [name, value] : host_.read()) {
+      if (name == "cpu_process_bytes") add(report::bytes_text(static_cast<std::int64_t>(value)) + " resident");
+      if (name == "cpu_percent") add(report::formatted("%.0f", value) + " % of the cores");
+    }
+    if constexpr (requires { Backend::device_stats(ctx.device()); })
+      for (auto const& [name, value] : Backend::device_stats(ctx.device())) {
+        if (name == "allocated_bytes.all.current")
+          add(report::bytes_text(static_cast<std::int64_t>(value)) + " on the device");
+        if (name == "allocated_bytes.all.peak") add(report::bytes_text(static_cast<std::int64_t>(value)) + " at most");
+      }
+    return text;
+  }
+
+  DashboardOptions options_;
+  bool terminal_;
+  report::Glyphs glyphs_;
+  report::BlockOfLines block_;
+  ProgressBar bar_;
+  report::History history_{500};
+  report::HostStats host_{};
+  std::optional<report::ProgressMeter> train_ = std::nullopt;
+  std::optional<report::ProgressMeter> validation_ = std::nullopt;
+  report::Rate rate_{};
+  long samples_ = 0, counted_ = 0;
+  std::optional<double> counted_at_ = std::nullopt;
+  double drawn_ = -std::numeric_limits<double>::infinity();
+  double began_ = 0, fit_began_ = 0;
+  int first_epoch_ = 0;
+  long first_step_ = 0;
+  bool on_ = false;
+};
+
+}  // namespace fulgurite

@@ -1,0 +1,144 @@
+#pragma once
+// Says where the time of a run goes: how often each action ran, how long it took, its share.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/callback/run_output.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/action.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/terminal.hpp>
+
+namespace fulgurite {
+
+/// Where the table goes.
+struct SimpleProfilerOptions {
+  std::filesystem::path dirpath = {};  ///< of the files; not given: the run's folder, else default_root_dir
+  /// "perf": at the end of a fit `fit-perf.txt` is written, the table, and `fit-perf.csv`, which `tools/dev report`
+  /// reads; ranks but the first put their number behind the name. Not given: no file.
+  std::string filename = {};
+  std::FILE* stream = stderr;  ///< nullptr: the table is not printed
+  std::size_t row_limit = 20;  ///< of the printed table; files have all rows. 0: no limit
+};
+
+/// Measures each action of a run: `SimpleProfiler{}`. At the end of a fit, a validation, a test or a prediction it
+/// prints a table, the most expensive action first, and one sentence that says what is slow. Ranks but the first print
+/// nothing. Times are the host's: work of a GPU that nobody waits for is not in them, and shows where the host waits
+/// for it. A look at the clock is all that an action costs; docs/profiling.md has the figures. `result()` has the same
+/// as numbers until the next run.
+class SimpleProfiler {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  using Hooks = Implements<hook::setup, hook::teardown, hook::on_exception, hook::profile_action>;
+  using Stateless = ByChoice;  // a run that goes on is measured from there
+  static constexpr Order order = Order::profiler;
+
+  explicit SimpleProfiler(SimpleProfilerOptions options = {}) : options_(std::move(options)) {
+    if (options_.filename.find('/') != std::string::npos)
+      throw Error("fulgurite.callback.profiler_filename",
+                  "SimpleProfiler: filename = '" + options_.filename + "' has a '/': give the folder as dirpath");
+  }
+
+  /// An action that has begun.
+  class Running {
+   public:
+    Running(SimpleProfiler& profiler, ProfiledAction const& action)
+        : profiler_(&profiler), action_(&action), outside_(std::exchange(profiler.inside_, 0)), began_(Clock::now()) {}
+    Running(Running const&) = delete;
+    Running& operator=(Running const&) = delete;
+    ~Running() {
+      auto const took = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count();
+      profiler_->add(*action_, took);
+      profiler_->inside_ = outside_ + took;
+    }
+
+   private:
+    SimpleProfiler* profiler_;
+    ProfiledAction const* action_;
+    std::int64_t outside_;
+    Clock::time_point began_;
+  };
+  Running profile_action(ProfiledAction const& action) {
+    if (action.id >= tallies_.size()) [[unlikely]]
+      tallies_.resize(action.id + 1);
+    return Running(*this, action);
+  }
+
+  void setup() {
+    tallies_.assign(tallies_.size(), {});
+    inside_ = 0;
+    began_ = Clock::now();
+    runs_ = true;
+  }
+  void teardown(auto& ctx) { tell(ctx, ""); }
+  /// What was measured until then is shown as well.
+  void on_exception(auto& ctx) {
+    if (runs_) tell(ctx, ", until it failed");
+  }
+
+  /// Of the run at hand, or of the last one.
+  report::Profile const& result() const { return result_; }
+
+ private:
+  struct Tally {
+    ProfiledAction const* action = nullptr;
+    long calls = 0;
+    std::int64_t total = 0, own = 0, longest = 0;
+  };
+
+  void add(ProfiledAction const& action, std::int64_t took) {
+    auto& tally = tallies_[action.id];
+    tally.action = &action;
+    tally.calls += action.counts;
+    tally.total += took;
+    tally.own += took - inside_;
+    if (took > tally.longest) tally.longest = took;
+  }
+
+  void tell(auto& ctx, std::string_view how) {
+    runs_ = false;
+    result_ = {.total = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began_).count()};
+    for (auto const& one : tallies_)
+      if (one.action)
+        result_.spent.push_back({one.action->name, one.action->part, one.calls, one.total, one.own, one.longest});
+    auto const stage = run_output::name_of(ctx.stage());
+    if (options_.stream && ctx.rank() == 0) {
+      std::string text = "SimpleProfiler: ";
+      text += stage;
+      text += how;
+      auto const columns = report::is_terminal(options_.stream) ? report::terminal_columns(options_.stream) : 0;
+      text += '\n' + result_.table(options_.row_limit, static_cast<std::size_t>(columns)) + result_.sentence() + '\n';
+      std::fwrite(text.data(), 1, text.size(), options_.stream);
+      std::fflush(options_.stream);
+    }
+    if (options_.filename.empty() || ctx.dev_run()) return;
+    auto const folder = run_output::folder(ctx, options_.dirpath);
+    std::string name(stage);
+    name += '-' + options_.filename;
+    if (ctx.rank() != 0) name += '-' + std::to_string(ctx.rank());
+    write_durably(folder / (name + ".txt"), result_.table() + result_.sentence() + '\n');
+    write_durably(folder / (name + ".csv"), report::profile_csv(result_));
+  }
+
+  SimpleProfilerOptions options_;
+  std::vector<Tally> tallies_{};  ///< by the numbers of actions
+  std::int64_t inside_ = 0;       ///< of the action at hand: what actions inside of it took, in nanoseconds
+  Clock::time_point began_{};
+  report::Profile result_{};
+  bool runs_ = false;
+};
+
+}  // namespace fulgurite

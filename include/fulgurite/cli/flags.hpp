@@ -1,0 +1,62 @@
+#pragma once
+// The words of a command line, read by CLI11.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <fulgurite/cli/near.hpp>
+#include <fulgurite/cli/table.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::cli {
+
+/// A command line in its parts: `fit --config a.toml --trainer.max_epochs 10`.
+struct Words {
+  std::string verb = {};
+  std::vector<std::string> configs = {};
+  std::vector<std::pair<std::string, std::string>> options = {};  ///< names with what was said, in the table's order
+  bool help = false, print_config = false;
+};
+
+/// Errors: an option without a value, one that is given twice, a word that is no option.
+inline Words read_words(std::vector<std::string> arguments, Table const& table, std::vector<std::string> const& verbs) {
+  Words words;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  app.add_option("verb", words.verb);
+  app.add_option("-c,--config", words.configs)->expected(1)->take_all();
+  app.add_flag("--print_config", words.print_config);
+  app.add_flag("-h,--help", words.help);
+  auto const& entries = table.entries();
+  std::vector<std::string> texts(entries.size());
+  std::vector<CLI::Option*> given;
+  for (std::size_t i = 0; i != entries.size(); ++i)
+    given.push_back(app.add_option("--" + entries[i].name, texts[i])->expected(1));
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+  } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", error.what()); }
+  for (auto const& word : app.remaining()) {
+    if (!word.starts_with('-')) throw Error("fulgurite.cli.words", "'" + word + "' belongs to no option");
+    auto const name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    table.unknown(name.substr(0, name.find('=')), word.substr(0, word.find('=')));
+  }
+  for (std::size_t i = 0; i != entries.size(); ++i)
+    if (given[i]->count() != 0) words.options.emplace_back(entries[i].name, texts[i]);
+  if (std::find(verbs.begin(), verbs.end(), words.verb) == verbs.end() && !words.verb.empty()) {
+    std::string all;
+    for (auto const& verb : verbs) (all += all.empty() ? "" : ", ") += verb;
+    auto const meant = nearest(words.verb, verbs);
+    throw Error("fulgurite.cli.verb", "'" + words.verb + "' is nothing that this program does" +
+                                          (meant.empty() ? "" : ": did you mean " + meant + "?") + " It knows " + all);
+  }
+  return words;
+}
+
+}  // namespace fulgurite::cli

@@ -1,0 +1,45 @@
+#pragma once
+// The callbacks that make_trainer adds where it is not told everything, apart from those that are named or left out.
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/model_summary.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/results_table.hpp>
+#include <fulgurite/diagnose/argument_rules.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+
+namespace fulgurite {
+
+/// ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{} (the file of the last epoch) and ResultsTable{}: each
+/// unless `Given` has a callback that does the same (another bar, another summary, any logger, any ModelCheckpoint) or
+/// the word that leaves it out, such as NoLogger. What only draws rows, as Dashboard and LearningCurves do, is no
+/// logger. Under barebones these are idle.
+template <class... Given>
+struct DefaultCallbacks {
+  static auto make() {
+    using namespace judge;
+    constexpr bool bar = is_left<NoProgressBar> && ((order_of<Given>() != Order::progress) && ...);
+    constexpr bool summary = is_left<NoModelSummary> && ((order_of<Given>() != Order::summary) && ...);
+    constexpr bool log = is_left<NoLogger> && (!is_logger<Given>() && ...);
+    constexpr bool files = is_left<NoCheckpoints> && (!keeps_checkpoints<Given>() && ...);
+    constexpr bool table = is_left<NoResultsTable> && times<ResultsTable, Given...> == 0;
+    return std::tuple_cat(one<bar, ProgressBar>(), one<summary, ModelSummary>(), one<log, CSVLogger>(),
+                          one<files, ModelCheckpoint<>>(), one<table, ResultsTable>());
+  }
+
+ private:
+  template <class Word>
+  static constexpr bool is_left = judge::times<Word, Given...> == 0;
+  template <bool Wanted, class T>
+  static auto one() {
+    if constexpr (Wanted) return std::tuple<T>(T{});
+    else return std::tuple<>();
+  }
+};
+
+}  // namespace fulgurite

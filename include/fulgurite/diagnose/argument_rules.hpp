@@ -1,0 +1,131 @@
+#pragma once
+// The arguments of make_trainer: options first, then policies, callbacks and words in any order. Which is which, what
+// is left out, what is there twice.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <fulgurite/concept/callback.hpp>
+#include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/policy.hpp>
+#include <fulgurite/concept/traits.hpp>
+#include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/diagnose/subject.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/policy/left_out.hpp>
+
+namespace fulgurite {
+
+namespace judge {
+
+/// What an argument of make_trainer is, behind the options.
+enum class Argument : std::uint8_t { strategy, precision, optimization, word, callback };
+
+template <class T>
+consteval Argument argument_of() {
+  if constexpr (policy::is_word<T>) return Argument::word;
+  else if constexpr (OptimizationLike<T>) return Argument::optimization;
+  else if constexpr (PrecisionLike<T>) return Argument::precision;
+  else if constexpr (StrategyLike<T>) return Argument::strategy;
+  else return Argument::callback;
+}
+/// It stands where a policy of this kind belongs: it is one, or it is nothing else, and rules say what it lacks.
+template <Argument Kind, class T>
+consteval bool may_be() {
+  if constexpr (argument_of<T>() != Argument::callback) return argument_of<T>() == Kind;
+  else if constexpr (Probeable<T>) return !has_any_hook<T>() || hook::of_strategy::gradients::named<T>;
+  else return true;
+}
+
+/// Everything is said: options, strategy, precision, optimization in this order, then callbacks alone. Such a trainer
+/// has what is named and nothing else.
+template <class... Args>
+inline constexpr bool in_order = false;
+template <class Options, class S, class P, class O, class... Cs>
+inline constexpr bool in_order<Options, S, P, O, Cs...> =
+    std::is_convertible_v<Options, TrainerOptions> && may_be<Argument::strategy, S>() &&
+    may_be<Argument::precision, P>() && may_be<Argument::optimization, O>() &&
+    ((argument_of<Cs>() == Argument::callback) && ...);
+
+/// Options come first.
+template <class... Args>
+inline constexpr bool begins_with_options = false;
+template <class First, class... Rest>
+inline constexpr bool begins_with_options<First, Rest...> = std::is_convertible_v<First, TrainerOptions>;
+
+/// A call with the model alone.
+template <class M, class... Args>
+inline constexpr bool is_model = false;
+template <class M>
+inline constexpr bool is_model<M, M&> = true;
+
+/// How many of `Given` are of one kind.
+template <Argument Kind, class... Given>
+inline constexpr std::size_t count_of = (std::size_t{argument_of<Given>() == Kind} + ... + 0);
+
+/// A word, and a callback that it would leave out.
+template <class... Given>
+inline constexpr bool contradicts =
+    (((times<NoLogger, Given...> != 0) && is_logger<Given>()) || ...) ||
+    (((times<NoProgressBar, Given...> != 0) && order_of<Given>() == Order::progress) || ...) ||
+    (((times<NoModelSummary, Given...> != 0) && order_of<Given>() == Order::summary) || ...) ||
+    (((times<NoCheckpoints, Given...> != 0) && keeps_checkpoints<Given>()) || ...);
+
+// clang-format off
+/// The arguments of make_trainer<M>, options first.
+template <class M, bool OptionsFirst>
+struct ArgumentRules {
+  using Rules = ArgumentRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.arguments] make_trainer<Model> takes TrainerOptions, then strategy, precision, "
+                   "optimization and callbacks in any order, and makes the trainer's type: pass TrainerOptions first",
+                   accepts<M>, OptionsFirst)
+    return Fine{};
+  }
+};
+/// What follows the options, in any order.
+template <class M, class... Given>
+struct PartRules {
+  using Rules = PartRules;
+  static constexpr bool complete = count_of<Argument::strategy, Given...> == 1 &&
+                                   count_of<Argument::precision, Given...> == 1 &&
+                                   count_of<Argument::optimization, Given...> == 1;
+  /// Callbacks of ours are added.
+  static constexpr bool adds = !complete || times<Defaults, Given...> != 0;
+  static constexpr bool has_strategy = count_of<Argument::strategy, Given...> == 1;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, "
+                   "or a callback and the word that leaves it out: keep one of them",
+                   accepts<refusal::given<Given...>>,
+                   count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
+                   count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>)
+    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer is not told strategy, precision and optimization, so the "
+                   "rest is taken from the defaults: #include <fulgurite/defaults.hpp>, or name all three",
+                   accepts<M>, !adds || (requires { sizeof(DefaultCallbacks<Given...>); } &&
+                                         (has_strategy || requires { sizeof(DefaultStrategy<M>); })))
+    return Fine{};
+  }
+};
+/// make_trainer(...) without a type in angle brackets, and without a model.
+template <class... Args>
+struct NamelessRules {
+  using Rules = NamelessRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.no_model] make_trainer is told the model's type, or given the model: "
+                   "make_trainer<Net>(TrainerOptions{...}) or make_trainer(net, TrainerOptions{...}), then "
+                   "trainer.fit(net, loader)",
+                   accepts<refusal::given<Args...>>, sizeof...(Args) == std::size_t(-1))
+    return Fine{};
+  }
+};
+// clang-format on
+
+}  // namespace judge
+}  // namespace fulgurite

@@ -1,0 +1,327 @@
+#pragma once
+// One page about one run or several: curves, hyper-parameters, best values, where the time went.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/report/html_style.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/plot_panels.hpp>
+#include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/run_folder.hpp>
+#include <fulgurite/report/xml_text.hpp>
+
+namespace fulgurite::report {
+
+namespace html_page {
+
+/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '_' and '-': "answers"
+/// has no "wer" in it.
+FULGURITE_COLD bool smaller_is_better(std::string_view name) {
+  constexpr std::array<std::string_view, 8> mistakes{"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "wer"};
+  while (!name.empty()) {
+    auto const word = name.substr(0, name.find_first_of("/_-"));
+    if (std::ranges::find(mistakes, word) != mistakes.end()) return true;
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+  }
+  return false;
+}
+
+/// Writes the page once: `Page(runs).take()`.
+class Page {
+ public:
+  explicit Page(std::vector<RunFolder> const& runs) : runs_(runs) {
+    for (auto const& run : runs) names_.push_back(run.path.lexically_normal().string());
+    shorten();
+    made_ = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+            "content=\"width=device-width,initial-scale=1\">\n<title>" +
+            xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</title>\n<style>" +
+            std::string(style) + std::string(plot::style) + "</style></head><body>\n";
+    head();
+    curves();
+    best();
+    hyperparameters();
+    times();
+    notes();
+    ((made_ += "<script>") += script) += "</script>\n</body></html>\n";
+  }
+  std::string take() { return std::move(made_); }
+
+ private:
+  /// What all names begin with says nothing.
+  FULGURITE_COLD void shorten() {
+    for (auto& name : names_)
+      while (name.size() > 1 && name.ends_with('/')) name.pop_back();
+    if (names_.size() < 2) return;
+    std::size_t same = 0;
+    while (same < names_[0].size() &&
+           std::ranges::all_of(
+               names_, [&](auto const& name) { return same < name.size() && name[same] == names_[0][same]; }))
+      ++same;
+    same = names_[0].rfind('/', same == 0 ? 0 : same - 1);
+    if (same != std::string::npos)
+      for (auto& name : names_) name.erase(0, same + 1);
+  }
+  std::string run_key(std::size_t run) const {
+    return "<span class=\"run c" + std::to_string(run % 6) + (run / 6 % 2 == 1 ? " dashedrun" : "") + "\"></span>";
+  }
+  void cell(std::string_view text, std::string_view name = "") {
+    made_ += name.empty() ? "<td>" : "<td class=\"" + std::string(name) + "\">";
+    made_ += xml_text(text) + "</td>";
+  }
+
+  FULGURITE_COLD void head() {
+    made_ += "<h1>" + xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</h1>\n";
+    if (names_.size() == 1) return;
+    for (std::size_t i = 0; i != names_.size(); ++i) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+  }
+
+  /// All metrics in the order in which the runs have them.
+  FULGURITE_COLD std::vector<std::string> metrics() const {
+    std::vector<std::string> all;
+    for (auto const& run : runs_)
+      for (auto const& curve : run.curves)
+        if (std::ranges::find(all, curve.label) == all.end()) all.push_back(curve.label);
+    return all;
+  }
+  FULGURITE_COLD Curve const* curve_of(RunFolder const& run, std::string_view metric) const {
+    auto const at = std::ranges::find(run.curves, metric, &Curve::label);
+    return at == run.curves.end() ? nullptr : &*at;
+  }
+
+  /// One run: a plot for each kind of metric. Several: one for each metric, in which a run keeps its colour.
+  FULGURITE_COLD void curves() {
+    std::vector<Plot> plots;
+    if (runs_.size() == 1) {
+      plots = panels(runs_[0].curves);
+    } else {
+      for (auto const& metric : metrics()) {
+        plots.push_back({.title = metric, .x = {.name = "step"}});
+        for (std::size_t i = 0; i != runs_.size(); ++i) {
+          auto const* const curve = curve_of(runs_[i], metric);
+          plots.back().curves.push_back(curve ? *curve : Curve{});
+          plots.back().curves.back().label = curve ? names_[i] : "";
+        }
+      }
+    }
+    made_ += "<h2>Curves</h2>\n<div class=\"plots\">\n";
+    for (auto const& one : plots) show(one);
+    made_ += "</div>\n";
+  }
+  FULGURITE_COLD void show(Plot const& one) {
+    auto svg = one.svg();
+    if (auto const from = svg.find("<style>"); from != std::string::npos)  // there is one for all
+      svg.erase(from, svg.find("</style>") + 8 - from);
+    // Along a linear axis two places tell where it begins and ends.
+    auto const layout = plot::layout(one.x, one.y, one.curves, one.marks);
+    double low = 0, high = 1;
+    bool any = false;
+    for (auto const& curve : one.curves)
+      for (double const x : curve.x)
+        if (std::isfinite(x)) {
+          low = any ? std::min(low, x) : x;
+          high = any ? std::max(high, x) : x;
+          any = true;
+        }
+    if (high <= low) high = low + 1;
+    double const p0 = layout.x.part(low), p1 = layout.x.part(high);
+    double const unit = p1 > p0 ? (high - low) / (p1 - p0) : high - low;
+    std::string json =
+        "{\"x0\":" + exact(low - p0 * unit) + ",\"x1\":" + exact(low + (1 - p0) * unit) + ",\"curves\":[";
+    for (auto const& curve : one.curves) {
+      if (curve.x.empty()) continue;
+      if (json.back() != '[') json += ',';
+      json += "{\"name\":" + quoted(curve.label) + ",\"x\":[";
+      for (std::size_t i = 0; i != curve.x.size(); ++i) (json += i == 0 ? "" : ",") += number(curve.x[i]);
+      json += "],\"y\":[";
+      for (std::size_t i = 0; i != curve.y.size(); ++i) (json += i == 0 ? "" : ",") += number(curve.y[i]);
+      json += "]}";
+    }
+    made_ += "<div class=\"plot\">" + svg + "<div class=\"tip\"></div><script type=\"application/json\">" + json +
+             "]}</script></div>\n";
+  }
+  static std::string number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
+  /// A text in a script: nothing in it may end the script.
+  FULGURITE_COLD static std::string quoted(std::string_view text) {
+    std::string safe;
+    for (std::size_t at = 0; at < text.size();) {
+      std::size_t const bytes = utf8::length(text, at);
+      safe += bytes == 0 ? "\xEF\xBF\xBD" : std::string(text.substr(at, bytes));
+      at += bytes == 0 ? 1 : bytes;
+    }
+    std::string all;
+    for (char const c : json::quoted(safe)) {
+      if (c == '<') all += "\\u003c";
+      else all += c;
+    }
+    return all;
+  }
+
+  struct Best {
+    double value = 0, last = 0;
+    double step = 0;
+    bool any = false;
+  };
+  FULGURITE_COLD static Best best_of(Curve const* curve, bool smaller) {
+    Best best;
+    if (!curve) return best;
+    for (std::size_t i = 0; i != curve->y.size(); ++i) {
+      if (!std::isfinite(curve->y[i])) continue;
+      best.last = curve->y[i];
+      if (best.any && !(smaller ? curve->y[i] < best.value : curve->y[i] > best.value)) continue;
+      best.value = curve->y[i];
+      best.step = curve->x[i];
+      best.any = true;
+    }
+    return best;
+  }
+  FULGURITE_COLD void best() {
+    made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>";
+    for (std::size_t i = 0; i != runs_.size(); ++i)
+      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
+    made_ += "</tr>\n";
+    for (auto const& metric : metrics()) {
+      if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
+      bool const smaller = smaller_is_better(metric);
+      std::vector<Best> all;
+      for (auto const& run : runs_) all.push_back(best_of(curve_of(run, metric), smaller));
+      Best const* winner = nullptr;
+      for (auto const& one : all)
+        if (one.any && (!winner || (smaller ? one.value < winner->value : one.value > winner->value))) winner = &one;
+      made_ += "<tr>";
+      cell(metric);
+      cell(smaller ? "lowest" : "highest");
+      for (auto const& one : all)
+        cell(one.any ? formatted("%.6g", one.value) + " at step " + exact(one.step) + ", last " +
+                           formatted("%.6g", one.last)
+                     : "",
+             winner && runs_.size() > 1 && one.any && one.value == winner->value ? "n best" : "n");
+      made_ += "</tr>\n";
+    }
+    made_ += "</table></div>\n";
+  }
+
+  FULGURITE_COLD void hyperparameters() {
+    std::vector<std::string> all;
+    for (auto const& run : runs_)
+      for (auto const& one : run.hyperparameters)
+        if (std::ranges::find(all, one.first) == all.end()) all.push_back(one.first);
+    if (all.empty()) return;
+    made_ += "<h2>Hyper-parameters</h2>\n";
+    if (runs_.size() > 1) made_ += "<p>Rows in which runs differ are marked.</p>\n";
+    made_ += "<div class=\"wide\"><table><tr><th>name</th>";
+    for (std::size_t i = 0; i != runs_.size(); ++i)
+      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
+    made_ += "</tr>\n";
+    for (auto const& name : all) {
+      std::vector<std::string> values;
+      for (auto const& run : runs_) {
+        auto const at = std::ranges::find(run.hyperparameters, name, &std::pair<std::string, std::string>::first);
+        values.push_back(at == run.hyperparameters.end() ? "" : at->second);
+      }
+      bool const differs = std::ranges::any_of(values, [&](auto const& value) { return value != values[0]; });
+      made_ += differs ? "<tr class=\"differs\">" : "<tr>";
+      cell(name);
+      for (auto const& value : values) cell(value);
+      made_ += "</tr>\n";
+    }
+    made_ += "</table></div>\n";
+  }
+
+  /// What a SimpleProfiler has written: a bar of shares, and the actions that took most by themselves.
+  FULGURITE_COLD void times() {
+    if (std::ranges::all_of(runs_, [](auto const& run) { return run.times.empty(); })) return;
+    made_ += "<h2>Where the time went</h2>\n";
+    for (std::size_t i = 0; i != runs_.size(); ++i) {
+      Profile profile;
+      for (auto const& row : runs_[i].times) {
+        if (row.size() != 6) continue;
+        auto const ns = [](std::string const& seconds) {
+          return static_cast<std::int64_t>(std::llround(1e9 * run_folder::number_of(seconds).value_or(0)));
+        };
+        auto const part = std::ranges::find(part_names, row[0]);
+        if (part == part_names.end()) profile.total = ns(row[3]);
+        else
+          profile.spent.push_back({.action = row[1],
+                                   .part = static_cast<RunPart>(part - part_names.begin()),
+                                   .calls = static_cast<long>(run_folder::number_of(row[2]).value_or(0)),
+                                   .total = ns(row[3]),
+                                   .own = ns(row[4]),
+                                   .longest = ns(row[5])});
+      }
+      if (profile.total <= 0) continue;
+      if (runs_.size() > 1) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+      bar(profile);
+    }
+  }
+  FULGURITE_COLD void bar(Profile const& profile) {
+    auto const shares = profile.shares();
+    made_ += "<div class=\"bar\">";
+    for (std::size_t k = 0; k != shares.size(); ++k)
+      if (shares[k] > 0)
+        made_ += "<span class=\"p" + std::to_string(k) + "\" style=\"width:" + formatted("%.2f", shares[k]) +
+                 "%\" title=\"" + formatted("%.1f", shares[k]) + " % " + xml_text(profile::words[k].later) +
+                 "\"></span>";
+    made_ += "</div>\n<p class=\"keys\">";
+    for (std::size_t k = 0; k != shares.size(); ++k)
+      if (shares[k] >= 0.5)
+        made_ += "<span class=\"k\"><span class=\"key p" + std::to_string(k) + "\"></span>" +
+                 formatted("%.0f", shares[k]) + " % " + xml_text(profile::words[k].later) + "</span>";
+    made_ += "</p>\n<p>" + xml_text(profile.sentence()) + "</p>\n<details><summary>all actions</summary><pre>" +
+             xml_lines(profile.table()) + "</pre></details>\n";
+  }
+  /// xml_text makes one line of a text.
+  FULGURITE_COLD static std::string xml_lines(std::string_view text) {
+    std::string all;
+    while (!text.empty()) {
+      auto const end = std::min(text.find('\n'), text.size());
+      all += xml_text(text.substr(0, end)) + "\n";
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return all;
+  }
+
+  FULGURITE_COLD void notes() {
+    for (std::size_t i = 0; i != runs_.size(); ++i) {
+      if (runs_[i].notes.empty()) continue;
+      made_ += "<h2>" + (runs_.size() > 1 ? run_key(i) + xml_text(names_[i]) : std::string("Beside it")) + "</h2>\n";
+      for (auto const& [file, text] : runs_[i].notes)
+        made_ += "<details" + std::string(file == "describe.txt" && runs_.size() == 1 ? " open" : "") + "><summary>" +
+                 xml_text(file) + "</summary><pre>" + xml_lines(text) + "</pre></details>\n";
+    }
+  }
+
+  std::vector<RunFolder> const& runs_;
+  std::vector<std::string> names_{};
+  std::string made_{};
+};
+
+}  // namespace html_page
+
+/// A page about the runs in these folders, which loggers have written (metrics.csv or metrics.jsonl, hparams.yaml):
+///   report::write_html("report.html", {"lightning_logs/version_3", "lightning_logs/version_4"});
+/// Curves, best values, hyper-parameters side by side, where the time went (SimpleProfiler with a filename), and the
+/// texts that lie in the folders (describe.txt, system.txt, config.toml). The page is one file and needs no network.
+/// A folder with such folders in it stands for all of them. Error [fulgurite.report.no_run] where there is no run.
+FULGURITE_COLD std::string html(std::vector<std::filesystem::path> const& folders) {
+  auto const runs = read_run_folders(folders);
+  return html_page::Page(runs).take();
+}
+/// The same as a file, which is there as a whole or not at all.
+FULGURITE_COLD void write_html(std::filesystem::path const& file, std::vector<std::filesystem::path> const& folders) {
+  write_durably(file, html(folders));
+}
+
+}  // namespace fulgurite::report

@@ -1,0 +1,186 @@
+#pragma once
+// A data module over pictures in folders: data::image_folder("flowers", {.batch_size = 32, .workers = 4}).
+
+#include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/_upsample_bilinear2d_aa.h>
+#include <torch/types.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/image_folder.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/split.hpp>
+#include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/data/buffers.hpp>
+#include <fulgurite/torch/data/stack.hpp>
+#include <fulgurite/torch/data/tensor_loader_options.hpp>
+
+namespace fulgurite::data {
+
+/// How pictures are made into tensors, split and batched.
+struct ImageFolderOptions {
+  long channels = 3;           ///< 3: red, green and blue, also of grey pictures; 1: grey, also of coloured ones
+  long height = 0, width = 0;  ///< every picture is resized to that; 0: all have one size, and keep it
+  Share validation = 0.2;      ///< a fraction or a count of the pictures; not looked at with .validation_folder
+  std::filesystem::path validation_folder = {};  ///< pictures to validate on, with the same classes
+  long batch_size = 32;
+  bool shuffle = true;
+  std::uint64_t seed = 0;  ///< of the split, the shuffle, and what a transform draws
+  bool drop_last = false;  ///< for training
+  int workers = 0;         ///< threads that read and unpack pictures ahead
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  bool pin_memory = false;
+};
+
+/// Pictures as tensors: channels x height x width, float32 from 0 to 1, with an int64 class. A data set for a Loader.
+class ImageTensors {
+ public:
+  ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options)
+      : files_(std::make_shared<ImageFolder const>(root)),
+        channels_(static_cast<std::size_t>(options.channels)),
+        height_(options.height),
+        width_(options.width) {
+    if ((options.channels != 1 && options.channels != 3) || options.height < 0 || options.width < 0 ||
+        (options.height == 0) != (options.width == 0))
+      throw Error("fulgurite.data.image_size",
+                  ".channels is 1 or 3, and .height and .width are both given, or both left out");
+  }
+
+  std::size_t size() const { return files_->size(); }
+  ImageFolder const& files() const { return *files_; }
+
+  FULGURITE_COLD Batch get(std::size_t i) const {
+    LoadingMode const mode;
+    auto [read, label] = files_->get(i);
+    Image const image = with_channels(std::move(read), channels_);
+    auto const rows = static_cast<std::int64_t>(image.rows), columns = static_cast<std::int64_t>(image.columns);
+    torch::Tensor pixels = torch::empty({rows, columns, static_cast<std::int64_t>(channels_)}, torch::kByte);
+    std::copy(image.pixels.begin(), image.pixels.end(), pixels.mutable_data_ptr<std::uint8_t>());
+    torch::Tensor made = pixels.permute({2, 0, 1}).to(torch::kFloat).contiguous().div_(255);
+    if (height_ != 0 && (rows != height_ || columns != width_))
+      made = at::_upsample_bilinear2d_aa(made.unsqueeze(0), {height_, width_}, false).squeeze(0);
+    return {made, torch::tensor(static_cast<std::int64_t>(label))};
+  }
+
+ private:
+  std::shared_ptr<ImageFolder const> files_;
+  std::size_t channels_;
+  std::int64_t height_, width_;
+};
+
+/// Stacks pictures, and puts training batches through a transform that many workers may share.
+template <class Transform>
+struct StackPictures : Stack {
+  Transform transform = {};
+  Batch operator()(std::vector<Batch> samples) const
+    requires std::invocable<Transform const&, Batch>
+  {
+    LoadingMode const mode;
+    return transform(Stack::operator()(std::move(samples)));
+  }
+  Batch operator()(std::vector<Batch> samples, Random& random) const
+    requires std::invocable<Transform const&, Batch, Random&>
+  {
+    LoadingMode const mode;
+    return transform(Stack::operator()(std::move(samples)), random);
+  }
+};
+
+/// The loaders of pictures in folders. Pictures are read batch by batch, so the set need not fit into memory; with
+/// `.workers` that is done ahead. Only training batches go through `transform(batch)`, or `transform(batch, random)`,
+/// which several workers may call at once; `random` depends on the seed, the epoch and the batch alone.
+template <SharedTransform Transform = Untouched>
+class ImageModule {
+ public:
+  using Train = Loader<ImageTensors, Subset<OptionalShuffle>, StackPictures<Transform>>;
+  using Evaluation = Loader<ImageTensors, Subset<>, Stack>;
+
+  FULGURITE_COLD ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options,
+                             Transform transform = {})
+      : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
+
+  std::vector<std::string> const& classes() const { return classes_; }
+
+  /// Pictures in a batch, of all loaders alike. What is set holds from their next epochs on.
+  long batch_size() const { return train_.batch_size(); }
+  void set_batch_size(long size) {
+    train_.set_batch_size(size);
+    validation_.set_batch_size(size);
+  }
+
+  Train& train_dataloader() { return train_; }
+  Evaluation& val_dataloader() { return validation_; }
+
+ private:
+  ImageModule(ImageTensors images, ImageFolderOptions const& options, Transform transform)
+      : ImageModule(images, held_out(images, options), parted(images, options), options, std::move(transform)) {}
+  ImageModule(ImageTensors const& images, ImageTensors const& held, Split parts, ImageFolderOptions const& options,
+              Transform transform)
+      : classes_(images.files().classes()),
+        train_(images, order(std::move(parts.train), options), batching(options, options.drop_last),
+               StackPictures<Transform>{{}, std::move(transform)}),
+        validation_(held, Subset{std::move(parts.validation)}, batching(options, false), Stack{}) {}
+
+  FULGURITE_COLD static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
+    if (options.validation_folder.empty()) return images;
+    ImageTensors held(options.validation_folder, options);
+    if (held.files().classes() != images.files().classes())
+      throw Error("fulgurite.data.image_folder",
+                  options.validation_folder.string() +
+                      ": the folders in it are others than those to train on: give both the same classes");
+    return held;
+  }
+  FULGURITE_COLD static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
+    if (options.validation_folder.empty()) return split(images.size(), options.validation, options.seed);
+    Split parts{std::vector<std::size_t>(images.size()),
+                std::vector<std::size_t>(ImageFolder(options.validation_folder).size())};
+    std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
+    std::iota(parts.validation.begin(), parts.validation.end(), std::size_t{0});
+    return parts;
+  }
+  static Subset<OptionalShuffle> order(std::vector<std::size_t> chosen, ImageFolderOptions const& options) {
+    std::size_t const count = chosen.size();
+    return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
+  }
+  static BatchOptions batching(ImageFolderOptions const& o, bool drop_last) {
+    return {.batch_size = o.batch_size,
+            .drop_last = drop_last,
+            .workers = o.workers,
+            .prefetch = o.prefetch,
+            .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),
+            .persistent_workers = o.persistent_workers,
+            .timeout = o.timeout,
+            .pin_memory = o.pin_memory,
+            .seed = o.seed};
+  }
+
+  std::vector<std::string> classes_;
+  Train train_;
+  Evaluation validation_;
+};
+
+/// Pictures of `root/class/name.png` (or .pgm, .ppm), split by the seed, or validated on those of another folder.
+/// Errors: fulgurite.data.image_folder, .image_size, and of each picture, when it is read, fulgurite.data.sample with
+/// what is wrong with the file.
+template <SharedTransform Transform = Untouched>
+ImageModule<Transform> image_folder(std::filesystem::path const& root, ImageFolderOptions const& options = {},
+                                    Transform transform = {}) {
+  return {root, options, std::move(transform)};
+}
+
+}  // namespace fulgurite::data

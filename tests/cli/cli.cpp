@@ -1,0 +1,336 @@
+#include <fulgurite/cli/run.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "models.hpp"
+#include "unit/callback_run.hpp"
+#include "unit/callback_stream.hpp"
+
+using namespace fulgurite;
+
+namespace {
+struct LineSettings {
+  double lr = 0.125;
+  int hidden = 4;
+  std::string name = "line";
+  static constexpr auto ranges = std::tuple(reflect::within(&LineSettings::hidden, 1, 64));
+  void hyperparameters(auto& list) const { list("lr", lr)("hidden", hidden)("name", name); }
+};
+}  // namespace
+BOOST_HANA_ADAPT_STRUCT(LineSettings, lr, hidden, name);
+namespace {
+
+/// What a run was, for the test to see.
+struct Seen {
+  LineSettings net{};
+  long batches = 0;
+  double drawn = 0;
+  bool half = false;
+  int accumulate = 0;
+  std::string events = {};
+};
+Seen seen;
+
+struct Line {
+  static constexpr Metric<"loss"> loss{};
+  static constexpr Metric<"val/loss"> val_loss{};
+  using Metrics = MetricList<loss, val_loss>;
+  LineSettings hparams;
+  toy::Tensor p = toy::Tensor::parameter(3.0);
+  explicit Line(LineSettings settings) : hparams(settings) {
+    seen.net = settings;
+    seen.drawn = toy::draw();
+  }
+  toy::Tensor training_step(double, auto& ctx) {
+    ++seen.batches;
+    seen.accumulate = ctx.accumulate_grad_batches();
+    seen.half = std::remove_cvref_t<decltype(ctx)>::Run::Precision::autocasts;
+    auto square = p * p;
+    ctx.log(loss, square);
+    return square;
+  }
+  void validation_step(double batch, auto& ctx) { ctx.log(val_loss, batch + p.value()); }
+  void test_step(double, auto&) { seen.events += "test "; }
+  double predict_step(double batch) {
+    seen.events += "predict ";
+    return batch;
+  }
+  void on_fit_start() { seen.events += "fit "; }
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}, hparams.lr}; }
+};
+
+struct Numbers {
+  struct Settings {
+    int count = 4;
+    void hyperparameters(auto& list) const { list("count", count); }
+  } hparams;
+  explicit Numbers(Settings settings) : hparams(settings) {}
+  auto train_dataloader() { return toy::batches(hparams.count); }
+  auto val_dataloader() { return toy::batches(1); }
+  auto test_dataloader() { return toy::batches(2); }
+  auto predict_dataloader() { return toy::batches(1); }
+};
+
+/// Keeps its rate where no option is, and has data that draw by a seed.
+struct Bare {
+  double lr = 0.125;
+  toy::Tensor p = toy::Tensor::parameter(3.0);
+  toy::Tensor training_step(double, auto&) { return p * p; }
+  void validation_step(double, auto&) {}
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}, lr}; }
+};
+struct Shuffled : Numbers {
+  struct Settings {
+    int count = 4, seed = 42;
+    void hyperparameters(auto& list) const { list("count", count)("seed", seed); }
+  } hparams;
+  explicit Shuffled(Settings settings) : Numbers(Numbers::Settings{.count = settings.count}), hparams(settings) {}
+};
+
+auto const make = [](auto... parts) {
+  return make_trainer<Line>(std::move(parts)..., SavingDevice{}, NoProgressBar{}, NoModelSummary{});
+};
+
+struct Ran {
+  int status;
+  std::string out, err;
+};
+Ran ran(std::vector<std::string> words, std::vector<char const*> environment = {}) {
+  seen = {};
+  Stream out, err;
+  cli::Program<Line, Numbers, decltype(make), decltype(cli::precisions<Float32, Bf16Mixed>())> program(
+      make, cli::precisions<Float32, Bf16Mixed>());
+  environment.push_back(nullptr);
+  int const status = program.run("line", std::move(words), environment.data(), out.file, err.file);
+  return {status, out.all(), err.all()};
+}
+std::string contents(std::filesystem::path const& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+void write(std::filesystem::path const& file, std::string const& text) { std::ofstream(file) << text; }
+bool has(std::string const& text, std::string_view part) { return text.find(part) != std::string::npos; }
+}  // namespace
+
+TEST_CASE("cli: a fit with options of trainer, model and data; its folder has what it was told, and repeats it") {
+  Folder const folder;
+  auto const root = "--trainer.default_root_dir=" + folder.path.string();
+  auto const fit =
+      ran({"fit", "--trainer.max_epochs", "2", "--model.hidden", "16", "--data.count=6", root, "--trainer.precision",
+           "bf16-mixed", "--trainer.accumulate_grad_batches", "3", "--seed_everything", "7"});
+  CHECK(fit.err == "");
+  REQUIRE(fit.status == 0);
+  CHECK(seen.net.hidden == 16);
+  CHECK(seen.batches == 12);
+  CHECK(seen.half);
+  CHECK(seen.accumulate == 3);
+  double const drawn = seen.drawn;
+  auto const config = folder / "lightning_logs/version_0/config.toml";
+  auto const text = contents(config);
+  CHECK(has(text, "seed_everything = 7\n"));
+  CHECK(has(text, "\n[trainer]\nmax_epochs = 2\nmin_epochs = \"none\"\n"));
+  CHECK(has(text, "limit_val_batches = 1.0\n"));
+  CHECK(has(text, "precision = \"bf16-mixed\"\n"));
+  CHECK(has(text, "\n[model]\nlr = 0.125\nhidden = 16\nname = \"line\"\n\n[data]\ncount = 6\n"));
+
+  CHECK(ran({"fit", "--config", config.string()}).status == 0);
+  CHECK(seen.batches == 12);
+  CHECK(seen.half);
+  CHECK(seen.drawn == drawn);
+  CHECK(contents(folder / "lightning_logs/version_1/config.toml") == text);
+  CHECK(ran({"fit", "--config", config.string(), "--seed_everything", "8"}).status == 0);
+  CHECK(seen.drawn != drawn);
+}
+
+TEST_CASE("cli: without a log the file of values lies in default_root_dir, and one of other values is left alone") {
+  Folder const folder;
+  auto const saved = [&](std::string text) {
+    Line net(LineSettings{});
+    auto trainer = make_trainer(net, TrainerOptions{.max_epochs = 1, .default_root_dir = folder / "new"}, toy::Device{},
+                                Float32{}, Automatic{}, cli::SaveConfig(std::move(text)));
+    trainer.fit(net, toy::batches(1), NoValidation{});
+    return trainer.callback<cli::SaveConfig>().file().filename();
+  };
+  CHECK(saved("a") == "config.toml");
+  CHECK(saved("b") == "config-2.toml");
+  CHECK(saved("a") == "config.toml");
+  CHECK(contents(folder / "new/config.toml") == "a");
+  CHECK(contents(folder / "new/config-2.toml") == "b");
+}
+
+TEST_CASE("cli: verbs are what model and data can do; tune prints a file with what it found") {
+  Folder const folder;
+  auto const root = "--trainer.default_root_dir=" + folder.path.string();
+  CHECK(ran({"test", root}).status == 0);
+  CHECK(seen.events == "test test ");
+  CHECK(ran({"predict", root}).status == 0);
+  CHECK(seen.events == "predict ");
+  CHECK(ran({"validate", root}).status == 0);
+  CHECK(seen.events.empty());
+  auto const tuned = ran({"tune", root, "--trainer.max_epochs=50", "--tune.num_training", "40", "--tune.min_lr=1e-4"});
+  CHECK(tuned.status == 0);
+  CHECK(has(tuned.err, "suggested learning rate: "));
+  CHECK(!has(tuned.out, "lr = 0.125\n"));
+  CHECK(has(tuned.out, "\n[model]\nlr = "));
+  CHECK(!has(tuned.out, "[tune]"));
+  CHECK(ran({"fit", root, "--trainer.fast_dev_run", "1"}).status == 0);
+  CHECK(seen.events == "fit ");
+}
+
+TEST_CASE("cli: the program's value, the environment, files in their turn, the command line: the last one wins") {
+  Folder const folder;
+  write(folder / "a.toml", "[trainer]\nmax_epochs = 3\nlimit_val_batches = 0.5\n[model]\nhidden = 8\n");
+  write(folder / "b.toml", "trainer.max_epochs = 4\nmodel = { name = 'b' }\n");
+  std::vector<char const*> const environment{"FULGURITE_TRAINER_MAX_EPOCHS=2", "FULGURITE_TRAINER_MIN_EPOCHS=1",
+                                             "FULGURITE_DATA=elsewhere", "HOME=/"};
+  auto const shown = [&](std::vector<std::string> words) {
+    words.push_back("--print_config");
+    auto const printed = ran(std::move(words), environment);
+    CHECK(printed.err == "");
+    CHECK(printed.status == 0);
+    CHECK(seen.batches == 0);
+    return printed.out;
+  };
+  auto const alone = shown({});
+  CHECK(has(alone, "max_epochs = 2\nmin_epochs = 1\n"));
+  auto const a = (folder / "a.toml").string(), b = (folder / "b.toml").string();
+  auto const both = shown({"fit", "--config", a, "-c", b});
+  CHECK(has(both, "max_epochs = 4\nmin_epochs = 1\n"));
+  CHECK(has(both, "limit_val_batches = 0.5\n"));
+  CHECK(has(both, "hidden = 8\nname = \"b\"\n"));
+  CHECK(has(shown({"fit", "--config", b, "--config", a, "--trainer.min_epochs", "none"}),
+            "max_epochs = 3\nmin_epochs = \"none\"\n"));
+  write(folder / "c.toml", both);
+  CHECK(shown({"--config", (folder / "c.toml").string()}) == both);
+}
+
+TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends with status 2") {
+  Folder const folder;
+  auto const said = [&](std::vector<std::string> words, std::vector<char const*> environment = {}) {
+    auto const wrong = ran(std::move(words), std::move(environment));
+    CHECK(wrong.status == 2);
+    CHECK(wrong.out == "");
+    CHECK(seen.batches == 0);
+    return wrong.err;
+  };
+  CHECK(has(
+      said({"fit", "--trainer.max_epoch", "3"}),
+      "[fulgurite.cli.unknown] --trainer.max_epoch is no option of this program: did you mean --trainer.max_epochs?"));
+  CHECK(has(said({"fit", "--max_epochs=3"}), "did you mean --trainer.max_epochs?"));
+  CHECK(has(said({"fit", "--model.hiddne=3"}), "--model.hiddne is no option of this program: did you mean "));
+  CHECK(has(said({"fit", "--wholly.unlike", "3"}), "--help lists them"));
+  CHECK(has(said({"fti"}), "[fulgurite.cli.verb] 'fti' is nothing that this program does: did you mean fit? It knows "
+                           "fit, validate, test, predict, tune"));
+  CHECK(has(said({"fit", "--trainer.max_epochs", "ten"}),
+            "[fulgurite.cli.value] --trainer.max_epochs = ten: a whole number, or none is expected"));
+  CHECK(has(said({"fit", "--trainer.precision", "bf16"}), "did you mean bf16-mixed?"));
+  CHECK(has(said({"fit", "--trainer.max_epochs=-3"}), "[fulgurite.options.range] --trainer.max_epochs = -3: "));
+  CHECK(has(said({"fit", "--trainer.clip=norm 0"}), "[fulgurite.options.clip] --trainer.clip = "));
+  CHECK(has(said({"fit", "--model.hidden=65"}),
+            "[fulgurite.options.field] --model.hidden = 65: it must be from 1 to 64"));
+  CHECK(has(said({"fit"}), "[fulgurite.options.no_end]"));
+  CHECK(has(said({"fit", "--trainer.max_epochs"}), "[fulgurite.cli.words]"));
+  CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
+  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
+  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: a whole number is expected"));
+  auto const file = (folder / "a.toml").string();
+  write(file, "[trainer]\nmax_epochs = 1\nmax_step = 2\n");
+  CHECK(has(said({"fit", "--config", file}),
+            "a.toml, line 3: trainer.max_step is no option of this program: did you mean --trainer.max_steps?"));
+  write(file, "[trainer]\nmax_epochs = = 1\n");
+  CHECK(has(said({"fit", "--config", file}), "[fulgurite.cli.config] " + file + ", line 2"));
+  CHECK(has(said({"fit", "--config", "nowhere.toml"}), "cannot be read: nowhere.toml"));
+}
+
+TEST_CASE("cli: tune says where its file lacks the rate, and data without a seed of their own take the program's") {
+  Folder const folder;
+  auto const bare = [&](std::vector<std::string> words) {
+    Stream out, err;
+    auto const made = [](auto... parts) {
+      return make_trainer<Bare>(std::move(parts)..., SavingDevice{}, NoProgressBar{}, NoModelSummary{});
+    };
+    cli::Program<Bare, Shuffled, decltype(made)> program(made);
+    words.push_back("--trainer.default_root_dir=" + folder.path.string());
+    CHECK(program.run("bare", std::move(words), nullptr, out.file, err.file) == 0);
+    return std::pair(out.all(), err.all());
+  };
+  auto const [file, text] = bare({"tune", "--trainer.max_epochs=50", "--tune.min_lr=1e-4"});
+  CHECK(has(text, "suggested learning rate: "));
+  CHECK(has(text, "The file below has no learning rate"));
+  CHECK(has(file, "seed = 42\n"));
+  CHECK(has(bare({"--print_config", "--seed_everything=7"}).first, "[data]\ncount = 4\nseed = 7\n"));
+  CHECK(has(bare({"--print_config", "--seed_everything=7", "--data.seed=42"}).first, "[data]\ncount = 4\nseed = 42\n"));
+}
+
+TEST_CASE("cli: names that a command line or a file could not say are refused, others are quoted") {
+  int value = 1;
+  cli::Table table;
+  for (char const* name : {"model.a b", "model.a/b", "", "a..b", ".a", "-a", "a=b"})
+    CHECK(toy::refusal([&] { table.add(name, value); }) == "fulgurite.cli.name");
+  table.add("model.gr\u00f6\u00dfe", value);
+  auto const file = cli::to_toml(table);
+  CHECK(file == "\n[model]\n\"gr\u00f6\u00dfe\" = 1\n");
+  CHECK(cli::read_toml(file, "f").at(0).name == "model.gr\u00f6\u00dfe");
+  CHECK(toy::refusal([] { cli::read_toml("a = [[1, 2], [3]]\n", "f"); }) == "fulgurite.cli.config");
+  CHECK(toy::refusal([] { cli::read_toml("a = [1, [3]]\n", "f"); }) == "fulgurite.cli.config");
+}
+
+TEST_CASE("cli: help has each option with its value, in 80 columns, and each option of the trainer has a meaning") {
+  auto const page = ran({"--help"});
+  CHECK(page.status == 0);
+  CHECK(has(page.out, "Usage: line VERB [OPTIONS]\n"));
+  CHECK(has(page.out, "  --model.hidden N                  [4]\n"));
+  CHECK(has(page.out, "  --trainer.precision NAME          32-true, bf16-mixed [32-true]\n"));
+  for (std::size_t begin = 0; begin < page.out.size();) {
+    auto const end = page.out.find('\n', begin);
+    CHECK(end - begin <= 80);
+    begin = end + 1;
+  }
+  CHECK(ran({}).status == 2);
+  TrainerOptions options;
+  cli::Table table;
+  cli::add_trainer_options(table, options);
+  CHECK(table.entries().size() == 26);  // all but the clock
+  for (auto const& entry : table.entries()) CHECK(!entry.about.empty());
+}
+
+TEST_CASE("cli: values are read back as they are written, and what is none is refused") {
+  auto const back = []<class T>(T value, std::string_view text) {
+    CHECK(cli::Value<T>::text(value) == text);
+    T again{value};
+    cli::Value<T>::read(text, again);
+    CHECK(cli::Value<T>::text(again) == text);
+  };
+  back(Limit{}, "1.0");
+  back(Limit{Batches{10}}, "10");
+  back(Limit{Fraction{1e-5}}, "1e-05");
+  back(ValidationInterval{Fraction{0.25}}, "0.25");
+  back(ValidationInterval{"00:00:15:00"}, "00:00:15:00");
+  back(std::optional<TimeSpan>{"01:00:00:01"}, "01:00:00:01");
+  back(std::optional<TimeSpan>{Seconds{1.5}}, "1.5 s");
+  back(std::optional<TimeSpan>{}, "none");
+  back(Clip{ClipNorm{0.5}}, "norm 0.5");
+  back(Clip{}, "none");
+  back(NonFinite::skip, "skip");
+  back(Silence{"mine.rate", "fulgurite.options.few_rows"}, "mine.rate,fulgurite.options.few_rows");
+  back(0.1F, "0.100000001");
+  back(std::filesystem::path("a b"), "a b");
+  auto const refused = []<class T>(T value, std::string_view text) {
+    try {
+      cli::Value<T>::read(text, value);
+    } catch (cli::Expected const& expected) { return expected.what; }
+    return std::string();
+  };
+  CHECK(refused(0, "1.5") == "a whole number");
+  CHECK(refused(std::int8_t{}, "300") == "a whole number from -128 to 127");
+  CHECK(refused(Clip{}, "0.5") != "");
+  CHECK(refused(NonFinite::stop, "go") == "one of stop, skip, ignore");
+  CHECK(refused(Silence{}, "fulgurite.no.such") != "");
+  CHECK(refused(false, "yes") == "true or false");
+  CHECK(cli::distance("kitten", "sitting") == 3);
+  CHECK(cli::distance("ab", "ba") == 1);
+  CHECK(cli::nearest("max_epoch", {"trainer.max_steps", "trainer.max_epochs"}) == "trainer.max_epochs");
+  CHECK(cli::nearest("zzz", {"trainer.max_steps"}) == "");
+}

@@ -1,0 +1,16 @@
+// refused: [fulgurite.trainer.defaults] make_trainer is not told strategy, precision and optimization, so the rest is taken from the defaults: #include <fulgurite/defaults.hpp>, or name all three
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+#else
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{});
+#endif
+  trainer.fit(net, toy::batches(4));
+}

@@ -1,0 +1,257 @@
+// Tables of text: fields, types, what is learned from training rows; windows in time; pictures in folders.
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/data/image_folder.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/table_encoding.hpp>
+#include <fulgurite/data/windows.hpp>
+#include <fulgurite/logger/png.hpp>
+
+#include "checkpoint_folder.hpp"
+#include "data_testing.hpp"
+
+using namespace fulgurite::data;
+using data_test::refusal, data_test::sentence;
+
+namespace {
+
+CsvFile csv(std::string text, CsvOptions options = {}) { return CsvReader{"t.csv", options}.read(std::move(text)); }
+std::vector<std::string> fields(CsvFile const& file) { return {file.fields.begin(), file.fields.end()}; }
+using Texts = std::vector<std::string>;
+
+void write(std::filesystem::path const& path, std::string const& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+Image png(std::string const& file) {
+  return PngReader{std::span(reinterpret_cast<std::uint8_t const*>(file.data()), file.size()), "p.png"}.read();
+}
+Image netpbm(std::string const& file) {
+  return read_netpbm(std::span(reinterpret_cast<std::uint8_t const*>(file.data()), file.size()), "p.pgm");
+}
+
+}  // namespace
+
+TEST_CASE("csv: fields, quotes, line ends of every kind, and lines as they are counted in the file") {
+  auto const file = csv("\xEF\xBB\xBFname,\"a, b\"\r\n\"x \"\"y\"\"\",1\r\n\r\n\"two\nlines\",\n,\"\"");
+  CHECK(file.columns == Texts{"name", "a, b"});
+  CHECK(fields(file) == Texts{"x \"y\"", "1", "two\nlines", "", "", ""});
+  CHECK(file.lines == std::vector<std::size_t>{2, 4, 6});
+  CHECK(fields(csv("1;2\n3;4\n", {.separator = ';', .header = false})) == Texts{"1", "2", "3", "4"});
+  CHECK(csv("1;2\n", {.separator = ';', .header = false}).columns == Texts{"0", "1"});
+  auto const copy = [] {
+    auto const first = csv("a\nkept\n");
+    return first;
+  }();
+  CHECK(copy.field(0, 0) == "kept");
+}
+
+TEST_CASE("csv: what is not sound is an Error with the file and the line, and any bytes are safe") {
+  CHECK(sentence([] { csv("a,b\n1,2\n3\n"); }) ==
+        "[fulgurite.data.csv] t.csv: line 3 has 1 fields, and the table has 2 columns: mend the line");
+  CHECK(sentence([] { csv("a,b\n\"1,2\n"); }).find("line 2 opens a quote that does not end") != std::string::npos);
+  CHECK(sentence([] { csv("a,b\n\"1\"x,2\n"); }).find("line 2 goes on behind the quote") != std::string::npos);
+  CHECK(sentence([] { csv("a,a\n1,2\n"); }).find("line 1 names two columns 'a'") != std::string::npos);
+  CHECK(sentence([] { csv("a,b\n"); }).find("line 2 is the end, and there was no row") != std::string::npos);
+  CHECK(refusal([] { csv("a,b,c\n", {.most_columns = 2}); }) == "fulgurite.data.csv");
+  probe::Folder const folder;
+  write(folder.path / "t.csv", "a\n12345678\n");
+  CHECK(refusal([&] { read_csv(folder.path / "t.csv", {.most_bytes = 9}); }) == "fulgurite.data.csv");
+  CHECK(read_csv(folder.path / "t.csv").rows() == 1);
+  Random random{3};
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (std::uint64_t i = random.below(20); i > 0; --i) text += "a,\"\n\r1 "[random.below(7)];
+    try {
+      auto const file = csv(text);
+      CHECK(file.fields.size() == file.rows() * file.columns.size());
+    } catch (fulgurite::Error const& error) { CHECK(error.identifier() == "fulgurite.data.csv"); }
+  }
+}
+
+TEST_CASE("a table: numbers where all are, categories else or where told; missing values in both") {
+  auto const file = csv("area,zip,kind\n 1.5,8001,b\nNA,8002,\n-2e1,8001,a\n");
+  auto const table = typed(file, {.categories = {"zip"}});
+  CHECK(table.column("area").numbers[0] == 1.5);
+  CHECK(table.column("area").is_missing(1));
+  CHECK(table.column("area").numbers[2] == -20);
+  CHECK(table.column("zip").labels == Texts{"8001", "8002"});
+  CHECK(table.column("kind").values == std::vector<long>{1, -1, 0});
+  CHECK(typed(file).column("zip").is_number);
+  auto const spaced = typed(csv("x,kind\n1 , a\n NA, ?\n , \n 2,a \n"));  // as R and SQL write columns of one width
+  CHECK(spaced.column("x").is_number);
+  CHECK(spaced.column("x").is_missing(1));
+  CHECK(spaced.column("x").is_missing(2));
+  CHECK(spaced.column("kind").labels == Texts{"a"});
+  CHECK(spaced.column("kind").values == std::vector<long>{0, -1, -1, 0});
+  CHECK(typed(file, {.leave_out = {"kind", "zip"}}).columns.size() == 1);
+  CHECK(sentence([&] { static_cast<void>(typed(file, {.leave_out = {}, .missing = {}})); }) ==
+        "[fulgurite.data.column_type] t.csv: line 3 has 'NA' in the column 'area', where 2 of 3 values are numbers: "
+        "mend the line, or name the column in .categories, or the value in .missing");
+  CHECK(typed(file, {.categories = {"area"}, .missing = {}}).column("area").labels == Texts{"-2e1", "1.5", "NA"});
+  CHECK(typed(csv("id\n1\nb1\nb2\n")).column("id").is_number == false);
+  CHECK(refusal([&] { static_cast<void>(typed(csv("id\n1\nb1\n\n?\n"))); }) == "fulgurite.data.column_type");
+  CHECK(sentence([&] { table.column("prize"); }) ==
+        "[fulgurite.data.column] t.csv: there is no column 'prize': it has area, zip, kind; name one of them");
+  CHECK(refusal([&] { static_cast<void>(typed(file, {.categories = {"zap"}})); }) == "fulgurite.data.column");
+}
+
+TEST_CASE("what turns a table into numbers is learned from training rows alone, and is a state") {
+  auto const table = typed(csv("x,kind,y,full\n1,a,0,5\n3,b,0,5\n,b,0,5\n1000,c,0,7\n"));
+  std::vector<std::size_t> const train{0, 1, 2};
+  TableEncoding encoding(table, train, "y");
+  CHECK(encoding.features() == Texts{"x", "x is missing", "kind = a", "kind = b", "full"});
+  std::vector<float> rows(4 * encoding.width());
+  encoding.encode(table, rows.data());
+  CHECK(rows == std::vector<float>{-1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 998, 0, 0, 0, 2});
+  CHECK(encoding.columns()[0].standard.mean == 2);
+  CHECK(encoding.columns()[0].standard.deviation == 1);
+
+  auto const saved = fulgurite::state_text(encoding);
+  std::vector<std::size_t> const others{1, 2, 0};
+  TableEncoding same(typed(csv("x,kind,y,full\n7,a,0,5\n8,b,0,5\n,b,0,5\n")), others, "y");
+  fulgurite::load_state_text(same, saved);
+  CHECK(same.columns()[0].standard.mean == 2);
+  TableEncoding fewer(table, std::vector<std::size_t>{0, 1}, "y");
+  CHECK(refusal([&] { fulgurite::load_state_text(fewer, saved); }) == "fulgurite.data.table_changed");
+  CHECK(sentence([&] { encoding.encode(typed(csv("x,kind,full\n1,a,5\nmuch,b,5\nmore,b,5\n")), rows.data()); }) ==
+        "[fulgurite.data.column_type] t.csv: line 3 has 'much' in the column 'x', which held numbers in training: mend "
+        "the line");
+  CHECK(refusal([&] { encoding.encode(typed(csv("x,kind,full\n1,2,5\n")), rows.data()); }) ==
+        "fulgurite.data.column_type");
+}
+
+TEST_CASE("a column that is the same everywhere, but for rounding, is not blown up by its deviation") {
+  auto const learned = [](std::vector<double> const& all) {
+    return standardization_of(all.size(), [&](std::size_t i) { return all[i]; });
+  };
+  auto const same = learned({0.1, 0.1, std::nan(""), 0.1});
+  CHECK(same.mean == 0.1);
+  CHECK(same.deviation == 1);
+  CHECK(learned({0.3, 0.1 + 0.2, 0.3}).deviation == 1);
+  CHECK(learned({1e-30, 3e-30}).deviation < 2e-30);
+  CHECK(learned({-1, 1}).deviation == 1);
+}
+
+TEST_CASE("windows: no time step is in windows of both parts, and none that fits is left out") {
+  for (long length : {1, 3}) {
+    for (long horizon : {1, 2}) {
+      for (long stride : {1, 2, 5}) {
+        auto const parts = split_windows(40, {length, horizon, stride}, 0.25);
+        std::set<std::size_t> seen, validated;
+        auto const collect = [&](auto const& windows, auto& steps) {
+          for (auto const i : windows)
+            for (long t = 0; t != length + horizon; ++t)
+              steps.insert(i * static_cast<std::size_t>(stride) + static_cast<std::size_t>(t));
+        };
+        collect(parts.train, seen);
+        collect(parts.validation, validated);
+        CHECK(*seen.rbegin() < 30);
+        CHECK(*validated.begin() >= 30);
+        CHECK(*validated.rbegin() < 40);
+        CHECK(static_cast<long>(parts.train.size()) == (30 - length - horizon) / stride + 1);
+      }
+    }
+  }
+  CHECK(split_windows(10, {3, 1, 1}, 0).validation.empty());
+  CHECK(sentence([] { split_windows(20, {6, 2, 1}, 0.25); }) ==
+        "[fulgurite.data.windows] of 20 time steps 15 are to train on and 5 to validate on, and a window needs 8 "
+        "(.length + .horizon): shorten it, or give another share to .validation");
+  CHECK(refusal([] { split_windows(20, {0, 2, 1}, 0.25); }) == "fulgurite.data.windows");
+}
+
+TEST_CASE("a picture of each kind is read as it was written; a damaged one is an Error with its name") {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 5 * 7 * 4; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 37 % 256));
+  for (std::size_t channels = 1; channels <= 4; ++channels) {
+    auto const part = std::span(pixels).first(5 * 7 * channels);
+    auto const image = png(fulgurite::logger::png_file(part, {5, 7, channels}));
+    CHECK(image.rows == 5);
+    CHECK(image.columns == 7);
+    CHECK(image.channels == channels);
+    CHECK(std::ranges::equal(image.pixels, part));
+  }
+  auto const ppm = netpbm("P6 # colours\n2 1\n255\nabcdef");
+  CHECK(ppm.channels == 3);
+  CHECK(std::string(ppm.pixels.begin(), ppm.pixels.end()) == "abcdef");
+  CHECK(with_channels(ppm, 1).pixels == std::vector<std::uint8_t>{98, 101});
+  CHECK(with_channels(netpbm("P5 1 1 255\nx"), 3).pixels == std::vector<std::uint8_t>{'x', 'x', 'x'});
+  for (char const* wrong : {"P5 1 1 255", "P5 2 1 255\nx", "P5 1 1 65535\nxx", "P5 0 1 255\n", "P5 70000 1 255\nx",
+                            "P5 -1 1 255\nx", "P4 1 1 255\nx", "P5", "P6 65000 65000 255\nx"})
+    CHECK(refusal([&] { netpbm(wrong); }) == "fulgurite.data.image");
+
+  auto const whole = fulgurite::logger::png_file(std::span(pixels).first(35), {5, 7, 1});
+  for (std::size_t cut = 0; cut < whole.size(); ++cut)
+    REQUIRE(refusal([&] { png(whole.substr(0, cut)); }) == "fulgurite.data.image");
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    auto damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x41);
+    REQUIRE(refusal([&] { png(damaged); }) == "fulgurite.data.image");
+  }
+  // Each filter, by hand: a line of 2 grey pixels with filter f, after a line 10 20.
+  for (auto const& [filter, bytes, expected] : {std::tuple{1, std::string{3, 4}, std::vector<std::uint8_t>{3, 7}},
+                                                {2, {3, 4}, {13, 24}},
+                                                {3, {3, 4}, {8, 18}},
+                                                {4, {3, 4}, {13, 24}}}) {
+    std::string lines{0, 10, 20};
+    lines += static_cast<char>(filter);
+    lines += bytes;
+    std::string packed(100, '\0');
+    uLongf size = packed.size();
+    ::compress(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<Bytef const*>(lines.data()),
+               lines.size());
+    packed.resize(size);
+    using fulgurite::logger::png::chunk, fulgurite::logger::png::big_endian;
+    auto const header = [&](char kind) {
+      return "\x89PNG\r\n\x1a\n" + chunk("IHDR", big_endian(2) + big_endian(2) + '\x08' + kind + std::string(3, '\0'));
+    };
+    auto const image = png(header('\0') + chunk("IDAT", packed) + chunk("IEND", ""));
+    CHECK(std::vector(image.pixels.begin() + 2, image.pixels.end()) == expected);
+    auto const palette = header('\x03') + chunk("PLTE", std::string(3 * 25, 'p')) + chunk("IDAT", packed);
+    CHECK(png(palette + chunk("IEND", "")).pixels == std::vector<std::uint8_t>(12, 'p'));
+    CHECK(refusal([&] { png(header('\x03') + chunk("IDAT", packed) + chunk("IEND", "")); }) == "fulgurite.data.image");
+  }
+}
+
+TEST_CASE("pictures in folders: classes and files in the order of their names, read when asked for") {
+  probe::Folder const folder;
+  write(folder.path / "dog" / "b" / "2.PGM", "P5 1 1 255\nd");
+  write(folder.path / "dog" / "1.ppm", "P6 1 1 255\nDOG");
+  write(folder.path / "cat" / "x.pgm", "P5 1 1 255\nc");
+  write(folder.path / "cat" / "notes.txt", "none");
+  write(folder.path / ".hidden" / "x.pgm", "no picture");
+  write(folder.path / "list.txt", "none");
+  ImageFolder const images(folder.path);
+  CHECK(images.classes() == Texts{"cat", "dog"});
+  REQUIRE(images.size() == 3);
+  CHECK(images.get(0).image.pixels == std::vector<std::uint8_t>{'c'});
+  CHECK(images.get(1).label == 1);
+  CHECK(images.get(1).image.channels == 3);
+  CHECK(images.get(2).image.pixels == std::vector<std::uint8_t>{'d'});
+  write(folder.path / "cat" / "x.pgm", "P5 1 1 255");
+  Loader loader{std::cref(images), {.workers = 2}};
+  CHECK(sentence([&] { loader.begin(); }).find("x.pgm: at byte") != std::string::npos);
+  CHECK(refusal([&] { ImageFolder(folder.path / "none"); }) == "fulgurite.data.image_folder");
+  CHECK(refusal([&] { ImageFolder(folder.path / "dog"); }) == "fulgurite.data.image_folder");
+  std::filesystem::create_directories(folder.path / "empty");
+  CHECK(sentence([&] { ImageFolder{folder.path}; }).find("empty: no file in it ends in .png") != std::string::npos);
+  write(folder.path / "empty" / "a.JPG", "a photograph");
+  write(folder.path / "cat" / "b.jpg", "a photograph");
+  write(folder.path / "cat" / "b.webp", "a photograph");
+  CHECK(sentence([&] { ImageFolder{folder.path}; }) ==
+        "[fulgurite.data.image_folder] " + folder.path.string() +
+            ": files end in .jpg (2), .webp (1), and PNG, PGM and PPM can be read: convert them, or take them away");
+  for (char const* name : {"empty/a.JPG", "cat/b.jpg", "cat/b.webp"}) std::filesystem::remove(folder.path / name);
+  write(folder.path / "empty" / "a.png", "GIF89a");
+  CHECK(refusal([&] { ImageFolder(folder.path).get(3); }) == "fulgurite.data.image");
+}
