@@ -1,16 +1,20 @@
 """Counts the named tests of the last `meson test` in a build folder.
 
     tally.py count BUILD               prints "PASSED FAILED"
+    tally.py failures BUILD            prints a line for each test that failed, with the place in its source if it has one
     tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
     tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run or are given
 
 A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
 A program that died before its report was complete counts what it had reported, and one failure for dying."""
 
+import html
 import json
 import pathlib
 import re
 import sys
+
+GOOD = ('OK', 'SKIP', 'EXPECTEDFAIL')
 
 
 def catch(report: str) -> tuple[int, int]:
@@ -26,23 +30,56 @@ def tap(output: str) -> tuple[int, int]:
     return len(lines) - failed, failed
 
 
+def failed_cases(report: str) -> list[str]:
+    """The cases of a Catch2 report that failed or were not finished, each with the place of its first failure."""
+    lines = []
+    for case in report.split('<TestCase ')[1:]:
+        if '<OverallResult success="true"' in case:
+            continue
+        place = re.search(r'<(?:Expression|Failure|Exception|FatalErrorCondition)[^>]*filename="([^"]*)" line="(\d+)"', case)
+        named = html.unescape(re.search(r'name="([^"]*)"', case)[1])
+        lines.append(named + (f' ({pathlib.Path(place[1]).name}:{place[2]})' if place else ''))
+    return lines
+
+
 def tests(build: pathlib.Path, suites: list[str]) -> list[dict]:
     known = json.loads((build / 'meson-info' / 'intro-tests.json').read_text())
     return [test for test in known if not suites or {suite.split(':')[-1] for suite in test['suite']} & set(suites)]
 
 
-def count(build: pathlib.Path) -> tuple[int, int]:
+def results(build: pathlib.Path) -> list[tuple[dict, str | None]]:
+    """Each test of the last run, with its Catch2 report; None where it writes none, empty where it wrote none."""
     log = build / 'meson-logs' / 'testlog.json'
-    passed = failed = 0
+    found = []
     for line in log.read_text().splitlines() if log.exists() else []:
         test = json.loads(line)
-        xml = [word.split('XML::out=')[1] for word in test['command'] if word.startswith('XML::out=')]
+        xml = [pathlib.Path(word.split('XML::out=')[1]) for word in test['command'] if word.startswith('XML::out=')]
+        report = (xml[0].read_text(errors='replace') if xml[0].exists() else '') if xml else None
+        found.append((test, report))
+    return found
+
+
+def failures(build: pathlib.Path) -> list[str]:
+    lines = []
+    for test, report in results(build):
+        cases = failed_cases(report) if report else []
+        if not report:
+            cases = re.findall(r'^not ok\b[ \d-]*(.*)$', test.get('stdout') or '', re.MULTILINE)
+        if test['result'] not in GOOD and not cases:
+            cases = [f'it ended as {test["result"]}']
+        lines += [f'{test["name"]}: {case}' for case in cases]
+    return lines
+
+
+def count(build: pathlib.Path) -> tuple[int, int]:
+    passed = failed = 0
+    for test, report in results(build):
         good, bad = 0, 0
-        if xml and pathlib.Path(xml[0]).exists():
-            good, bad = catch(pathlib.Path(xml[0]).read_text(errors='replace'))
-        elif not xml:
+        if report:
+            good, bad = catch(report)
+        elif report is None:
             good, bad = tap(test.get('stdout') or '')
-        if test['result'] not in ('OK', 'SKIP', 'EXPECTEDFAIL') and bad == 0:
+        if test['result'] not in GOOD and bad == 0:
             bad = 1
         if test['result'] == 'OK' and good + bad == 0:
             good = 1
@@ -56,6 +93,8 @@ def main() -> None:
     verb, build, suites = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
     if verb == 'count':
         print(*count(build))
+    elif verb == 'failures':
+        print(*failures(build), sep='\n')
     elif verb == 'runnable':
         print(*(test['name'] for test in tests(build, suites) if pathlib.Path(test['cmd'][0]).exists()))
     elif verb == 'targets':
