@@ -37,13 +37,6 @@ inline std::string first_of(char const* file, std::string_view key) {
   return "unknown";
 }
 
-/// The kinds of processors for which bars of matrix products are set.
-inline std::string kind_of_processor() {
-  auto const maker = first_of("/proc/cpuinfo", "vendor_id");
-  bool const avx512 = first_of("/proc/cpuinfo", "flags").find(" avx512f ") != std::string::npos;
-  return maker == "GenuineIntel" ? "Intel" : maker == "AuthenticAMD" && avx512 ? "AMD with AVX-512" : "another";
-}
-
 inline void print_head(Results const& results) {
   std::printf("commit %s, LibTorch %s, %s (kind: %s), load %s\n\n", results.commit.c_str(), results.libtorch.c_str(),
               results.processor.c_str(), results.kind.c_str(), results.load.c_str());

@@ -2,17 +2,35 @@
 // Where LIBXSMM's kernels are used: a rule of shape and processor, never a measurement, which could say one thing today
 // and another tomorrow.
 
+#include <cstdint>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include <fulgurite/torch/native/shape.hpp>
 
 namespace fulgurite::libtorch::native {
 
-/// Of a processor, what the rule asks.
-inline bool is_amd_with_avx512() {
+/// Of a processor, what the rule asks. MKL stays with AVX2 on AMD's.
+enum class Processor : std::uint8_t {
+  other,
+  amd_in_halves,  ///< Zen 4: AVX-512 in two turns of 256 bits, so that AVX2 multiplies as fast
+  amd_whole,      ///< Zen 5: all 512 bits at once
+};
+
+/// The processor at hand. AMD's families: 25 is Zen 4 where there is AVX-512, 26 is Zen 5.
+inline Processor this_processor() {
 #if defined(__x86_64__)
-  static bool const answer = __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
+  static Processor const answer = [] {
+    unsigned int signature = 0, b = 0, c = 0, d = 0;
+    if (!__builtin_cpu_is("amd") || !__builtin_cpu_supports("avx512f") || __get_cpuid(1, &signature, &b, &c, &d) == 0)
+      return Processor::other;
+    unsigned int const family = (signature >> 8 & 0xfU) + (signature >> 20 & 0xffU);
+    return family >= 26 ? Processor::amd_whole : Processor::amd_in_halves;
+  }();
   return answer;
 #else
-  return false;
+  return Processor::other;
 #endif
 }
 
@@ -20,17 +38,18 @@ inline bool is_amd_with_avx512() {
 /// does 27,000 of them.
 inline constexpr std::int64_t small_product = 16384;
 
-/// What was measured on AMD's processors with AVX-512, where MKL stays with AVX2: regular widths, and some rows. B that
-/// is transposed is copied first, which pays from more rows on.
-inline bool is_regular(ProductShape const& shape) {
+/// What was measured on AMD's processors with AVX-512: regular widths, and some rows. B that is transposed is copied
+/// first, which pays from more rows on; on Zen 4, where less is won, for short inner lengths alone.
+inline bool is_regular(ProductShape const& shape, Processor processor) {
   bool const b_turned = shape.b[2] != 1;
+  if (b_turned && processor == Processor::amd_in_halves && shape.k > 256) return false;
   return shape.m >= (b_turned ? 64 : 8) && shape.n % 16 == 0;
 }
 
 /// Small products everywhere. On processors of other makers, and on AMD's without AVX-512, MKL is as fast as LIBXSMM
 /// for larger ones.
-inline bool is_faster(ProductShape const& shape, bool amd_with_avx512 = is_amd_with_avx512()) {
-  return shape.work() <= small_product * shape.matrices() || (amd_with_avx512 && is_regular(shape));
+inline bool is_faster(ProductShape const& shape, Processor on = this_processor()) {
+  return shape.work() <= small_product * shape.matrices() || (on != Processor::other && is_regular(shape, on));
 }
 
 }  // namespace fulgurite::libtorch::native
