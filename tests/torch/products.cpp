@@ -212,6 +212,8 @@ TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors
              large = shape(torch::randn({64, 784}), torch::randn({784, 128})),
              turned = shape(torch::randn({64, 784}), torch::randn({128, 784}).t()),
              short_turned = shape(torch::randn({64, 128}), torch::randn({128, 128}).t()),
+             biased = *product_shape(torch::randn({64, 128}), torch::randn({128, 128}), Epilogue::row),
+             long_biased = *product_shape(torch::randn({64, 784}), torch::randn({784, 128}), Epilogue::row),
              few_rows = shape(torch::randn({16, 784}), torch::randn({128, 784}).t()),
              odd = shape(torch::randn({64, 784}), torch::randn({784, 65}));
   for (auto const on : {Processor::other, Processor::amd_in_halves, Processor::amd_whole}) {
@@ -221,6 +223,8 @@ TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors
     CHECK(is_faster(large, on) == amd);
     CHECK(is_faster(short_turned, on) == amd);
     CHECK(is_faster(turned, on) == (on == Processor::amd_whole));
+    CHECK(is_faster(biased, on) == (on == Processor::amd_whole));
+    CHECK(is_faster(long_biased, on) == amd);
     CHECK_FALSE(is_faster(few_rows, on));
     CHECK_FALSE(is_faster(odd, on));
   }

@@ -39,17 +39,25 @@ inline Processor this_processor() {
 inline constexpr std::int64_t small_product = 16384;
 
 /// What was measured on AMD's processors with AVX-512: regular widths, and some rows. B that is transposed is copied
-/// first, which pays from more rows on; on Zen 4, where less is won, for short inner lengths alone.
-inline bool is_regular(ProductShape const& shape, Processor processor) {
+/// first, which pays from more rows on.
+inline bool is_regular(ProductShape const& shape) {
   bool const b_turned = shape.b[2] != 1;
-  if (b_turned && processor == Processor::amd_in_halves && shape.k > 256) return false;
   return shape.m >= (b_turned ? 64 : 8) && shape.n % 16 == 0;
+}
+
+/// Where both reach the same peak, LIBXSMM wins a tenth. A copy of B pays for short inner lengths alone then, and a
+/// bias for long ones, which MKL adds without another pass. What is added to after the product is another pass of both.
+inline bool pays_in_halves(ProductShape const& shape) {
+  bool const b_turned = shape.b[2] != 1;
+  bool const one_pass = shape.epilogue == Epilogue::none || shape.epilogue == Epilogue::then_onto;
+  return b_turned ? one_pass && shape.k <= 256 : one_pass || shape.k >= 384;
 }
 
 /// Small products everywhere. On processors of other makers, and on AMD's without AVX-512, MKL is as fast as LIBXSMM
 /// for larger ones.
 inline bool is_faster(ProductShape const& shape, Processor on = this_processor()) {
-  return shape.work() <= small_product * shape.matrices() || (on != Processor::other && is_regular(shape, on));
+  if (shape.work() <= small_product * shape.matrices()) return true;
+  return on != Processor::other && is_regular(shape) && (on == Processor::amd_whole || pays_in_halves(shape));
 }
 
 }  // namespace fulgurite::libtorch::native
