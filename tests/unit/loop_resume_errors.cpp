@@ -437,7 +437,8 @@ TEST_CASE("resume: a loader whose size tells that it is too short is refused wit
   CHECK(fits == 0);
 
   Scripted again;
-  CHECK(refusal_of(again, quick(1), four, validation).starts_with("[fulgurite.resume.short_loader] " + short_one + "4"));
+  CHECK(
+      refusal_of(again, quick(1), four, validation).starts_with("[fulgurite.resume.short_loader] " + short_one + "4"));
   CHECK(std::pair(fits, trainings) == std::pair(0, 0));
   auto limited = quick(1);
   limited.limit_train_batches = 2;
