@@ -99,7 +99,7 @@ TEST_CASE("from each file that a fit of a random plan writes, another one does w
   int wrong = 0;
   std::size_t files = 0;
   said([&] {
-    for (int i = 0; i != 1000; ++i) {
+    for (int i = 0; i != 700; ++i) {
       Plan const plan = random.next();
       wrong += wrong_cuts(plan, first);
       files += cuts.size();
