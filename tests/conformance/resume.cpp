@@ -571,6 +571,22 @@ TEST_CASE("C150 resume: the order of data module, model and callbacks") {
   CHECK(Trace(before.begin(), before.begin() + 8) ==
         Trace{"D.prepare", "prepare", "D.setup", "C.setup", "setup", "M.load", "D.load", "C.load"});
   CHECK(Trace(trace.end() - 3, trace.end()) == Trace{"D.teardown", "C.teardown", "teardown"});
+
+  struct Validates : NotedModel {
+    void validation_step(double) { note("validation_step"); }
+  } validated;
+  struct WithValidation : NotedData {
+    auto val_dataloader() {
+      note("D.val_dataloader");
+      return toy::batches(1);
+    }
+  } validation;
+  auto evaluates = toy::train<Validates>(epochs(1), Automatic{}, NotedCallback{});
+  trace.clear();
+  evaluates.validate(validated, validation, CkptPath{"ordered"});  // callbacks stay as they are
+  std::erase(trace, "D.save");
+  CHECK(trace == Trace{"D.prepare", "prepare", "D.setup", "C.setup", "setup", "M.load", "D.load", "D.val_dataloader",
+                       "validation_step", "D.teardown", "C.teardown", "teardown"});
 }
 
 namespace {

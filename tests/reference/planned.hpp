@@ -1,9 +1,12 @@
 #pragma once
-// A plan as a program: a model, a callback and loaders that say what happens to them in the words of the reference.
+// A plan as a program: models and a callback that say what happens to them in the words of the reference.
 
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -41,27 +44,31 @@ struct Telling : toy::Sgd {
   }
 };
 
-/// A factor of the rate that halves at each move, or stays.
-struct Halves {
+/// What is left of the rate after so many moves.
+struct Falls {
   using Stateless = ByChoice;
-  bool moves = false;
-  double operator()(long times) const { return moves ? std::pow(0.5, static_cast<double>(times)) : 1.0; }
+  double part;
+  double operator()(long times) const { return std::pow(part, static_cast<double>(times)); }
 };
 
-/// Says what it sees. Not smaller: half the rate.
+/// Says what it sees, where it is asked for. Not smaller: half the rate.
 template <class M>
 struct Observed : schedule::ReduceOnPlateau<M> {
-  explicit Observed(M metric)
-      : schedule::ReduceOnPlateau<M>(metric,
-                                     {.factor = 0.5, .patience = 0, .threshold = 0, .eps = 0, .strict = false}) {}
+  Observed(M metric, bool looks)
+      : schedule::ReduceOnPlateau<M>(metric, {.factor = 0.5, .patience = 0, .threshold = 0, .eps = 0, .strict = false}),
+        looks_(looks) {}
   void observe(double value, auto& optimizer) {
+    if (!looks_) return;
     hear("plateau sees " + text(value));
     schedule::ReduceOnPlateau<M>::observe(value, optimizer);
   }
+
+ private:
+  bool looks_;
 };
 
-template <bool Plateau>
-struct Planned {
+/// What the models of all modes have in common. Plans differ in values, since each type of a model costs seconds.
+struct Common {
   static constexpr Metric<"t"> t{.on_step = Report::yes, .on_epoch = Report::yes};
   static constexpr Metric<"te"> te{};
   static constexpr Metric<"v"> v{};
@@ -74,18 +81,10 @@ struct Planned {
 
   void state(auto& archive) { archive("validations", validations); }
 
-  std::optional<toy::Tensor> training_step(double batch, auto& ctx) {
-    Place const at{ctx.current_epoch(), static_cast<long>(batch)};
-    hear("training_step " + std::to_string(at.batch));
-    ctx.log(t, reference::training_value(at));
-    if (plan->watches_training) ctx.log(w, reference::watched_in_training(at));
-    if (plan->none_loss(at)) return std::nullopt;
-    return p * toy::Tensor(reference::gradient(at));
-  }
   void on_train_epoch_end(auto& ctx) { ctx.log(te, ctx.current_epoch()); }
   void validation_step(double batch, auto& ctx) {
     long const i = static_cast<long>(batch);
-    hear("validation_step " + std::to_string(i));
+    hear("validation_step " + std::to_string(i) + " p=" + text(p.value()));
     bool const checking = ctx.sanity_checking();
     ctx.log(v, checking ? unseen : reference::validation_value(validations, i));
     if (!plan->watches_training) ctx.log(w, checking ? unseen : reference::watched_in_validation(validations, i));
@@ -93,14 +92,88 @@ struct Planned {
   void on_validation_end(auto& ctx) {
     if (!ctx.sanity_checking()) ++validations;
   }
-  auto configure_optimizers() {
+
+ protected:
+  static Place here(auto& ctx) { return {ctx.current_epoch(), ctx.batch_idx()}; }
+  void log_training(Place at, double more, auto& ctx) const {
+    ctx.log(t, reference::training_value(at) + more, {.batch_size = 1});
+    if (plan->watches_training) ctx.log(w, reference::watched_in_training(at) + more, {.batch_size = 1});
+  }
+  Telling telling() const {
     Telling optimizer;
     optimizer.params = {p};
-    bool const per_step = plan->schedule == Moves::step || plan->schedule == Moves::plateau_step;
-    ScheduleOptions const how{.interval = per_step ? Interval::step : Interval::epoch, .frequency = plan->frequency};
-    if constexpr (Plateau) return scheduled(optimizer, Observed(w), how);
-    else return scheduled(optimizer, Halves{plan->schedule != Moves::none}, how);
+    return optimizer;
   }
+  /// When a schedule moves; one that the plan has not never does.
+  static ScheduleOptions when(Moves moves, long frequency) {
+    bool const per_step = moves == Moves::step || moves == Moves::plateau_step;
+    return {.interval = per_step ? Interval::step : Interval::epoch,
+            .frequency = moves == Moves::none ? 1'000'000 : frequency};
+  }
+  auto all_schedules() const {
+    auto const falling = plan->plateau() ? Moves::none : plan->schedule;
+    auto const observing = plan->plateau() ? plan->schedule : Moves::none;
+    auto const one = scheduled(telling(), Falls{0.5}, when(falling, plan->frequency));
+    auto const two = scheduled(one, Falls{0.75}, when(plan->further, plan->further_frequency));
+    return scheduled(two, Observed(w, plan->plateau()), when(observing, plan->frequency));
+  }
+};
+
+/// Trained by the trainer, batch by batch.
+struct Planned : Common {
+  std::optional<toy::Tensor> training_step(auto const& batch, auto& ctx) {
+    auto const at = here(ctx);
+    hear("training_step " + words(batch));
+    log_training(at, 0, ctx);
+    if (plan->none_loss(at)) return std::nullopt;
+    return p * toy::Tensor(reference::gradient(at));
+  }
+  auto configure_optimizers() const { return all_schedules(); }
+
+ private:
+  static std::string words(double batch) { return std::to_string(static_cast<long>(batch)); }
+  static std::string words(std::tuple<double, double> const& both) {
+    return words(std::get<0>(both)) + " and " + words(std::get<1>(both));
+  }
+};
+
+/// Does by hand what the trainer does for others, where a window closes.
+struct ByHand : Common {
+  void training_step(double batch, auto& ctx) {
+    auto const at = here(ctx);
+    hear("training_step " + std::to_string(static_cast<long>(batch)));
+    log_training(at, 0, ctx);
+    int const window = plan->window(at.epoch);
+    ctx.backward(p * toy::Tensor(reference::gradient(at) / window));
+    if (!ctx.closes_window(window)) return;
+    auto& [optimizer] = ctx.optimizers();
+    auto& [half, three_quarters] = ctx.lr_schedulers();
+    if (plan->clip_norm) ctx.clip_gradients(optimizer, ClipNorm{*plan->clip_norm});
+    if (plan->clip_value) ctx.clip_gradients(optimizer, ClipValue{*plan->clip_value});
+    ctx.step(optimizer);
+    optimizer.zero_grad();
+    if (plan->schedule == Moves::step) half.step();
+    if (plan->further == Moves::step) three_quarters.step();
+  }
+  auto configure_optimizers() const { return scheduled(scheduled(telling(), Falls{0.5}), Falls{0.75}); }
+};
+
+/// Trained slice by slice: a batch says its number and the time of each of its steps.
+struct InSlices : Common {
+  using Hidden = toy::Tensor;
+  struct Output {
+    toy::Tensor loss, hidden;
+  };
+  Output training_step(std::vector<double> const& slice, std::optional<Hidden> const& hidden, auto& ctx) {
+    auto const at = here(ctx);
+    long const number = static_cast<long>(slice.front()) / 100, from = static_cast<long>(slice.front()) % 100;
+    hear("training_step " + std::to_string(number) + " from " + std::to_string(from) + " with " +
+         (hidden ? text(hidden->value()) : "none"));
+    log_training(at, reference::of_slice(from), ctx);
+    auto const loss = p * toy::Tensor(reference::gradient(at) + reference::of_slice(from));
+    return {loss, toy::Tensor(reference::hidden_after(hidden ? hidden->value() : 0.0, from))};
+  }
+  auto configure_optimizers() const { return all_schedules(); }
 };
 
 /// Says every event with the counters that it sees, asks for what the plan asks for, and writes rows.
@@ -115,15 +188,16 @@ struct Tells {
     say("fit_start", ctx);
     stop(Stops::fit_start, ctx);
   }
-  void on_fit_end(auto& ctx) { say("fit_end", ctx); }
+  void on_fit_end(auto& ctx) { say("fit_end p=" + text(ctx.model().p.value()), ctx); }
   void on_sanity_check_start(auto& ctx) { say("sanity_check_start", ctx); }
   void on_sanity_check_end(auto& ctx) { say("sanity_check_end", ctx); }
   void on_train_start(auto& ctx) { say("train_start", ctx); }
   void on_train_end(auto& ctx) { say("train_end", ctx); }
   void on_train_epoch_start(auto& ctx) {
     say("train_epoch_start", ctx);
-    int const window = plan->window(ctx.current_epoch());
-    if (window != ctx.accumulate_grad_batches()) ctx.accumulate(window);
+    if constexpr (requires { ctx.accumulate(1); })
+      if (int const window = plan->window(ctx.current_epoch()); window != ctx.accumulate_grad_batches())
+        ctx.accumulate(window);
   }
   void on_train_epoch_end(auto& ctx) {
     say("train_epoch_end", ctx);
@@ -138,7 +212,6 @@ struct Tells {
     say("train_batch_end " + std::to_string(batch), ctx);
     stop(Stops::train_batch_end, ctx);
   }
-  void on_before_zero_grad(auto& ctx) { say("before_zero_grad", ctx); }
   void on_before_backward(auto& ctx) { say("before_backward", ctx); }
   void on_after_backward(auto& ctx) { say("after_backward", ctx); }
   void on_before_optimizer_step(auto& ctx) { say("before_optimizer_step gradient=" + text(ctx.model().p.grad()), ctx); }
@@ -154,77 +227,25 @@ struct Tells {
     hear(line);
   }
 
- private:
+ protected:
   static void say(std::string const& event, auto& ctx) {
     hear(reference::counted(event, ctx.current_epoch(), ctx.global_step(), ctx.logged_steps()));
   }
+
+ private:
   void stop(Stops where, auto& ctx) {
     if (plan->stop(where, {ctx.current_epoch(), batch})) ctx.request_stop();
   }
 };
 
-/// Only its end tells how long it was.
-template <class B>
-struct WithoutSize {
-  static constexpr bool batches_stay_valid = true;
-  std::vector<B> all;
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = B;
-    B const* at;
-    B operator*() const { return *at; }
-    Iterator& operator++() {
-      ++at;
-      return *this;
-    }
-    void operator++(int) { ++at; }
-    bool operator==(Iterator const&) const = default;
-  };
-  Iterator begin() const { return {all.data()}; }
-  Iterator end() const { return {all.data() + all.size()}; }
+/// Where the trainer clears, it says when.
+struct TellsOfClearing : Tells {
+  void on_before_zero_grad(auto& ctx) { say("before_zero_grad", ctx); }
 };
-
-/// Each batch is put into the same place when it is asked for; behind the last there is nonsense.
-template <class B>
-struct Generated {
-  std::vector<B> all;
-  B place{};
-  struct Iterator {
-    using difference_type = std::ptrdiff_t;
-    using value_type = B;
-    Generated* from;
-    std::size_t at;
-    B& operator*() const { return from->place; }
-    Iterator& operator++() {
-      from->put(++at);
-      return *this;
-    }
-    void operator++(int) { ++*this; }
-    bool operator==(std::default_sentinel_t) const { return at == from->all.size(); }
-  };
-  Iterator begin() {
-    put(0);
-    return {this, 0};
-  }
-  std::default_sentinel_t end() const { return {}; }
-  void put(std::size_t at) { place = at < all.size() ? all[at] : B(1e9); }
-};
-
-inline TrainerOptions options(Plan const& plan) {
-  TrainerOptions o{.max_epochs = plan.max_epochs,
-                   .min_epochs = plan.min_epochs,
-                   .max_steps = plan.max_steps,
-                   .min_steps = plan.min_steps,
-                   .check_val_every_n_epoch = plan.check_val_every_n_epoch,
-                   .num_sanity_val_steps = plan.num_sanity_val_steps,
-                   .log_every_n_steps = plan.log_every_n_steps};
-  if (plan.limit_train_batches) o.limit_train_batches = *plan.limit_train_batches;
-  if (plan.limit_train_fraction) o.limit_train_batches = Fraction{*plan.limit_train_fraction};
-  if (plan.limit_val_batches) o.limit_val_batches = *plan.limit_val_batches;
-  if (plan.limit_val_fraction) o.limit_val_batches = Fraction{*plan.limit_val_fraction};
-  if (plan.val_check_batches) o.val_check_interval = *plan.val_check_batches;
-  if (plan.val_check_fraction) o.val_check_interval = Fraction{*plan.val_check_fraction};
-  return o;
+template <class M>
+auto telling_of(Plan const& plan) {
+  if constexpr (std::is_same_v<M, ByHand>) return Tells{.plan = &plan};
+  else return TellsOfClearing{{.plan = &plan}};
 }
 
 }  // namespace reference

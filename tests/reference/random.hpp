@@ -25,15 +25,28 @@ inline bool acceptable(Plan const& plan) {
   if (plan.val_check_batches && plan.val_check_fraction) return false;
   if (plan.sized && plan.generated) return false;
   if (!plan.sized && (plan.limit_train_fraction || plan.val_check_fraction)) return false;
+  if (plan.further > Schedule::epoch || plan.further_frequency < 1) return false;
+  if (plan.clip_norm && plan.clip_value) return false;
+  if (plan.several || plan.mode != Mode::automatic) {
+    if (!plan.sized || !plan.validation || !plan.none_batches.empty()) return false;
+    if (plan.several && (plan.mode != Mode::automatic || plan.limit_train_fraction)) return false;
+  }
+  if (plan.mode != Mode::automatic && !plan.none_losses.empty()) return false;
+  if (plan.mode == Mode::manual) {
+    if (plan.schedule > Schedule::step || plan.frequency != 1) return false;
+    if (plan.further > Schedule::step || plan.further_frequency != 1) return false;
+  }
+  if (plan.mode == Mode::slices && (plan.accumulate_grad_batches.size() != 1 || plan.window(0) != 1)) return false;
   auto whole = [](double length, std::optional<double> part) {
     return static_cast<long>(part ? length * *part : length);
   };
-  long const n = plan.limit_train_batches ? std::min(plan.n, *plan.limit_train_batches)
-                                          : whole(static_cast<double>(plan.n), plan.limit_train_fraction);
+  long const all = plan.several ? std::max(plan.n, plan.several->n) : plan.n;
+  long const n = plan.limit_train_batches ? std::min(all, *plan.limit_train_batches)
+                                          : whole(static_cast<double>(all), plan.limit_train_fraction);
   if (plan.limit_train_fraction && n == 0) return false;
   if (plan.validation) {
-    if (plan.limit_val_fraction && whole(static_cast<double>(*plan.validation), plan.limit_val_fraction) == 0)
-      return false;
+    auto const fewest = std::min(*plan.validation, plan.several ? plan.several->validation : *plan.validation);
+    if (plan.limit_val_fraction && whole(static_cast<double>(fewest), plan.limit_val_fraction) == 0) return false;
     bool const counts_whole_run = !plan.check_val_every_n_epoch;
     if (counts_whole_run && !plan.val_check_batches) return false;
     if (!counts_whole_run && plan.sized && plan.val_check_batches && *plan.val_check_batches > n) return false;
@@ -87,6 +100,11 @@ class Plans {
       for (long b = 0; b != plan.n; ++b)
         if (once_in(3)) plan.none_batches.push_back(b);
     plan.log_every_n_steps = static_cast<int>(plan.none_batches.empty() || once_in(2) ? between(0, 4) : 0);
+    if (once_in(4)) (once_in(2) ? plan.clip_norm : plan.clip_value) = static_cast<double>(between(1, 8)) / 2;
+    if (once_in(3)) average(plan);
+    if (once_in(8)) several(plan);
+    else if (once_in(8)) by_hand(plan);
+    else if (once_in(8)) in_slices(plan);
     return plan;
   }
 
@@ -109,6 +127,41 @@ class Plans {
     plan.schedule = static_cast<Schedule>(between(0, 4));
     if (once_in(2)) plan.frequency = between(2, 3);
     plan.watches_training = once_in(2);
+    if (once_in(2)) plan.further = once_in(2) ? Schedule::step : Schedule::epoch;
+    if (once_in(2)) plan.further_frequency = between(2, 3);
+  }
+  void average(Plan& plan) {
+    plan.average.emplace();
+    plan.average->every_n_steps = between(0, 3);
+    plan.average->from_step = once_in(2) ? between(1, 4) : 0;
+    if (once_in(3)) plan.average->from_epoch = static_cast<int>(between(0, 2));
+  }
+  /// A loader with a size, and validation.
+  void plainly(Plan& plan) {
+    plan.sized = true;
+    plan.generated = false;
+    plan.none_batches.clear();
+    if (!plan.validation) plan.validation = between(1, 3);
+  }
+  void several(Plan& plan) {
+    plainly(plan);
+    plan.limit_train_fraction.reset();
+    plan.several = {.n = between(1, 7), .validation = between(1, 3), .workers = once_in(2) ? 2 : 0};
+  }
+  void by_hand(Plan& plan) {
+    plainly(plan);
+    plan.mode = Mode::manual;
+    plan.none_losses.clear();
+    if (plan.schedule != Schedule::none) plan.schedule = Schedule::step;
+    if (plan.further != Schedule::none) plan.further = Schedule::step;
+    plan.frequency = plan.further_frequency = 1;
+  }
+  void in_slices(Plan& plan) {
+    plainly(plan);
+    plan.mode = Mode::slices;
+    plan.none_losses.clear();
+    plan.accumulate_grad_batches = {{0, 1}};
+    plan.slice = between(1, 3);
   }
 
   std::mt19937_64 bits_;

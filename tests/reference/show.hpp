@@ -27,6 +27,19 @@ inline std::string value(StopRequest const& stop) {
   return std::string("{reference::Where::") + names[static_cast<int>(stop.where)] + ", " + value(stop.epoch) + ", " +
          value(stop.batch) + "}";
 }
+inline std::string value(Mode mode) {
+  constexpr char const* names[] = {"automatic", "manual", "slices"};
+  return std::string("reference::Mode::") + names[static_cast<int>(mode)];
+}
+template <class T>
+std::string value(std::optional<T> const& some);
+inline std::string value(Average const& one) {
+  return "reference::Average{" + value(one.every_n_steps) + ", " + value(one.from_step) + ", " + value(one.from_epoch) +
+         "}";
+}
+inline std::string value(Several const& one) {
+  return "reference::Several{" + value(one.n) + ", " + value(one.validation) + ", " + value(one.workers) + "}";
+}
 template <class T>
 std::string value(std::optional<T> const& some) {
   return some ? value(*some) : "std::nullopt";
@@ -69,10 +82,18 @@ void each_member(F&& f) {
   FULGURITE_MEMBER(schedule);
   FULGURITE_MEMBER(frequency);
   FULGURITE_MEMBER(watches_training);
+  FULGURITE_MEMBER(further);
+  FULGURITE_MEMBER(further_frequency);
   FULGURITE_MEMBER(stops);
   FULGURITE_MEMBER(skips);
   FULGURITE_MEMBER(none_losses);
   FULGURITE_MEMBER(log_every_n_steps);
+  FULGURITE_MEMBER(clip_norm);
+  FULGURITE_MEMBER(clip_value);
+  FULGURITE_MEMBER(average);
+  FULGURITE_MEMBER(several);
+  FULGURITE_MEMBER(mode);
+  FULGURITE_MEMBER(slice);
 #undef FULGURITE_MEMBER
 }
 

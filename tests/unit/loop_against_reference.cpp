@@ -2,10 +2,11 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "callback_stderr.hpp"
-#include "reference/planned.hpp"
+#include "reference/fits.hpp"
 #include "reference/random.hpp"
 #include "reference/show.hpp"
 
@@ -21,61 +22,28 @@ Pace pace = Pace::trainer;
 template <class M, class Source>
 void fit_in_pieces(Plan const& plan, M& model, Source source) {
   using Key = Run<M, toy::Device, Float32, Automatic>;
-  loop::State<Key> state{
-      .asked = {.options = options(plan), .optimization = Automatic{.accumulate_grad_batches = plan.window(0)}},
-      .parts = {.strategy = toy::Device{}, .precision = Float32{}, .model = &model}};
-  Pack<Tells> pack{Slots<Tells>(Tells{.plan = &plan})};
-  loop::OpenFit<Key, Pack<Tells>, Source> fit(state, pack, source);
+  loop::State<Key> state{.asked = {.options = options(plan), .optimization = automatic(plan)},
+                         .parts = {.strategy = toy::Device{}, .precision = Float32{}, .model = &model}};
+  using Callbacks = Slots<EMAWeightAveraging, TellsOfClearing>;
+  Pack<EMAWeightAveraging, TellsOfClearing> pack{Callbacks(average_of(plan), telling_of<M>(plan))};
+  loop::OpenFit<Key, Pack<EMAWeightAveraging, TellsOfClearing>, Source> fit(state, pack, source);
   int batches = 0;
   while ((pace == Pace::batches || batches++ != 4) && fit.advance()) {}
   fit.advance_to_end();
   fit.close();
 }
 
-template <bool Plateau>
-void fit_on(Plan const& plan, auto&& loader) {
-  using Loader = std::remove_reference_t<decltype(loader)>;
-  if constexpr (!Plateau && std::is_same_v<std::remove_cvref_t<decltype(*std::begin(loader))>, double>)
-    if (pace != Pace::trainer) {
-      Planned<Plateau> model;
-      model.plan = &plan;
-      auto validation = toy::batches(static_cast<int>(plan.validation.value_or(0)));
-      NoValidation none;
-      using Validation = decltype(validation);
-      if (plan.validation) fit_in_pieces(plan, model, loop::GivenLoaders<Loader, Validation>{loader, validation});
-      else fit_in_pieces(plan, model, loop::GivenLoaders<Loader, NoValidation>{loader, none});
-      return;
-    }
-  Planned<Plateau> model;
-  model.plan = &plan;
-  auto trainer = toy::train<Planned<Plateau>>(options(plan), Automatic{.accumulate_grad_batches = plan.window(0)},
-                                              Tells{.plan = &plan});
-  if (plan.validation) trainer.fit(model, loader, toy::batches(static_cast<int>(*plan.validation)));
-  else trainer.fit(model, loader, NoValidation{});
-}
-template <bool Plateau, class B>
-void fit(Plan const& plan, std::vector<B> const& all) {
-  if (plan.sized) fit_on<Plateau>(plan, all);
-  else if (plan.generated) fit_on<Plateau>(plan, Generated<B>{all});
-  else fit_on<Plateau>(plan, WithoutSize<B>{all});
-}
-template <class B>
-void fit(Plan const& plan) {
-  std::vector<B> all;
-  for (long b = 0; b != plan.n; ++b)
-    if constexpr (std::is_same_v<B, double>) all.push_back(static_cast<double>(b));
-    else all.push_back(plan.none_batch(b) ? B() : B(static_cast<double>(b)));
-  if (plan.plateau()) fit<true, B>(plan, all);
-  else fit<false, B>(plan, all);
-}
 Lines loops(Plan const& plan) {
-  heard.clear();
-  hearing = false;
-  try {
-    if (plan.none_batches.empty()) fit<double>(plan);
-    else fit<std::optional<double>>(plan);
-  } catch (Error const& error) { heard.push_back(std::string("Error ") + error.what()); }
-  return heard;
+  return heard_of(plan, [&]<class M>(M& model, auto how, auto&& training, auto&& validation) {
+    using Training = std::remove_reference_t<decltype(training)>;
+    using Validation = std::remove_reference_t<decltype(validation)>;
+    if constexpr (std::is_same_v<M, Planned> &&
+                  std::is_same_v<std::remove_cvref_t<decltype(*std::begin(training))>, double>)
+      if (pace != Pace::trainer)
+        return fit_in_pieces(plan, model, loop::GivenLoaders<Training, Validation>{training, validation});
+    auto trainer = make_trainer<M>(options(plan), toy::Device{}, Float32{}, how, average_of(plan), telling_of<M>(plan));
+    trainer.fit(model, training, validation);
+  });
 }
 
 bool differs(Plan const& plan) { return loops(plan) != reference::events(plan); }
@@ -246,6 +214,8 @@ TEST_CASE("a plan that differs is shown as it is written, and where the traces p
   CHECK(reference::shown(plan) == "Plan{.n = 3, .validation = 1, .accumulate_grad_batches = {{0, 2}, {1, 3}}, "
                                   ".stops = {{reference::Where::validation_end, 0, 2}}}");
   CHECK(reference::shown({}) == "Plan{}");
+  CHECK(reference::shown({.average = reference::Average{2, 1, 0}, .mode = reference::Mode::slices}) ==
+        "Plan{.average = reference::Average{2, 1, 0}, .mode = reference::Mode::slices}");
   Lines const expected{"1", "2", "3", "4", "5", "6", "7"};
   CHECK(reference::parting(expected, {"1", "2", "3", "4", "5", "6"}) ==
         "    2\n    3\n    4\n    5\n    6\n  reference: 7\n  loops:     (the end)\n");

@@ -396,6 +396,70 @@ TEST_CASE("resume: a loader that does not fit is told with all else, before a ho
   CHECK(trainings == 1);
 }
 
+namespace {
+/// A data module whose training loader has a size.
+struct OfSized {
+  std::vector<double> training, validation = toy::batches(1);
+  std::vector<double>& train_dataloader() { return training; }
+  std::vector<double>& val_dataloader() { return validation; }
+};
+}  // namespace
+
+TEST_CASE("resume: a loader whose size tells that it is too short is refused with all else, before a hook is called; "
+          "one of a data module as soon as it is made, one without a size when it ends") {
+  Folder const folder;
+  Scripted model;
+  int epochs = 0, fits = 0, trainings = 0;
+  auto const begins = [&] { return Begins{&epochs, &fits, &trainings}; };
+  auto const checkpoints =
+      ModelCheckpoint{{.dirpath = folder.path, .filename = "{step}", .save_top_k = -1, .every_n_train_steps = 1}};
+  trainer_of(1, checkpoints, begins()).fit(model, toy::batches(5), toy::batches(1));
+  auto const file = CkptPath{folder / "step=4.safetensors"};
+  std::string const short_one = "the run stopped after 4 batches of an epoch that was to go on, and the loader has ";
+  auto const refusal_of = [&]<class M>(M& of, TrainerOptions options, auto&... data) {
+    epochs = fits = trainings = 0;
+    of.p.set(42);
+    auto trainer = make_trainer<M>(std::move(options), SavingDevice{}, Float32{}, Automatic{}, begins());
+    std::string error;
+    said([&] { error = error_of([&] { trainer.fit(of, data..., file); }); });
+    CHECK(of.p.value() == 42);
+    CHECK(of.batches == 0);
+    CHECK(epochs == 0);
+    CHECK(trainer.progress().global_step == 0);
+    CHECK(trainer.template callback<Begins>().kept == 1);
+    return error;
+  };
+  auto validation = toy::batches(1), three = toy::batches(3), four = toy::batches(4), five = toy::batches(5);
+  OtherOptimizer unlike;
+  auto const all = refusal_of(unlike, quick(1), three, validation);
+  CHECK(all.find("'optimizers.0 OtherSgd' is not in the saved state") != std::string::npos);
+  CHECK(all.find(short_one + "3 now") != std::string::npos);
+  CHECK(fits == 0);
+
+  Scripted again;
+  CHECK(
+      refusal_of(again, quick(1), four, validation).starts_with("[fulgurite.resume.short_loader] " + short_one + "4"));
+  CHECK(std::pair(fits, trainings) == std::pair(0, 0));
+  auto limited = quick(1);
+  limited.limit_train_batches = 2;
+  CHECK(refusal_of(again, limited, five, validation).starts_with("[fulgurite.resume.short_loader] " + short_one + "2"));
+  CHECK(fits == 0);
+  toy::Unsized seven(7), two(2);
+  CHECK(refusal_of(again, limited, seven, validation).starts_with("[fulgurite.resume.short_loader] " + short_one));
+  CHECK(fits == 0);
+  OfSized module{three};
+  CHECK(refusal_of(again, quick(1), module).starts_with("[fulgurite.resume.short_loader] " + short_one + "3"));
+  CHECK(std::pair(fits, trainings) == std::pair(1, 0));
+  CHECK(refusal_of(again, quick(1), two, validation).starts_with("[fulgurite.resume.short_loader]"));
+  CHECK(std::pair(fits, trainings) == std::pair(1, 1));
+
+  // Of an epoch whose batches are all behind it, a run asks for no other: it may have been the last of a longer loader.
+  auto then = trainer_of(1, begins());
+  said([&] { then.fit(again, three, validation, CkptPath{folder / "step=5.safetensors"}); });
+  CHECK(again.p.value() == 5);
+  CHECK(again.batches == 0);
+}
+
 TEST_CASE(
     "a file that a program asks for itself does not know where a loader without a place is, or moments that nobody "
     "saves, which is said") {

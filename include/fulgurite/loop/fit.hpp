@@ -155,7 +155,7 @@ class OpenFit {
         configure_optimizers<R>(*parts.model, ctx)));
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
     if constexpr (resumes)
-      if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); });
+      if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); }, run_.loading.count_training);
     auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
@@ -224,7 +224,7 @@ class OpenFit {
     plan_ = plan_training(run_, source_);
     check_validation(run_, source_);
     if constexpr (resumes)
-      if (resumed_) resumed_->refuse_unfit_loaders();
+      if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
     if constexpr (has_logger<Pack>) warn_of_few_rows();
     run_.measured.train_board.restart();
     run_.loading.write = [this](std::filesystem::path const& file) {

@@ -15,6 +15,7 @@
 #include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/starting_file.hpp>
 #include <fulgurite/loop/tried_out.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
 #include <fulgurite/loop/whole_file.hpp>
 
 namespace fulgurite::loop {
@@ -108,10 +109,13 @@ class Resumption {
   }
 
   /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not. Loaders
-  /// that were given are there, too; `open()` prepares them.
-  template <class OpenLoaders>
-  void refuse_unfit([[maybe_unused]] OpenLoaders&& open) {
+  /// that were given are there, too; `open()` prepares them, `count()` says how many batches training has, where that
+  /// is known.
+  template <class OpenLoaders, class Count>
+  void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
     training_before_.emplace().save([&](auto& archive) { fold_training(archive); });
+    if constexpr (!loaders_change)
+      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_short_data(count()); });
     if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
       note([&] {
         open();
@@ -139,13 +143,18 @@ class Resumption {
     });
   }
 
-  /// When the loaders are what they will be, before on_train_start: what the file holds of them fits.
-  void refuse_unfit_loaders() {
-    if constexpr (loaders_have_state<Source, Saver> && loaders_change) or_put_back([&] { try_loaders(); });
+  /// When the loaders are what they will be, before on_train_start: what the file holds of them fits, and they are long
+  /// enough, where it is known how many `batches` training has: under several ranks fewer than a loader may have.
+  void refuse_unfit_loaders(std::optional<long> batches) {
+    or_put_back([&] {
+      refuse_short_data(batches);
+      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders();
+    });
   }
 
   /// After on_train_start, when the loaders are there, too: everything, as it was saved. Then `find_place()`, which
-  /// refuses a loader that is not long enough. Where one of them fails, no loader and no random number has moved.
+  /// refuses a loader that only its end shows not to be long enough. Where one of them fails, no loader and no random
+  /// number has moved.
   template <class FindPlace>
   void load_all(FindPlace&& find_place) {
     auto random = R::Backend::rng_state();
@@ -180,6 +189,24 @@ class Resumption {
   }
 
  private:
+  /// The batch at which the file's epoch goes on is one of those that training has.
+  void refuse_short_data(std::optional<long> batches) {
+    if (!batches) return;
+    Progress progress;
+    SafePoint point;
+    bool stop = false;
+    file_.load([&](auto& archive) {
+      if (!lacks(archive, "progress")) archive.child("progress", progress);
+      if (!lacks(archive, "point")) archive("point", point)("stop", stop);
+    });
+    auto const here = std::exchange(run_.progress, progress);
+    bool const stops_here = std::exchange(run_.due.stop, stop || run_.due.stop);
+    bool const asks = asks_for_batches(run_, point);
+    run_.progress = here;
+    run_.due.stop = stops_here;
+    if (asks && progress.batch != 0 && progress.batch >= *batches) refuse_short(progress.batch, *batches);
+  }
+
   /// Loads what loaders keep, and puts them back: hooks are still to be heard before they are set to their place.
   void try_loaders() {
     typename R::Backend::RunFile::Memory before;

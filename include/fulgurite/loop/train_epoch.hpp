@@ -32,12 +32,10 @@ class TrainEpoch : private EpochReplays<R, Pack> {
         validates_(run.facts.has_validation && validates_in(run.asked.options, run.progress.epoch)) {}
 
   /// Begins a pass over the loader where a run that was left at `point` goes on, unless its epoch has no other batch.
-  /// Error where the loader is shorter than what was trained on.
+  /// Error where the loader ends before it; one that tells its size is long enough.
   void find_place(State<R>& run, SafePoint const& point) {
-    if (point.at > At::batch_end && (point.last || steps_exhausted(run) || stops(run))) return;
+    if (!asks_for_batches(run, point)) return;
     long first = run.progress.batch;
-    auto const most = plan_.most();
-    if (most && first >= *most && first != 0) refuse_short(first, *most);
     if (point.at == At::batch_end && is_read_ahead(first)) {
       if (point.last) return;
       ++first;

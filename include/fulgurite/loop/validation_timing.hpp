@@ -90,6 +90,14 @@ bool done(State<R> const& run) {
   return steps_exhausted(run) || epochs_exhausted(run) || stops(run);
 }
 
+/// Whether a run that was left at `point` asks its loader for more batches of the epoch that is open.
+template <class R>
+bool asks_for_batches(State<R> const& run, SafePoint const& point) {
+  if (point.at >= At::epoch_end) return false;
+  if (point.at == At::before_batch && !point.began && run.progress.batch == 0) return false;
+  return point.at <= At::batch_end || !(point.last || steps_exhausted(run) || stops(run));
+}
+
 /// After a batch of an epoch that validates. An unsized loader that ends below the interval validates at its end.
 /// Inlined by force, since it is asked after each batch.
 template <class R>
