@@ -5,17 +5,20 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <fulgurite/policy/precision.hpp>
+#include <fulgurite/torch/data/shared.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 
 namespace fulgurite::test {
@@ -84,6 +87,27 @@ double distance(Strategy strategy, torch::nn::BatchNormOptions const& options, s
   }
   strategy.teardown(model);
   return far;
+}
+
+/// What is refused, a line each.
+template <class Strategy>
+void print_refusals(Strategy strategy) {
+  auto const say = [](auto&& action) {
+    try {
+      action();
+      std::printf("nothing refused\n");
+    } catch (std::exception const& error) { std::printf("%s\n", error.what()); }
+  };
+  OneNorm model(torch::nn::BatchNormOptions(3));
+  strategy.setup(model, Float32{});
+  say([&] { model.norm->forward(torch::ones({4, 2})); });
+  say([&] {
+    auto const x = torch::randn({4, 3}).requires_grad_(true);
+    torch::autograd::grad({model.norm->forward(x).square().sum()}, {x}, {}, true, true);
+  });
+  strategy.teardown(model);
+  data::SharedParts parts;
+  say([&] { data::SharedForm<torch::Tensor>::put(parts, torch::ones({2}).requires_grad_(true)); });
 }
 
 /// A line for each kind of input and layer: its name, and the distance.

@@ -347,6 +347,7 @@ int main(int argc, char** argv) try {
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
   else if (run == "norms") test::measure_norms(strategy);
+  else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());

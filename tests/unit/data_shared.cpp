@@ -10,6 +10,7 @@
 #include <fstream>
 #include <numeric>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -18,12 +19,15 @@
 #include <vector>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/data/shared.hpp>
 
 #include "ranks.hpp"
 
 using namespace fulgurite;
+using Catch::Matchers::ContainsSubstring;
 using toy::Rank;
 
 namespace {
@@ -63,10 +67,10 @@ TEST_CASE("shared data: one rank of a machine makes them, all map the same memor
     auto const all = toy::on_ranks(meeting, [&](Rank rank) {
       rank.ranks_a_machine = a_machine;
       auto const [numbers, points, words] = data::shared(rank, [&] {
-        std::vector<std::int64_t> numbers(1000);
-        std::iota(numbers.begin(), numbers.end(), 100 * made++);
+        std::vector<std::int64_t> counted(1000);
+        std::iota(counted.begin(), counted.end(), 100 * made++);
         return std::tuple{
-            numbers, std::vector<Point>{{1, 2}, {3, 4}},
+            counted, std::vector<Point>{{1, 2}, {3, 4}},
             std::vector<std::pair<std::vector<char>, std::vector<double>>>{{{'a', 'b'}, {0.5}}, {{}, {}}}};
       });
       ++mapped;
@@ -106,10 +110,12 @@ TEST_CASE("shared data: what fails in one rank is told to all, and nothing is le
     return data::shared(rank, []() -> std::vector<int> { throw std::runtime_error("the disk is gone"); }).size();
   });
   CHECK(all[0].error == "the disk is gone");
-  for (std::size_t rank : {1, 2}) CHECK(all[rank].error.find("rank 0 ended: the disk is gone") != std::string::npos);
+  for (std::size_t rank : {1U, 2U}) CHECK(all[rank].error.find("rank 0 ended: the disk is gone") != std::string::npos);
   CHECK(handles() == 0);
-  CHECK_THROWS_AS(data::SharedMemory::at("/proc/self/fd/9999"), Error);
-  CHECK_THROWS_AS(data::address_for(1, {"one machine\n/proc/1/fd/3", "another machine\n"}), Error);
+  CHECK_THROWS_WITH(data::SharedMemory::at("/proc/self/fd/9999"),
+                    ContainsSubstring("fulgurite.data.shared_memory") && ContainsSubstring("No such file"));
+  CHECK_THROWS_WITH(data::address_for(1, {"one machine\n/proc/1/fd/3", "another machine\n"}),
+                    ContainsSubstring("fulgurite.data.shared_machine"));
   CHECK(data::address_for(2, {"a\n/proc/1/fd/3", "b\n/proc/2/fd/4", "a\n"}) == "/proc/1/fd/3");
 }
 

@@ -12,13 +12,14 @@
 
 #include <unistd.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/data/shared_form.hpp>
 
 namespace fulgurite::data {
 
 /// Which machine, and which of its containers, this process runs on: processes that say the same see each other.
-inline std::string machine_of_this_process() {
+FULGURITE_COLD std::string machine_of_this_process() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   char space[64] = {};
@@ -28,7 +29,7 @@ inline std::string machine_of_this_process() {
 
 /// Where the memory is that the rank with the number `rank` is to map: of those that say they are on the same machine,
 /// the last before it that made some. Each line is what a rank said: its machine, a line feed, an address or nothing.
-inline std::string address_for(std::size_t rank, std::vector<std::string> const& said) {
+FULGURITE_COLD std::string address_for(std::size_t rank, std::vector<std::string> const& said) {
   auto const machine = [](std::string_view line) { return line.substr(0, line.find('\n')); };
   for (auto r = rank + 1; r-- != 0;)
     if (machine(said[r]) == machine(said[rank]) && machine(said[r]).size() + 1 < said[r].size())

@@ -42,6 +42,7 @@ class SharedVector {
 template <class T>
 struct SharedForm;
 
+/// What `data::shared` can keep.
 template <class T>
 concept HasSharedForm = requires(SharedParts& parts, T const& value, SharedReader& reader) {
   SharedForm<T>::put(parts, value);

@@ -133,6 +133,7 @@ struct DistributedDataParallel {
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);
     fit.replica.take(group, model);
+    fit.layers.reset();  // before others are connected: where it goes, it disconnects
     fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, model);
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }

@@ -49,14 +49,15 @@ void require_synchronized_norms([[maybe_unused]] Model& model) {
     for (auto const& module : model.named_modules(std::string(), false)) {
       auto const kind = module.value()->name();
       if (found.empty() && kind.starts_with("torch::nn::BatchNorm"))
-        found = "'" + module.key() + "' is a " + kind.substr(0, kind.rfind("Impl"));
+        found = "'" + module.key() + "' is a " + kind.substr(0, kind.rfind("Impl")) +
+                ", which sees its own rank's batch alone";
     }
   }
   if (!found.empty())
     throw Error("fulgurite.distributed.sync_batchnorm",
                 ".sync_batchnorm is on, and " + found +
-                    ", which sees its own rank's batch alone: declare it as fulgurite::SyncBatchNorm (the same "
-                    "options, and the same weights in files), or take .sync_batchnorm off");
+                    ": declare batch norms as fulgurite::SyncBatchNorm (the same options, and the same weights in "
+                    "files), or take .sync_batchnorm off");
 }
 
 /// While it lives, the layers of a model know their group.

@@ -22,7 +22,6 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::libtorch {
@@ -54,7 +53,7 @@ inline at::Tensor along_channels(at::Tensor const& values, at::Tensor const& inp
 
 /// Each rank tells its own moments, from which those of all follow without loss where means lie far from zero. A rank
 /// without samples counts for nothing.
-FULGURITE_COLD Moments moments_of(at::Tensor const& input, LayerRanks& ranks) {
+inline Moments moments_of(at::Tensor const& input, LayerRanks& ranks) {
   at::NoGradGuard const no_graph;
   auto const x = widened(input.detach());
   auto const channels = x.size(1);
