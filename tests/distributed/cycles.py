@@ -77,7 +77,7 @@ def main():
     parser.add_argument('--seed', type=int, default=random.SystemRandom().randrange(10**6))
     words = parser.parse_args()
     draw = random.Random(words.seed)
-    wanted, longest, count, tried, wrong = {}, {}, 0, 0, []
+    wanted, longest, count, tried, resumed, wrong = {}, {}, 0, 0, 0, []
     print('1..2')
     for world in STEPS:
         with tempfile.TemporaryDirectory() as folder:
@@ -92,14 +92,19 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             try:
                 count += killed(words.trainee, world, pathlib.Path(folder), draw, longest[world])
+                files = list((pathlib.Path(folder) / 'kept').glob('*.safetensors'))
                 found = hashes(words.trainee, world, pathlib.Path(folder), '--from', 'last')
+                steps = len((pathlib.Path(folder) / 'rank0').read_text().splitlines())
+                resumed += steps < STEPS[world]
+                if files and steps == STEPS[world]:
+                    raise Wrong(f'{len(files)} files were there, and it began anew')
                 if found != wanted[world]:
                     raise Wrong(f'{world} ranks ended with {found}, and {wanted[world]} was to be')
             except (Wrong, subprocess.TimeoutExpired) as why:
                 wrong.append(f'cycle {tried}: {why}')
-    fine = not wrong and count >= words.cycles
+    fine = not wrong and count >= words.cycles and resumed > 0
     print(f'{"ok" if fine else "not ok"} 2 - {count} of {tried} starts of several ranks were killed, and '
-          f'{tried - len(wrong)} ended with the hash of the unbroken run (--seed {words.seed})')
+          f'{tried - len(wrong)} ended with the hash of the unbroken run, {resumed} of them from a file (--seed {words.seed})')
     for why in wrong:
         print(f'#   {why}')
     return 0 if alike and fine else 1

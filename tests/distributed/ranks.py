@@ -447,6 +447,7 @@ def a_norm_that_cannot_be_synchronized_is_refused_by_name(lab):
     for name in ('fulgurite.distributed.sync_batchnorm_input', 'fulgurite.distributed.sync_batchnorm_twice',
                  'fulgurite.data.shared_tensor'):
         need(refused.count(name) == 2, refused)
+    need(refused.count('norms known: 2') == 2, refused)
 
 
 @case

@@ -20,6 +20,8 @@
 #include <fulgurite/policy/precision.hpp>
 #include <fulgurite/torch/data/shared.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
+#include <fulgurite/torch/weights/finetuning.hpp>
 
 namespace fulgurite::test {
 
@@ -89,7 +91,7 @@ double distance(Strategy strategy, torch::nn::BatchNormOptions const& options, s
   return far;
 }
 
-/// What is refused, a line each.
+/// What is refused, a line each; and whether those who look for batch norms know it.
 template <class Strategy>
 void print_refusals(Strategy strategy) {
   auto const say = [](auto&& action) {
@@ -106,6 +108,7 @@ void print_refusals(Strategy strategy) {
     torch::autograd::grad({model.norm->forward(x).square().sum()}, {x}, {}, true, true);
   });
   strategy.teardown(model);
+  std::printf("norms known: %d\n", libtorch::is_batch_norm(*model.norm) + libtorch::has_batch_norm(model));
   data::SharedParts parts;
   say([&] { data::SharedForm<torch::Tensor>::put(parts, torch::ones({2}).requires_grad_(true)); });
 }
