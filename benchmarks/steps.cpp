@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
     print(*results.checkpoint);
   }
   if (arguments.only.empty())
-    std::printf("\ngloo (W8) is left out: there is no strategy yet that trains with several processes.\n");
+    std::printf("\nTwo processes over gloo are measured by another program: tools/dev bench gloo\n");
   if (!results.measured.empty() && !arguments.bits)
     std::printf("Two equal loops (the first two of a workload) differ by up to %.1f %%: no ratio nearer to 1 than that "
                 "says anything. Load at the end %s\n",

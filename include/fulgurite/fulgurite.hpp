@@ -164,6 +164,9 @@
 #include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampled_batches.hpp>
 #include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/shared.hpp>
+#include <fulgurite/data/shared_form.hpp>
+#include <fulgurite/data/shared_memory.hpp>
 #include <fulgurite/data/split.hpp>
 #include <fulgurite/data/standardization.hpp>
 #include <fulgurite/data/stream.hpp>
@@ -327,6 +330,7 @@
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/data/pinned.hpp>
+#include <fulgurite/torch/data/shared.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/table.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
@@ -345,6 +349,7 @@
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/dtype.hpp>
 #include <fulgurite/torch/device/modes.hpp>
+#include <fulgurite/torch/device/moments_of_ranks.hpp>
 #include <fulgurite/torch/device/one_thread.hpp>
 #include <fulgurite/torch/device/own_random.hpp>
 #include <fulgurite/torch/device/relocate.hpp>
@@ -352,6 +357,7 @@
 #include <fulgurite/torch/device/scaler.hpp>
 #include <fulgurite/torch/device/seed.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/device/value.hpp>
 #include <fulgurite/torch/metric/meter.hpp>
 #include <fulgurite/torch/optim/adagrad.hpp>

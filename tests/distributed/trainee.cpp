@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,9 +12,11 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,12 +31,15 @@
 #include <fulgurite/data/of_this_rank.hpp>
 #include <fulgurite/distributed/captured.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
+#include <fulgurite/torch/data/shared.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/trainer.hpp>
 
 #include "ordered_engine.hpp"
+#include "shared_data.hpp"
+#include "sync_norm.hpp"
 
 using namespace fulgurite;
 namespace nn = torch::nn;
@@ -62,7 +68,7 @@ struct Fault {
   long rank = -1, step = -1;
 
   Fault(std::string const& text) : kind(text.substr(0, text.find(':'))) {
-    if (text.empty()) return;
+    if (std::count(text.begin(), text.end(), ':') != 2) return;
     auto const first = text.find(':'), second = text.find(':', first + 1);
     rank = std::stol(text.substr(first + 1));
     step = std::stol(text.substr(second + 1));
@@ -82,7 +88,8 @@ struct Scene {
     if (place == "throw") throw std::runtime_error("the third disk is full");
     ::kill(::getpid(), place == "stop" ? SIGSTOP : SIGKILL);
   }
-  void write(torch::nn::Module const& model) {
+  /// The hash of all bits, and the numbers.
+  static std::pair<std::string, std::string> bits_of(torch::nn::Module const& model) {
     std::uint64_t sum = 1469598103934665603U;
     std::string shown;
     auto const add = [&](at::Tensor const& tensor) {
@@ -100,7 +107,11 @@ struct Scene {
     for (auto const& buffer : model.buffers()) add(buffer);
     char text[20];
     std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(sum));
-    out << text << shown << std::endl;
+    return {text, shown};
+  }
+  void write(torch::nn::Module const& model) {
+    auto const [hash, numbers] = bits_of(model);
+    out << hash << numbers << std::endl;
     ++step;
   }
 };
@@ -109,13 +120,14 @@ struct Rows {
   at::Tensor x, y;
 };
 
-/// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "half":
-/// ranks use another layer each. "mlp": three layers.
+/// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "sync":
+/// with one of all ranks. "half": ranks use another layer each. "mlp": three layers.
 struct Net : nn::Module {
   Scene& scene;
   std::string kind;
   nn::Linear first = nullptr, second = nullptr, third = nullptr;
   nn::BatchNorm1d norm = nullptr;
+  SyncBatchNorm joined = nullptr;
 
   explicit Net(Scene& at) : scene(at), kind(at.words.text("--model", "mlp")) {
     bool const exact = kind == "exact";
@@ -127,6 +139,7 @@ struct Net : nn::Module {
       return;
     }
     if (kind == "norm") norm = register_module("norm", nn::BatchNorm1d(wide));
+    if (kind == "sync") joined = register_module("norm", SyncBatchNorm(wide));
     second = register_module("second", nn::Linear(wide, 1));
     if (kind == "half") third = register_module("third", nn::Linear(wide, 1));
   }
@@ -134,6 +147,7 @@ struct Net : nn::Module {
     auto hidden = first->forward(x);
     if (kind == "exact") return hidden;
     if (kind == "norm") hidden = norm->forward(hidden);
+    if (kind == "sync") hidden = joined->forward(hidden);
     hidden = hidden.tanh();
     if (kind == "half" && scene.rank == 1) return third->forward(hidden);
     return second->forward(hidden);
@@ -239,9 +253,24 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
 /// Keeps a file every three steps, and goes on from the last one where that is asked for.
 void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   auto const& words = scene.words;
-  torch::manual_seed(7);
-  auto const x = torch::randn({64, 4});
-  data::TensorLoader loader{x, x.sum(1, true).sin(), {.batch_size = 4, .shuffle = true, .seed = 5}};
+  auto const make = [&] {
+    if (words.text("--fault") == "make") throw std::runtime_error("the images are gone");
+    std::printf("made by %ld\n", scene.rank);
+    torch::manual_seed(7);
+    auto const x = torch::randn({64, 4});
+    return std::tuple{x, x.sum(1, true).sin(),
+                      std::vector<float>(static_cast<std::size_t>(words.number("--ballast", 0)))};
+  };
+  bool const shares = words.number("--shares", 0) != 0;
+  std::optional<data::SharedVector<float>> ballast;
+  at::Tensor x, y;
+  if (shares) {
+    auto [inputs, targets, numbers] = data::shared(strategy, make);
+    x = inputs, y = targets, ballast = numbers;
+  } else {
+    std::tie(x, y, std::ignore) = make();
+  }
+  data::TensorLoader loader{x, y, {.batch_size = 4, .shuffle = true, .seed = 5}};
   torch::manual_seed(3);
   NetOnLoader model(scene);
   auto trainer = make_trainer<NetOnLoader>(
@@ -249,6 +278,16 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
       ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}});
   if (words.text("--from").empty()) trainer.fit(model, loader, NoValidation{});
   else trainer.fit(model, loader, NoValidation{}, CkptPath{words.text("--from")});
+  std::printf("hash %s\n", Scene::bits_of(model).first.c_str());
+  if (!shares) return;
+  float sum = 0;
+  for (float const number : *ballast) sum += number;  // touches all of it
+  strategy.barrier("all have read it");
+  std::printf("sum %g\n", double{sum});
+  test::print_shared_memory();
+  std::fflush(stdout);
+  test::print_end_of_writer(x.data_ptr());
+  strategy.barrier("all have looked");
 }
 
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
@@ -258,6 +297,7 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
                                .devices = static_cast<int>(words.number("--devices", 0)),
                                .num_nodes = static_cast<int>(words.number("--nodes", 0)),
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
+                               .sync_batchnorm = words.number("--sync", 0) != 0,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
   if (words.text("--engine") == "ordered")
@@ -281,7 +321,9 @@ int main(int argc, char** argv) try {
 #endif
     return 0;
   }
-  Fault const fault(words.text("--fault"));
+  auto const& place = distributed::launched_place();
+  bool const again = words.number("--once", 0) != 0 && place && place->restart > 0;  // by a launcher
+  Fault const fault(again ? std::string() : words.text("--fault"));
   Scene scene{words, fault, parallel(words, fault, 0).rank(), {}, 0};
   if (fault.is("start", scene.rank, 0)) return 9;
   auto const strategy = parallel(words, fault, scene.rank);
@@ -304,6 +346,8 @@ int main(int argc, char** argv) try {
   else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
+  else if (run == "norms") test::measure_norms(strategy);
+  else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -2,7 +2,9 @@
 // Captured{DistributedDataParallel{...}}: each process records its step once and replays it. The exchange of gradients
 // is no part of the recording.
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
+#include <fulgurite/distributed/layers_across_ranks.hpp>
 #include <fulgurite/policy/captured.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 
@@ -10,12 +12,23 @@ namespace fulgurite {
 
 /// As Captured{SingleDevice{...}}, on each rank for itself. A rank whose replays were wrong cannot go back alone, since
 /// the others have gone on with what it sent: its run ends with an Error, and the others' with it.
+/// What a SyncBatchNorm exchanges in the middle of a step cannot be replayed: with several ranks such a model is
+/// refused before training.
 template <>
 class Captured<DistributedDataParallel> : public libtorch::capture::CapturingOf<DistributedDataParallel> {
   using Recorded = libtorch::capture::CapturingOf<DistributedDataParallel>;
 
  public:
   using Recorded::Recorded;
+  template <class Model, class Precision>
+  void setup(Model& model, Precision const& precision) {
+    if (this->world() > 1 && !distributed::synchronized_norms(model).empty())
+      throw Error("fulgurite.distributed.sync_captured",
+                  "Captured{} replays what one rank computes, and a SyncBatchNorm of the model asks the others in the "
+                  "middle of it: take Captured{} off, or use a norm that does not depend on the batch, such as "
+                  "GroupNorm");
+    Recorded::setup(model, precision);
+  }
   bool goes_back() const { return false; }
 };
 

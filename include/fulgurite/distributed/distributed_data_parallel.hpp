@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/distributed/gradients.hpp>
 #include <fulgurite/distributed/group.hpp>
+#include <fulgurite/distributed/layers_across_ranks.hpp>
 #include <fulgurite/distributed/numbers.hpp>
 #include <fulgurite/distributed/replica.hpp>
 #include <fulgurite/loop/step_key.hpp>
@@ -43,6 +45,7 @@ struct FitState {
   Replica replica = {};
   std::optional<GradientExchange> gradients = std::nullopt;
   std::optional<AsBytes> buffers = std::nullopt;
+  std::unique_ptr<LayersAcrossRanks> layers = {};
   Group* group = nullptr;                           ///< once a run has begun
   std::optional<at::Device> device = std::nullopt;  ///< likewise
   int unsynchronized = 0;                           ///< scopes that are open
@@ -87,6 +90,7 @@ struct DistributedDataParallel {
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
   bool broadcast_buffers = true;                ///< after each step all ranks have the buffers of rank 0
+  bool sync_batchnorm = false;  ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
   Matmul matmul = Matmul::faster;                                ///< of the CPU, as in SingleDevice
@@ -116,6 +120,7 @@ struct DistributedDataParallel {
   /// of rank 0.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
+    if (sync_batchnorm) distributed::require_synchronized_norms(model);
     if (is_on_gpu()) distributed::require_nccl(options().place().local_world);
     bool const compresses = compression == Compression::bf16;
     auto const parameters = libtorch::scalar_type(Precision::parameters);
@@ -128,12 +133,15 @@ struct DistributedDataParallel {
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);
     fit.replica.take(group, model);
+    fit.layers.reset();  // before others are connected: where it goes, it disconnects
+    fit.layers = std::make_unique<distributed::LayersAcrossRanks>(group, model);
     if (broadcast_buffers && !fit.replica.buffers().empty()) fit.buffers.emplace(fit.replica.buffers());
   }
   template <class Model>
   void teardown(Model& model) {
     fit.gradients.reset();
     fit.buffers.reset();
+    fit.layers.reset();
     fit.unsynchronized = 0;
     libtorch::relocate(model, at::Device(at::kCPU), std::nullopt);
   }

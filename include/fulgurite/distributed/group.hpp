@@ -30,6 +30,7 @@ namespace fulgurite::distributed {
 struct Traffic {
   long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
   long broadcasts = 0;                         ///< of weights and buffers
+  long of_layers = 0;                          ///< inside of forward and backward
   long exchanges = 0;                          ///< of decisions and numbers
 };
 
@@ -76,6 +77,24 @@ class Group {
     c10d::BroadcastOptions options;
     options.rootRank = from;
     on_tensors(what, [&] { return gradients_->broadcast(tensors, options); });
+  }
+
+  /// The same for a layer, which does not count as gradients.
+  void sum(at::Tensor const& tensor, std::string_view what) {
+    ++traffic_.of_layers;
+    std::vector<at::Tensor> tensors{tensor};
+    on_tensors(what, [&] { return gradients_->allreduce(tensors); });
+  }
+  /// What each rank has, in the order of ranks along a new first dimension. All have the same shape.
+  at::Tensor stack(at::Tensor const& mine, std::string_view what) {
+    ++traffic_.of_layers;
+    auto shape = mine.sizes().vec();
+    shape.insert(shape.begin(), place_.world);
+    auto all = at::empty(shape, mine.options());
+    std::vector<std::vector<at::Tensor>> parts{all.unbind(0)};
+    std::vector<at::Tensor> own{mine};
+    on_tensors(what, [&] { return gradients_->allgather(parts, own); });
+    return all;
   }
 
   /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same

@@ -23,6 +23,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
+#include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/weights/flat_copies.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
 
@@ -103,6 +104,7 @@ void each_tracking_norm(torch::nn::Module& model, F&& f) {
     visit(module, std::type_identity<torch::nn::BatchNorm1dImpl>{});
     visit(module, std::type_identity<torch::nn::BatchNorm2dImpl>{});
     visit(module, std::type_identity<torch::nn::BatchNorm3dImpl>{});
+    visit(module, std::type_identity<SyncBatchNormImpl>{});
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <fulgurite/callback/base_finetuning.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
 
 namespace fulgurite {
@@ -25,7 +26,7 @@ void each_module(torch::nn::Module& part, F&& f) {
 
 inline bool is_batch_norm(torch::nn::Module const& module) {
   return module.as<torch::nn::BatchNorm1dImpl>() || module.as<torch::nn::BatchNorm2dImpl>() ||
-         module.as<torch::nn::BatchNorm3dImpl>();
+         module.as<torch::nn::BatchNorm3dImpl>() || module.as<SyncBatchNormImpl>();
 }
 
 FULGURITE_COLD void set_trainable(torch::nn::Module& module, bool on) {
