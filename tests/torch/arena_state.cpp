@@ -268,7 +268,7 @@ void check_parts(int world, int steps_before, auto make) {
 }  // namespace
 
 TEST_CASE("processes that keep a part of the state each take the steps of one that keeps all", "[arena][state]") {
-  for (auto const [world, before] : {std::pair(2, 0), std::pair(3, 2)}) {
+  for (auto const& [world, before] : {std::pair(2, 0), std::pair(3, 2)}) {
     check_parts(world, before,
                 [](Wide& net) { return ours::SGD(net, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); });
     check_parts(world, before, [](Wide& net) { return ours::Adam(net, {.lr = 0.01, .amsgrad = true}); });
