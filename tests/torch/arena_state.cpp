@@ -24,7 +24,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
 /// Batch norm's two parameters get a gradient in every second step only, so their count of steps is another.
-template <class Optimizer>
+template <class Net, class Optimizer>
 void train(Net& net, Optimizer& optimizer, int from, int to) {
   for (int step = from; step != to; ++step) {
     torch::manual_seed(static_cast<std::uint64_t>(step));
@@ -159,4 +159,121 @@ TEST_CASE("what was loaded in inference mode can be trained with", "[arena][stat
   };
   check_training([](Net& net) { return ours::Adam(net); });
   check_training([](Net& net) { return ours::LBFGS(net, {.max_iter = 4}); });
+}
+
+namespace {
+/// Processes that keep a part of one optimizer's state each, in one process: what they gather waits until all have
+/// come.
+struct Ranks {
+  std::vector<std::vector<at::Tensor>> gathered;
+
+  explicit Ranks(int world) : gathered(static_cast<std::size_t>(world)) {}
+  fulgurite::libtorch::ArenaPart part(int rank) {
+    return {rank, static_cast<int>(gathered.size()),
+            [this, rank](at::Tensor const& flat) { gathered[static_cast<std::size_t>(rank)].push_back(flat); }};
+  }
+  void meet() {
+    auto const world = static_cast<std::int64_t>(gathered.size());
+    for (std::size_t i = 0; i != gathered[0].size(); ++i)
+      for (std::size_t from = 0; from != gathered.size(); ++from)
+        for (auto& to : gathered) to[i].chunk(world)[from].copy_(gathered[from][i].chunk(world)[from]);
+    for (auto& one : gathered) one.clear();
+  }
+};
+
+/// Wide enough that a part ends inside a parameter.
+struct Wide : torch::nn::Module {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 30));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(30));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(30, 1));
+};
+
+void check_parts(int world, int steps_before, auto make) {
+  torch::manual_seed(1);
+  Wide alone;
+  auto optimizer = make(alone);
+  INFO(optimizer.name());
+  Ranks ranks(world);
+  std::vector<Wide> nets(static_cast<std::size_t>(world));
+  std::vector<decltype(make(alone))> all;
+  for (auto& net : nets) {
+    for (std::size_t i = 0; i != net.parameters().size(); ++i) net.parameters()[i].data().copy_(alone.parameters()[i]);
+    all.push_back(make(net));
+    train(net, all.back(), 0, steps_before);
+  }
+  train(alone, optimizer, 0, steps_before);
+  std::int64_t kept = 0;
+  for (int rank = 0; rank != world; ++rank) {
+    auto& one = all[static_cast<std::size_t>(rank)];
+    auto const whole = one.kept_numbers();
+    one.keep_part(ranks.part(rank));
+    CHECK(one.kept_numbers() * world < whole + 64 * world);  // a part ends where a slice may begin
+    kept += one.kept_numbers();
+  }
+  CHECK(kept >= optimizer.kept_numbers());
+
+  auto const steps = [&](int from, int to) {
+    for (int step = from; step != to; ++step) {
+      train(alone, optimizer, step, step + 1);
+      for (std::size_t rank = 0; rank != nets.size(); ++rank) train(nets[rank], all[rank], step, step + 1);
+      ranks.meet();
+    }
+    for (auto const& net : nets)
+      for (std::size_t i = 0; i != net.parameters().size(); ++i)
+        CHECK(same_bits(net.parameters()[i], alone.parameters()[i]));
+  };
+  steps(steps_before, 5);
+  CHECK_THROWS_WITH(all[0].state("in.weight"), StartsWith("[fulgurite.optim.part]"));
+
+  // In memory, each for itself: there and back.
+  std::vector<fulgurite::ArchiveNode> own(nets.size());
+  auto const save = [](auto& from, fulgurite::ArchiveNode& tree) {
+    fulgurite::StateSaver saver(tree);
+    from.state(saver);
+  };
+  auto const load = [](auto& to, fulgurite::ArchiveNode const& tree) {
+    fulgurite::load_state(tree, [&](auto& archive) { to.state(archive); });
+  };
+  for (std::size_t rank = 0; rank != nets.size(); ++rank) save(all[rank], own[rank]);
+  CHECK_THROWS_WITH(load(all[1], own[0]), ContainsSubstring("is the part of rank 0 of " + std::to_string(world)));
+  CHECK_THROWS_WITH(load(optimizer, own[0]), ContainsSubstring("is the part of rank 0 of " + std::to_string(world)));
+
+  // Gathered it is the state of one process, to the bit.
+  for (auto& one : all) one.gather_state(true);
+  ranks.meet();
+  fulgurite::ArchiveNode whole, of_one;
+  save(all[0], whole);
+  save(optimizer, of_one);
+  CHECK(fulgurite::to_text(whole) == fulgurite::to_text(of_one));
+  for (auto& one : all) one.drop_gathered();
+
+  // What goes on from it goes on with the same bits: parts, and one process.
+  for (auto& one : all)
+    for (auto const& buffer : one.parameters().arena().buffers())
+      for (auto const& state : buffer.states)
+        if (state.defined()) state.fill_(7);
+  for (auto& one : all) load(one, whole);
+  load(optimizer, whole);
+  steps(5, 7);
+  for (std::size_t rank = 0; rank != nets.size(); ++rank) save(all[rank], own[rank] = {});
+  auto const before = fulgurite::to_text(own[1]);
+  for (auto const& buffer : all[1].parameters().arena().buffers())
+    for (auto const& state : buffer.states)
+      if (state.defined()) state.fill_(7);
+  load(all[1], own[1]);
+  save(all[1], own[0] = {});
+  CHECK(fulgurite::to_text(own[0]) == before);
+  steps(7, 9);
+}
+}  // namespace
+
+TEST_CASE("processes that keep a part of the state each take the steps of one that keeps all", "[arena][state]") {
+  for (auto const& [world, before] : {std::pair(2, 0), std::pair(3, 2)}) {
+    check_parts(world, before,
+                [](Wide& net) { return ours::SGD(net, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01}); });
+    check_parts(world, before, [](Wide& net) { return ours::Adam(net, {.lr = 0.01, .amsgrad = true}); });
+    check_parts(world, before, [](Wide& net) { return ours::AdamW(net, {.lr = 0.01}); });
+    check_parts(world, before,
+                [](Wide& net) { return ours::Adagrad(net, {.lr = 0.01, .initial_accumulator_value = 0.5}); });
+  }
 }

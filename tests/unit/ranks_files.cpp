@@ -1,5 +1,8 @@
 // Checkpoints of several ranks: all of them take part, rank 0 writes, every rank goes on from the file.
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <stdexcept>
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -128,6 +131,79 @@ TEST_CASE("ranks: what rank 0 cannot write is an Error of all of them") {
   toy::world.disk_full = false;
   for (auto const& rank : all)
     CHECK(rank.error == "[fulgurite.distributed.file] rank 0 could not write here: no space left on device");
+}
+
+namespace {
+
+/// A rank that keeps a part of what optimizers keep; what it is asked for, in order.
+struct Sharing : Rank {
+  static constexpr bool shards_state = true;
+  using Asked = std::vector<std::string>;
+  Asked* asked;
+
+  Sharing(Rank const& rank, Asked& to) : Rank(rank), asked(&to) {}
+  void share_state(auto& optimizers) {
+    asked->push_back("share after " + std::to_string(std::get<0>(optimizers).steps));
+    barrier("share");
+  }
+  auto whole_state(auto&) {
+    barrier("whole");
+    asked->push_back("whole");
+    auto const apart = [](Asked* to) { to->push_back("apart"); };
+    return std::unique_ptr<Asked, decltype(apart)>(asked, apart);
+  }
+};
+struct PartingSgd : toy::Sgd {
+  static constexpr bool state_in_parts = true;
+};
+/// Fails in the second epoch, and asks for a file then.
+struct EndsBadly {
+  using Stateless = ByChoice;
+  bool fails;
+  void on_train_batch_end(auto& ctx) const {
+    if (fails && ctx.current_epoch() == 1) throw std::runtime_error("the third disk is full");
+  }
+  void on_exception(auto& ctx) const { ctx.request_checkpoint("of the end"); }
+};
+struct InParts : Noisy {
+  PartingSgd configure_optimizers() { return {{.params = {p}, .rate = 0.01, .momentum = 0.5}}; }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: what optimizers keep is shared out before the first step, and gathered for each file of it") {
+  probe::Folder const folder;
+  for (bool const fails : {false, true}) {
+    auto const all = toy::on_ranks(2, [&](Rank rank) {
+      Sharing::Asked asked;
+      InParts model;
+      auto trainer = make_trainer<InParts>(
+          {.max_epochs = 2, .default_root_dir = folder.path}, Sharing(rank, asked), Float32{}, Automatic{},
+          asks_each_epoch(), ModelCheckpoint{{.save_weights_only = true}}, EndsBadly{fails && rank.rank() == 1});
+      auto train = loader();
+      try {
+        trainer.fit(model, train);
+      } catch (std::exception const& error) { asked.push_back(error.what()); }
+      for (auto const& warning : trainer.warnings()) asked.push_back(warning);
+      return asked;
+    });
+    require_fine(all);
+    for (auto const& rank : all) {
+      REQUIRE(rank.result->size() >= 3);
+      CHECK(std::vector(rank.result->begin(), rank.result->begin() + 3) ==
+            Sharing::Asked{"share after 0", "whole", "apart"});
+    }
+    if (!fails) {
+      CHECK(*all[0].result == Sharing::Asked{"share after 0", "whole", "apart", "whole", "apart"});
+      CHECK(*all[1].result == *all[0].result);
+    } else {
+      for (auto const& line : *all[0].result) UNSCOPED_INFO(line);
+      CHECK(std::ranges::count(*all[0].result, "whole") == 1);
+      CHECK(std::ranges::any_of(*all[0].result, [](std::string const& line) {
+        return line.find("[fulgurite.distributed.state_in_parts]") != std::string::npos;
+      }));
+    }
+  }
 }
 
 TEST_CASE("ranks: one folder, and the same files by name in each of them") {

@@ -26,9 +26,11 @@ namespace fulgurite::judge {
   ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
   ROW(keeps_checkpoints)      /* it saves files in the course of training: no other is added by default */          \
   ROW(acts_on_tensors)        /* of models, too: what it does inside a captured step is tensor operations alone */  \
+  ROW(state_in_parts)         /* an optimizer: processes can keep a part of its state each */                       \
   /* The same of strategies. */                                                                                     \
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \
   ROW(shards_parameters)      /* no process has all weights */                                                      \
+  ROW(shards_state)           /* each process keeps a part of what optimizers keep */                               \
   ROW(needs_gpu)              /* it does not run without one */                                                     \
   ROW(needs_configure_model)  /* the model is made, or split, in that hook */
 // clang-format on

@@ -242,6 +242,8 @@ FULGURITE_FUNCTION(strategy, broadcast, "(std::string bytes)")
 FULGURITE_FUNCTION(strategy, gather, "(std::string bytes)")
 FULGURITE_FUNCTION(strategy, barrier, "(std::string_view what)")
 FULGURITE_FUNCTION(strategy, matmul_scope, "()")
+FULGURITE_FUNCTION(strategy, share_state, "(auto& optimizers)")
+FULGURITE_FUNCTION(strategy, whole_state, "(auto& optimizers)")
 
 #undef FULGURITE_EVENT
 #undef FULGURITE_OVERRIDE

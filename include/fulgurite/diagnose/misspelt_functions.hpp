@@ -302,6 +302,10 @@ FULGURITE_NEAR_MISS(reduceGradients, "reduce_gradients")
 FULGURITE_NEAR_MISS(reducegradients, "reduce_gradients")
 FULGURITE_NEAR_MISS(matmulScope, "matmul_scope")
 FULGURITE_NEAR_MISS(matmulscope, "matmul_scope")
+FULGURITE_NEAR_MISS(shareState, "share_state")
+FULGURITE_NEAR_MISS(sharestate, "share_state")
+FULGURITE_NEAR_MISS(wholeState, "whole_state")
+FULGURITE_NEAR_MISS(wholestate, "whole_state")
 // clang-format on
 
 }  // namespace fulgurite::refusal

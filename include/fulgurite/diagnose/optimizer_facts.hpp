@@ -115,5 +115,13 @@ template <class R>
 consteval bool all_gradients_stable() {
   return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
 }
+template <class Os>
+inline constexpr bool all_in_parts = false;
+template <class... Os>
+inline constexpr bool all_in_parts<std::tuple<Os...>> = (state_in_parts<Os>() && ...);
+template <class R>
+consteval bool all_states_in_parts() {
+  return all_in_parts<decltype(loop::Optimizers<R>::optimizers)>;
+}
 
 }  // namespace fulgurite::judge

@@ -60,6 +60,10 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.optimizer.closure_distributed] an optimizer that evaluates the loss several times a "
                      "step would do so differently in each process: take another optimizer, or train in one process",
                      accepts<M>, !S::is_distributed || !loop::Optimizers<R>::needs_closure)
+      FULGURITE_RULE("[fulgurite.optimizer.state_in_parts] with this strategy each process keeps a part of the "
+                     "optimizer's state, which this optimizer cannot part: use one of fulgurite::optim, such as "
+                     "optim::AdamW, or DistributedDataParallel",
+                     accepts<M>, !shards_state<S>() || all_states_in_parts<R>())
       // A replayed step writes into the same gradients each time.
       FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
                      "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",

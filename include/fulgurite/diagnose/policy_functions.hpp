@@ -125,11 +125,13 @@ consteval HookVerdict strategy_functions() {
   else {
     using M = typename R::Model;
     using P = typename R::Precision;
-    using O = std::tuple_element_t<0, decltype(loop::Optimizers<R>::optimizers)>;
+    using All = decltype(loop::Optimizers<R>::optimizers);
+    using O = std::tuple_element_t<0, All>;
     return worst(FULGURITE_NEEDED(setup, T, M, P), FULGURITE_NEEDED(teardown, T, M), FULGURITE_NEEDED(device, T),
                  FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
                  FULGURITE_OPTIONAL(world, T), FULGURITE_OPTIONAL(local_rank, T), FULGURITE_OPTIONAL(agree, T, bool),
-                 FULGURITE_OPTIONAL(reduce, T, double, Reduce), FULGURITE_OPTIONAL(matmul_scope, T));
+                 FULGURITE_OPTIONAL(reduce, T, double, Reduce), FULGURITE_OPTIONAL(matmul_scope, T),
+                 FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All));
   }
 }
 #undef FULGURITE_ID

@@ -1,6 +1,8 @@
 #pragma once
-// Captured{DistributedDataParallel{...}}: each process records its step once and replays it. The exchange of gradients
-// is no part of the recording.
+// Captured{DistributedDataParallel{...}}, and of what derives from it: each process records its step once and replays
+// it. The exchange of gradients is no part of the recording, and neither is the update.
+
+#include <concepts>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
@@ -14,9 +16,9 @@ namespace fulgurite {
 /// the others have gone on with what it sent: its run ends with an Error, and the others' with it.
 /// What a SyncBatchNorm exchanges in the middle of a step cannot be replayed: with several ranks such a model is
 /// refused before training.
-template <>
-class Captured<DistributedDataParallel> : public libtorch::capture::CapturingOf<DistributedDataParallel> {
-  using Recorded = libtorch::capture::CapturingOf<DistributedDataParallel>;
+template <std::derived_from<DistributedDataParallel> S>
+class Captured<S> : public libtorch::capture::CapturingOf<S> {
+  using Recorded = libtorch::capture::CapturingOf<S>;
 
  public:
   using Recorded::Recorded;

@@ -31,6 +31,7 @@ struct Traffic {
   long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
   long broadcasts = 0;                         ///< of weights and buffers
   long of_layers = 0;                          ///< inside of forward and backward
+  long all_gathers = 0, all_gather_bytes = 0;  ///< of what ranks keep a part of each
   long exchanges = 0;                          ///< of decisions and numbers
 };
 
@@ -79,7 +80,7 @@ class Group {
     on_tensors(what, [&] { return gradients_->broadcast(tensors, options); });
   }
 
-  /// The same for a layer, which does not count as gradients.
+  /// The sum over all ranks of what a layer has, which does not count as gradients.
   void sum(at::Tensor const& tensor, std::string_view what) {
     ++traffic_.of_layers;
     std::vector<at::Tensor> tensors{tensor};
@@ -95,6 +96,17 @@ class Group {
     std::vector<at::Tensor> own{mine};
     on_tensors(what, [&] { return gradients_->allgather(parts, own); });
     return all;
+  }
+  /// Of `flat`, as many equal parts as there are ranks, each rank has the part with its number; afterwards all have
+  /// all.
+  void all_gather(at::Tensor const& flat, std::string_view what) {
+    ++traffic_.all_gathers;
+    traffic_.all_gather_bytes += static_cast<long>(flat.nbytes());
+    auto bytes = flat.view(at::kByte);
+    std::vector<std::vector<at::Tensor>> all{bytes.chunk(place_.world)};
+    std::vector<at::Tensor> mine{all[0].at(static_cast<std::size_t>(place_.rank))};
+    if (!flat.is_cpu()) return on_tensors(what, [&] { return gradients_->_allgather_base(bytes, mine[0]); });
+    run(what, [&] { return (on_gpu_ ? decisions_ : gradients_)->allgather(all, mine); });
   }
 
   /// What each rank says, in the order of ranks. `what` names the occasion: an Error where ranks are not at the same

@@ -60,7 +60,9 @@ namespace fulgurite::hook {
   ROW(barrier,                       Takes::one,     Answer::none,  Where::every_stage)
 // What it may have of the same kind: hooks.hpp has those that are called around a step.
 #define FULGURITE_STRATEGY_ANSWERS(ROW)                                                                \
-  ROW(matmul_scope,                  Takes::nothing, Answer::value, Where::every_stage)
+  ROW(matmul_scope,                  Takes::nothing, Answer::value, Where::every_stage)                \
+  ROW(share_state,                   Takes::one,     Answer::none,  Where::fit)                        \
+  ROW(whole_state,                   Takes::one,     Answer::value, Where::fit)
 // clang-format on
 
 #define FULGURITE_ROW(...) FULGURITE_HOOK(__VA_ARGS__);

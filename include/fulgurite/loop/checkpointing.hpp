@@ -117,6 +117,7 @@ void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem
   auto const save = [&] { save_model(run, source, path, fold); };
   if constexpr (shares<R>) {
     PartsOfAll<R, Source> const parts(run, source);
+    [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
     write_together(
         run, path, [&] { show_and_save(run, pack, save); },
         [&] { show_and_save(run, pack, [&] { R::Backend::RunFile::Memory::visit(fold); }); });

@@ -153,6 +153,8 @@ class OpenFit {
     };
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
         configure_optimizers<R>(*parts.model, ctx)));
+    if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
+      parts.strategy.share_state(parts.optimizers->optimizers);
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
     if constexpr (resumes)
       if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); }, run_.loading.count_training);

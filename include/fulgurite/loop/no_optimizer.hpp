@@ -21,6 +21,7 @@ template <class Value>
 struct AbsentOptimizer {
   static constexpr bool needs_closure = false;
   static constexpr bool stable_gradients = true;
+  static constexpr bool state_in_parts = true;
   static constexpr std::string_view name() { return "NoOptimizer"; }
   void zero_grad() {}
   void step() {}

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,6 +70,26 @@ class PartsOfAll {
   State<R>& run_;
   std::array<Figures, State<R>::metrics> before_{};
 };
+
+/// While the returned object lives, rank 0 has all that the optimizers keep, where each rank keeps a part of it. Made
+/// by every rank, after PartsOfAll and before anything that one of them can fail at. An Error where the others can no
+/// longer be asked: a file of one part would be the newest, and nobody could go on from it.
+template <class R>
+auto whole_state(State<R>& run, bool needed) {
+  auto& strategy = run.parts.strategy;
+  if constexpr (requires { strategy.whole_state(run.parts.optimizers->optimizers); }) {
+    using Whole = decltype(strategy.whole_state(run.parts.optimizers->optimizers));
+    std::optional<Whole> whole;
+    if (needed && run.shared.alone && speaks_for_all(run) && strategy.world() != 1)
+      throw Error("fulgurite.distributed.state_in_parts",
+                  "the run has failed, and each rank keeps a part of the optimizers' state, so no file of it is "
+                  "written: the files before it stay");
+    if (needed && !run.shared.alone) whole.emplace(strategy.whole_state(run.parts.optimizers->optimizers));
+    return whole;
+  } else {
+    return 0;
+  }
+}
 
 /// The parts of all ranks, in a file of several; a program of one process passes over them.
 template <class R, class Archive>

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include <fulgurite/concept/data.hpp>
@@ -56,6 +57,8 @@ constexpr void each_function_of_strategy(F f) {
   name_if<agree, S, bool>(f);
   name_if<reduce, S, double, Reduce>(f);
   name_if<matmul_scope, S>(f);
+  name_if<share_state, S, std::tuple<>>(f);
+  name_if<whole_state, S, std::tuple<>>(f);
   name_if<hook::account, S>(f);
 }
 

@@ -2,6 +2,7 @@
 // Parameters, gradients and optimizer state in a few flat buffers, so that clearing, clipping and the update are passes
 // over memory.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,7 +17,9 @@
 #include <c10/core/InferenceMode.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/optim/arena_part.hpp>
 #include <fulgurite/torch/optim/arena_slices.hpp>
+#include <fulgurite/torch/optim/arena_states.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -35,25 +38,8 @@ namespace fulgurite::libtorch {
 /// state of the optimizer moves along.
 class Arena {
  public:
-  struct Slot {
-    at::Tensor parameter = {};
-    std::size_t group = 0;
-    std::size_t buffer = 0;
-    std::int64_t begin = 0;  ///< in elements of the buffer
-    at::Tensor gradient = {};
-    std::vector<at::Tensor> states = {};  ///< undefined where the optimizer does not keep that one
-    bool received = false;                ///< it has a gradient, as LibTorch understands it
-    std::uint32_t version = 0;            ///< of the gradient, when last looked at
-    long steps = 0;
-  };
-  struct Buffer {
-    at::Tensor parameters = {}, gradients = {};
-    at::Tensor gradients_too = {};  ///< the same memory for clipping: its writes are no clearing
-    std::vector<at::Tensor> states = {};
-    std::vector<std::size_t> slots = {};
-    std::int64_t size = 0;
-    std::uint32_t version = 0;  ///< of `gradients`, when last looked at
-  };
+  using Slot = ArenaSlot;
+  using Buffer = ArenaBuffer;
   /// A stretch of neighbours in a buffer, all of which take the same step.
   struct Run {
     std::size_t group, buffer;
@@ -78,9 +64,8 @@ class Arena {
     require_apart(all);
     parameters_ = std::move(all);
     for (auto const& parameter : parameters)
-      slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_)});
-    if (initial_.size() <= group) initial_.resize(group + 1);
-    initial_[group] = initial;
+      slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_.count())});
+    states_.begin_with(group, initial);
     rebuild();
   }
 
@@ -139,15 +124,23 @@ class Arena {
     }
   }
 
-  /// f(run, buffer) for each stretch of parameters that have a gradient. They count as having taken one step more.
+  /// f(run, buffer) for each stretch of parameters that have a gradient. They count as having taken one step more. Of
+  /// an arena in parts this process updates its own, and receives the others.
   template <class F>
   void update(F&& f) {
     Mode const mode;
     look();
+    states_.make(slots_, buffers_);
+    auto const& part = states_.part();
     for (std::size_t b = 0; b != buffers_.size(); ++b) {
       Run run{0, b, 0, 0, -1};
+      bool any = false;
       auto const flush = [&] {
-        if (run.steps >= 0) f(std::as_const(run), buffers_[b]);
+        if (run.steps < 0) return;
+        any = true;
+        run.begin = std::max(run.begin, part.begin(buffers_[b].size));
+        run.end = std::min(run.end, part.end(buffers_[b].size));
+        if (run.begin < run.end) f(std::as_const(run), buffers_[b]);
         run.steps = -1;
       };
       for (auto const i : buffers_[b].slots) {
@@ -165,8 +158,32 @@ class Arena {
         slot.parameter.unsafeGetTensorImpl()->bump_version();  // autograd then notices a backward through the old value
       }
       flush();
+      if (any && !part.is_whole()) part.gather(buffers_[b].parameters);
     }
   }
+
+  /// From here on this process keeps one part of the states, and of the parameters updates that part. The other
+  /// processes have the same arena and say the same at the same place; what is kept so far moves along.
+  void keep_part(ArenaPart part) {
+    Mode const mode;
+    put_right();
+    states_.gather(slots_, buffers_, true);
+    states_.set_part(std::move(part));
+    lay_out();
+  }
+  /// All of the states in the slots, until `drop_gathered`: see ArenaStates. A collective.
+  void gather_states(bool keeps_all) {
+    make_states();
+    Mode const mode;
+    put_right();
+    states_.gather(slots_, buffers_, keeps_all);
+  }
+  void drop_gathered() { states_.drop_gathered(slots_); }
+  void make_states() {
+    Mode const mode;
+    states_.make(slots_, buffers_);
+  }
+  ArenaStates const& states() const { return states_; }
 
   /// f(flat gradients) for each buffer in which some gradient was received.
   template <class F>
@@ -261,6 +278,10 @@ class Arena {
 
   /// Makes new buffers for all parameters, by their present types and devices; values, gradients and states move over.
   void rebuild() {
+    states_.gather(slots_, buffers_, true);
+    lay_out();
+  }
+  void lay_out() {
     for (auto const& slot : slots_) require_shape(slot);
     buffers_.clear();
     for (std::size_t i = 0; i != slots_.size(); ++i) {
@@ -272,7 +293,7 @@ class Arena {
         ++slot.buffer;
       if (slot.buffer == buffers_.size())
         buffers_.push_back({.parameters = at::empty({0}, slot.parameter.options().requires_grad(false)),
-                            .states = std::vector<at::Tensor>(states_)});
+                            .states = std::vector<at::Tensor>(states_.count())});
       auto& buffer = buffers_[slot.buffer];
       buffer.slots.push_back(i);
       slot.begin = buffer.size;
@@ -280,15 +301,14 @@ class Arena {
     }
     for (auto& buffer : buffers_) {
       auto const options = buffer.parameters.options();
+      buffer.size = states_.part().padded(buffer.size, buffer.parameters);
       buffer.parameters = at::zeros({buffer.size}, options);
       buffer.gradients = at::zeros({buffer.size}, options);
       buffer.gradients_too = slice(buffer.gradients, 0, buffer.gradients);
       buffer.version = version(buffer.gradients);
-      for (std::size_t s = 0; s != states_; ++s)
-        for (auto const& initial : initial_)
-          if (initial[s] && !buffer.states[s].defined()) buffer.states[s] = at::zeros({buffer.size}, options);
     }
     for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
+    states_.move_in(slots_, buffers_);
   }
 
   void move_in(Slot& slot, Buffer const& buffer) {
@@ -301,18 +321,10 @@ class Arena {
     slot.received = had;
     if (had) take_gradient(slot);
     else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;
-    for (std::size_t s = 0; s != states_; ++s) {
-      auto const& initial = initial_[slot.group][s];
-      auto const before = slot.states[s];
-      slot.states[s] = initial ? slice(buffer.states[s], slot.begin, slot.parameter) : at::Tensor();
-      if (before.defined() && initial) slot.states[s].copy_(before);
-      else if (initial) slot.states[s].fill_(*initial);
-    }
   }
 
-  std::size_t states_;
+  ArenaStates states_;
   std::vector<at::Tensor> parameters_;
-  std::vector<std::vector<std::optional<double>>> initial_;  ///< by group
   std::vector<Slot> slots_;
   std::vector<Buffer> buffers_;
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,12 +16,14 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/nn/module.h>
 
 #include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
+#include <fulgurite/torch/optim/arena_saved.hpp>
 #include <fulgurite/torch/optim/finite.hpp>
 #include <fulgurite/torch/optim/pass.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
@@ -78,6 +81,7 @@ class ArenaOptimizer {
   using Options = typename Rule::Options;
   static constexpr bool needs_closure = false;
   static constexpr bool stable_gradients = true;
+  static constexpr bool state_in_parts = true;  ///< several processes can keep a part of its state each
   static constexpr std::string_view name() { return Rule::name; }
 
   /// All parameters of a module, which gives `state` their names.
@@ -164,41 +168,47 @@ class ArenaOptimizer {
 
   /// What the optimizer keeps of one parameter, which is called by the module's name for it ("0.weight"), or by its
   /// position ("3") if the optimizer was given tensors.
-  ParameterState state(std::string_view parameter) const { return state_of(arena_->slots()[position(parameter)]); }
+  ParameterState state(std::string_view parameter) const { return state_of(whole_slots()[position(parameter)]); }
   ParameterState state(at::Tensor const& parameter) const {
-    for (auto const& slot : arena_->slots())
+    for (auto const& slot : whole_slots())
       if (slot.parameter.is_same(parameter)) return state_of(slot);
     unknown("a tensor");
   }
 
+  /// For a strategy that shares the state out between processes, and gathers it for a file: see libtorch::Arena.
+  void keep_part(libtorch::ArenaPart part) { arena_->keep_part(std::move(part)); }
+  void gather_state(bool keeps) { arena_->gather_states(keeps); }
+  void drop_gathered() { arena_->drop_gathered(); }
+  /// How many numbers of state this process keeps.
+  std::int64_t kept_numbers() const { return arena_->states().numbers(arena_->buffers()); }
+
   /// Saves the options of the groups and, for each parameter by its name, its steps and its state. Loading needs the
   /// same names, groups, kinds of state, shapes and element types, in any order; if something differs it throws an
-  /// Error, and nothing has changed.
+  /// Error, and nothing has changed. Of a state in parts that nobody has gathered it is this process's own part, which
+  /// no other can load.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {
+    arena_->make_states();
     auto groups = groups_;
     std::vector<Saved> parameters;
-    if constexpr (!Archive::loading)
+    std::optional<SavedPart> part;
+    if constexpr (!Archive::loading) {
       for (std::size_t i = 0; i != arena_->slots().size(); ++i) parameters.push_back(saved(i));
+      if (!arena_->states().are_whole()) part = own_part();
+    }
     archive("groups", groups)("parameters", parameters);
-    if constexpr (Archive::loading) load(archive, groups, parameters);
+    if constexpr (!Archive::loading) {
+      if (part) archive("part", *part);
+    } else {
+      if constexpr (requires { archive.has("part"); })
+        if (archive.has("part")) archive("part", part.emplace());
+      load(archive, groups, parameters, part);
+    }
   }
 
  private:
-  struct SavedState {
-    std::string name = {};
-    SavedTensor value = {};
-    void state(auto& archive) { archive("name", name)("value", value); }
-  };
-  /// A parameter as an archive holds it.
-  struct Saved {
-    std::string name = {};
-    std::size_t group = 0;
-    long steps = 0;
-    std::vector<SavedState> states = {};
-    void state(auto& archive) { archive("name", name)("group", group)("steps", steps)("states", states); }
-  };
+  using Saved = SavedParameter;
 
   static Options with_rate(double lr) {
     Options options;
@@ -212,7 +222,7 @@ class ArenaOptimizer {
     auto const needed = Rule::initial(options);
     for (auto const& slot : arena_->slots())
       for (std::size_t s = 0; slot.group == group && s != needed.size(); ++s)
-        if (needed[s] && !slot.states[s].defined())
+        if (needed[s] && !arena_->states().keeps(group, s))
           throw Error("fulgurite.optim.option", std::string(name()) + " was made without momentum in group " +
                                                     std::to_string(group) +
                                                     " and keeps no buffer for one: construct it "
@@ -233,6 +243,14 @@ class ArenaOptimizer {
       if (where == position) return name;
     return std::to_string(position);
   }
+  std::vector<libtorch::Arena::Slot> const& whole_slots() const {
+    arena_->make_states();
+    if (!arena_->states().are_whole())
+      throw Error("fulgurite.optim.part",
+                  "each process keeps a part of this optimizer's state, so that of one parameter is not at hand: read "
+                  "it in a file, which has all of it");
+    return arena_->slots();
+  }
   static ParameterState state_of(libtorch::Arena::Slot const& slot) {
     ParameterState state{slot.steps, {}};
     for (std::size_t s = 0; s != Rule::states.size(); ++s)
@@ -248,7 +266,34 @@ class ArenaOptimizer {
     return all;
   }
 
-  void load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters) {
+  std::vector<at::Tensor> own_states() const {
+    std::vector<at::Tensor> all;
+    for (auto const& buffer : arena_->buffers())
+      for (auto const& flat : buffer.states)
+        if (flat.defined()) all.push_back(flat);
+    return all;
+  }
+  SavedPart own_part() const {
+    SavedPart part{arena_->states().part().mine, arena_->states().part().of, {}};
+    for (auto const& flat : own_states()) part.states.push_back(libtorch::saved(flat).written_last());
+    return part;
+  }
+  void require_own(SavedPart const& part) const {
+    auto const own = own_states();
+    bool fits = part.mine == arena_->states().part().mine && part.of == arena_->states().part().of &&
+                part.states.size() == own.size();
+    for (std::size_t i = 0; fits && i != own.size(); ++i) fits = libtorch::fits(own[i], part.states[i]);
+    if (!fits)
+      throw Error("fulgurite.optim.part",
+                  "the saved state of " + std::string(name()) + " is the part of rank " + std::to_string(part.mine) +
+                      " of " + std::to_string(part.of) +
+                      " alone, as a rank writes it that has failed by itself: go on from an earlier file, or begin "
+                      "anew with its weights by load_weights(model, file)");
+  }
+
+  void load(auto& archive, std::vector<Options> const& groups, std::vector<Saved> const& parameters,
+            std::optional<SavedPart> const& part) {
+    if (part) require_own(*part);
     std::string problems;
     auto const differs = [&](std::string const& how) { problems += (problems.empty() ? "" : "; ") + how; };
     auto& slots = arena_->slots();
@@ -262,7 +307,7 @@ class ArenaOptimizer {
         auto const found =
             std::find_if(parameters.begin(), parameters.end(), [&](Saved const& one) { return one.name == named; });
         if (found == parameters.end()) differs("no '" + named + "' is in it");
-        else compare(slots[i], *found, groups, differs);
+        else compare(slots[i], *found, groups, !part, differs);
         of[i] = found == parameters.end() ? nullptr : &*found;
       }
     if (!problems.empty())
@@ -270,37 +315,63 @@ class ArenaOptimizer {
                   "the saved state is of another " + std::string(name()) + ": " + problems +
                       "; groups, parameters and options must be those of the optimizer it is loaded into");
     for (auto const& options : groups) Rule::check(options);
+    groups_ = groups;
+    for (std::size_t i = 0; i != slots.size(); ++i) slots[i].steps = of[i]->steps;
+    if (!part && !arena_->states().part().is_whole())
+      return commit(archive, [this, parameters] { restore_own(parameters); });
     std::vector<at::Tensor> to;
     std::vector<SavedTensor> from;
-    for (std::size_t i = 0; i != slots.size(); ++i) {
-      slots[i].steps = of[i]->steps;
-      auto const tensors = state_of(slots[i]).tensors;
-      for (auto const& state : of[i]->states) {
-        to.push_back(tensors.at(state.name));
-        from.push_back(state.value);
+    if (part) {
+      to = own_states();
+      from = part->states;
+    } else {
+      for (std::size_t i = 0; i != slots.size(); ++i) {
+        auto const tensors = state_of(slots[i]).tensors;
+        for (auto const& state : of[i]->states) {
+          to.push_back(tensors.at(state.name));
+          from.push_back(state.value);
+        }
       }
     }
-    groups_ = groups;
     commit(archive, [to = std::move(to), from = std::move(from)] { libtorch::restore(to, from); });
   }
+  /// Of whole states, what this process keeps of them.
+  void restore_own(std::vector<Saved> const& parameters) {
+    for (auto const& one : parameters) {
+      auto const& slot = arena_->slots()[position(one.name)];
+      auto const& buffer = arena_->buffers()[slot.buffer];
+      if (!arena_->states().own(slot, buffer)) continue;
+      for (auto const& state : one.states) {
+        auto const whole = at::empty_like(slot.gradient);
+        libtorch::restore(whole, state.value);
+        arena_->states().put_own(slot, buffer, *kind(slot.group, state.name), whole);
+      }
+    }
+  }
+  /// Which of the states of a group has this name.
+  std::optional<std::size_t> kind(std::size_t group, std::string_view name) const {
+    for (std::size_t s = 0; s != Rule::states.size(); ++s)
+      if (Rule::states[s] == name && arena_->states().keeps(group, s)) return s;
+    return std::nullopt;
+  }
   /// differs(how) for all that keeps what was saved of a parameter from being what is kept of it here.
-  static void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups,
-                      auto const& differs) {
-    auto const here = state_of(slot);
+  void compare(libtorch::Arena::Slot const& slot, Saved const& there, std::vector<Options> const& groups, bool whole,
+               auto const& differs) const {
     if (there.group != slot.group) return differs("'" + there.name + "' is in group " + std::to_string(there.group));
     if (there.steps < 0) differs("'" + there.name + "' has taken " + std::to_string(there.steps) + " steps");
-    if (there.states.size() != here.tensors.size()) differs("of '" + there.name + "' it has other kinds of state");
+    std::size_t kept = 0;
+    for (std::size_t s = 0; s != Rule::states.size(); ++s) kept += arena_->states().keeps(slot.group, s) ? 1 : 0;
+    if (whole && there.states.size() != kept) differs("of '" + there.name + "' it has other kinds of state");
     auto const needed = Rule::initial(groups[slot.group]);
     for (std::size_t s = 0; s != needed.size(); ++s)
-      if (needed[s] && !slot.states[s].defined())
+      if (needed[s] && !arena_->states().keeps(slot.group, s))
         differs("its options need a '" + std::string(Rule::states[s]) + "' of '" + there.name + "'");
     for (auto const& [name, value] : there.states) {
-      auto const found = here.tensors.find(name);
-      if (found == here.tensors.end()) differs("of '" + there.name + "' it has a '" + name + "'");
-      else if (auto const& tensor = found->second; !libtorch::fits(tensor, value))
+      if (!kind(slot.group, name)) differs("of '" + there.name + "' it has a '" + name + "'");
+      else if (auto const& like = slot.gradient; !libtorch::fits(like, value))
         differs("'" + name + "' of '" + there.name + "' is " + value.description() + ", here of type " +
-                std::string(libtorch::element_name(tensor.scalar_type(), there.name)) + " " +
-                libtorch::shape_text(tensor.sizes()));
+                std::string(libtorch::element_name(like.scalar_type(), there.name)) + " " +
+                libtorch::shape_text(like.sizes()));
     }
   }
 

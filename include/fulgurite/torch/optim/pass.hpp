@@ -59,11 +59,11 @@ template <class T, std::size_t N, class Rule>
 void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run const& run,
                [[maybe_unused]] Arena::Buffer const& buffer) {
 #if defined(__x86_64__)
-  auto const data = [&](at::Tensor const& flat) {
-    return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + run.begin : nullptr;
+  auto const data = [&](at::Tensor const& flat, std::int64_t first = 0) {
+    return flat.defined() ? static_cast<T*>(flat.mutable_data_ptr()) + (run.begin - first) : nullptr;
   };
   std::array<T*, N> states{};
-  for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s]);
+  for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s], buffer.states_begin);
   auto const size = static_cast<std::size_t>(run.end - run.begin);
   if (libtorch_fuses()) fused_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
   else plain_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
@@ -73,11 +73,11 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
 /// The same rule as operators of LibTorch, one for each line: for GPUs, and for other element types and processors.
 template <std::size_t N, class Rule>
 void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& buffer) {
-  auto const part = [&](at::Tensor const& flat) {
-    return flat.defined() ? flat.narrow(0, run.begin, run.end - run.begin) : at::Tensor();
+  auto const part = [&](at::Tensor const& flat, std::int64_t first = 0) {
+    return flat.defined() ? flat.narrow(0, run.begin - first, run.end - run.begin) : at::Tensor();
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    rule(part(buffer.parameters), part(buffer.gradients), part(buffer.states[I])...);
+    rule(part(buffer.parameters), part(buffer.gradients), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
 
