@@ -60,6 +60,10 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.optimizer.closure_distributed] an optimizer that evaluates the loss several times a "
                      "step would do so differently in each process: take another optimizer, or train in one process",
                      accepts<M>, !S::is_distributed || !loop::Optimizers<R>::needs_closure)
+      FULGURITE_RULE("[fulgurite.pipeline.optimizer] each process has its part of what the optimizer keeps, and of "
+                     "this one the parts cannot be brought together: use one of fulgurite::optim, such as "
+                     "optim::AdamW",
+                     accepts<M>, !splits_model<S>() || all_gathered<R>())
       // A replayed step writes into the same gradients each time.
       FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
                      "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",

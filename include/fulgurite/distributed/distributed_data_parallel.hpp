@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/core/error.hpp>
@@ -22,6 +20,7 @@
 #include <fulgurite/distributed/gradients.hpp>
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/numbers.hpp>
+#include <fulgurite/distributed/processors.hpp>
 #include <fulgurite/distributed/replica.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/metric.hpp>
@@ -123,7 +122,7 @@ struct DistributedDataParallel {
     auto& group = *(fit.group = &distributed::Group::of(options()));
     fit.device = device();
     libtorch::make_current(device());
-    share_processors();
+    distributed::share_processors();
     fit.gradients.emplace(compresses);
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);
@@ -214,13 +213,6 @@ struct DistributedDataParallel {
 
  private:
   distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }
-
-  /// As torchrun does: where nobody has said with how many threads a process computes, it is one, so that the processes
-  /// of a machine do not crowd each other out.
-  static void share_processors() {
-    if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() == at::intraop_default_num_threads())
-      at::set_num_threads(1);
-  }
 };
 
 }  // namespace fulgurite

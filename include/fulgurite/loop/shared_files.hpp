@@ -38,6 +38,7 @@ class PartsOfAll {
  public:
   PartsOfAll(State<R>& run, Source& source) : run_(run) {
     if (run.shared.alone) return;
+    if constexpr (splits_model<R>) run.parts.strategy.gather(*run.parts.model, run.parts.optimizers->optimizers);
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
