@@ -59,7 +59,7 @@ def lists_of_stages_are_taken_as_they_are_written(lab):
 @case
 def two_and_four_processes_have_the_bits_of_one(lab):
     single = lab.single('--single', '1')
-    for world in 2, 4:
+    for world in 1, 2, 4:
         for schedule in '1f1b', 'gpipe':
             agrees(lab.own(world, '--schedule', schedule).fine(), single, world)
 
@@ -120,7 +120,10 @@ def what_is_no_pipeline_is_refused(lab):
 @case
 def a_process_that_fails_ends_the_others_with_its_name(lab):
     for rank in 0, 1, 2:
-        lab.ends(3, '--balance', '355', '--fault', f'throw:{rank}:1', says=[f'rank {rank} ended: the third disk'])
+        start = lab.ends(3, '--balance', '355', '--fault', f'throw:{rank}:1',
+                         says=[f'rank {rank} ended: the third disk', 'fulgurite.pipeline.file'])
+        need(not list((start.out / 'rescue').glob('*.safetensors')), 'a file was written that lacks stages')
+        need('lost' not in start.stderr, start.stderr)
         killed = lab.own(3, '--balance', '355', '--fault', f'kill:{rank}:1').wait()
         need(killed.code != 0 and killed.took < 15, f'it returned {killed.code} after {killed.took:.1f} s')
         if rank != 0:
@@ -132,7 +135,8 @@ def a_process_that_fails_ends_the_others_with_its_name(lab):
 def a_gradient_that_is_no_number_is_everybodys(lab):
     for rank in 0, 1, 2:
         words = '--balance', '355', '--fault', f'nan:{rank}:1'
-        lab.ends(3, *words, says=['fulgurite.loop.non_finite', 'a gradient is not finite on rank'])
+        start = lab.ends(3, *words, says=['fulgurite.loop.non_finite', 'a gradient is not finite on rank'])
+        need(list((start.out / 'rescue').glob('*.safetensors')), 'nothing was rescued')  # all ranks were there
         start = lab.own(3, *words, '--skip', '1').fine()
         for other in range(3):
             need('skipped 0x1p+0' in known(start, other), f'rank {other} has not left out one step')

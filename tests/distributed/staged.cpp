@@ -26,6 +26,7 @@
 #include <torch/utils.h>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/distributed/pipeline.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
@@ -168,7 +169,8 @@ void train(Scene& scene, Strategy strategy, long micro_batches) {
       strategy, Float32{},
       Automatic{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1) * micro_batches),
                 .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()},
-      ModelCheckpoint{{.dirpath = out + "/files", .save_top_k = -1, .every_n_train_steps = 2}}, CSVLogger{out});
+      ModelCheckpoint{{.dirpath = out + "/files", .save_top_k = -1, .every_n_train_steps = 2}}, CSVLogger{out},
+      OnExceptionCheckpoint{out + "/rescue"});
   auto const from = words.text("--from");
   if (from.empty()) trainer.fit(model, loader, validation);
   else trainer.fit(model, loader, validation, CkptPath{from});

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@
 #include <fulgurite/distributed/split_norm.hpp>
 #include <fulgurite/distributed/stage_runner.hpp>
 #include <fulgurite/distributed/stages.hpp>
+#include <fulgurite/loop/rank_ended.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/matmul.hpp>
@@ -214,6 +216,10 @@ struct Pipeline {
   std::vector<std::string> gather(std::string const& bytes) const { return group().exchange(bytes, "gather"); }
   void barrier(std::string_view what) const { group().exchange({}, what); }
 
+  /// Where another rank has ended, the model stays as this one has it.
+  void on_exception(std::exception const& error, auto& /*ctx*/) {
+    if (dynamic_cast<loop::RankEnded const*>(&error)) run.has_failed = true;
+  }
   /// Tells the others that this rank's run has failed: what they wait for throws.
   void abort(std::string_view text) {
     run.has_failed = true;

@@ -109,9 +109,11 @@ class StageRunner final : public StageRun {
 
  private:
   // What is told of activations before they come.
-  enum Told : std::size_t { batch, micro_batch, type, wants_gradient, dimensions, first_size };
+  struct Told {
+    enum At : std::size_t { batch, micro_batch, type, wants_gradient, dimensions, first_size };
+  };
   static constexpr std::size_t most_dimensions = 10;
-  using Header = std::array<std::int64_t, first_size + most_dimensions>;
+  using Header = std::array<std::int64_t, Told::first_size + most_dimensions>;
 
   static at::Tensor room_for_header() {
     return at::empty({static_cast<std::int64_t>(std::tuple_size_v<Header>)}, at::TensorOptions().dtype(at::kLong));
@@ -122,13 +124,13 @@ class StageRunner final : public StageRun {
                   "what a stage hands to the next process is a dense tensor on the CPU, of " +
                       std::to_string(most_dimensions) + " dimensions at most");
     Header header{};
-    header[batch] = fingerprint_;
-    header[micro_batch] = at_;
-    header[type] = static_cast<std::int64_t>(output.scalar_type());
-    header[wants_gradient] = output.requires_grad() ? 1 : 0;
-    header[dimensions] = output.dim();
+    header[Told::batch] = fingerprint_;
+    header[Told::micro_batch] = at_;
+    header[Told::type] = static_cast<std::int64_t>(output.scalar_type());
+    header[Told::wants_gradient] = output.requires_grad() ? 1 : 0;
+    header[Told::dimensions] = output.dim();
     for (std::int64_t d = 0; d != output.dim(); ++d)
-      header.at(first_size + static_cast<std::size_t>(d)) = output.size(d);
+      header.at(Told::first_size + static_cast<std::size_t>(d)) = output.size(d);
     auto const told = room_for_header();
     std::memcpy(told.mutable_data_ptr(), header.data(), sizeof header);
     to_next_->post(told);
@@ -140,21 +142,21 @@ class StageRunner final : public StageRun {
     from_before_->wait("activations of the stages before");
     Header header{};
     std::memcpy(header.data(), told.const_data_ptr(), sizeof header);
-    if (header[batch] != fingerprint_ || header[micro_batch] != at_)
+    if (header[Told::batch] != fingerprint_ || header[Told::micro_batch] != at_)
       throw Error("fulgurite.pipeline.other_batch",
                   "rank " + std::to_string(group_->place().rank) +
                       " has another batch than the rank before it: all "
                       "processes of a pipeline read the same batches in the same order, so give their loaders the same "
                       "seed, and let no sample depend on the rank");
     std::vector<std::int64_t> sizes;
-    for (std::int64_t d = 0; d != header[dimensions]; ++d)
-      sizes.push_back(header.at(first_size + static_cast<std::size_t>(d)));
-    auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[type])));
+    for (std::int64_t d = 0; d != header[Told::dimensions]; ++d)
+      sizes.push_back(header.at(Told::first_size + static_cast<std::size_t>(d)));
+    auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Told::type])));
     if (input.numel() != 0) {
       from_before_->post(input);
       from_before_->wait("activations of the stages before");
     }
-    if (header[wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
+    if (header[Told::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
     return input;
   }
 
