@@ -71,7 +71,7 @@ struct PipelineState {
 ///
 /// On the CPU, with optimizers of fulgurite::optim, which clip, save and resume as in one process. An aggregate.
 struct Pipeline {
-  int micro_batches = 4;  ///< of a batch; each is kept until it has gone back, so as to bound what is kept take 1F1B
+  int micro_batches = 4;  ///< of a batch: the more they are, the less a process idles
   PipelineSchedule schedule = PipelineSchedule::one_f_one_b;
   std::vector<int> balance = {};  ///< how many stages each process has; empty: by their numbers of parameters
   int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
