@@ -31,6 +31,7 @@ namespace fulgurite::judge {
   ROW(fixed_window)           /* the accumulation window holds for a whole fit */                                   \
   ROW(shards_parameters)      /* no process has all weights */                                                      \
   ROW(shards_state)           /* each process keeps a part of what optimizers keep */                               \
+  ROW(splits_model)           /* each process runs a part of the model, on the same batches */                      \
   ROW(needs_gpu)              /* it does not run without one */                                                     \
   ROW(needs_configure_model)  /* the model is made, or split, in that hook */
 // clang-format on
@@ -95,6 +96,8 @@ consteval bool strategy_says_too_late() {
   }
 FULGURITE_ROW(moves)     // can it bring a batch of this type to its device?
 FULGURITE_ROW(supports)  // can it compute in this precision?
+FULGURITE_ROW(splits)    // can it take a model of this type apart?
+FULGURITE_ROW(gathers)   // can it bring together what the parts of an optimizer of this type keep?
 #undef FULGURITE_ROW
 
 }  // namespace fulgurite::judge

@@ -85,6 +85,9 @@ struct ResultRules {
     FULGURITE_RULE("[fulgurite.policy.skip_distributed] training_step may return nothing, which other processes would "
                    "wait for: return a loss for every batch, or train in one process",
                    accepts<M>, !loop::is_optional<Result> || !S::is_distributed)
+    FULGURITE_RULE("[fulgurite.pipeline.loss] this strategy runs training_step to its end in one process, and the "
+                   "others learn of nothing but the loss: return the loss itself, a tensor",
+                   accepts<M>, !splits_model<S>() || R::Backend::template is_value<Result>)
     FULGURITE_RULE("[fulgurite.optimizer.skip_closure] training_step may return nothing, and an optimizer that "
                    "evaluates the loss several times needs one each time: return a loss for every batch",
                    accepts<M>, !loop::is_optional<Result> || !loop::Optimizers<R>::needs_closure)

@@ -71,7 +71,7 @@ struct LoaderRules {
     FULGURITE_RULE("[fulgurite.data.not_shared_out] every process would read all of this loader: give it `void "
                    "shard(int rank, int world, bool training)`, or pass data::of_this_rank(loader), each process its "
                    "own part",
-                   accepts<M>, !S::is_distributed || ShardableLoader<L> || ShardsItself<L>)
+                   accepts<M>, !S::is_distributed || splits_model<S>() || ShardableLoader<L> || ShardsItself<L>)
     FULGURITE_HOOKS(L, loader_hooks<L>())
     FULGURITE_HOOKS(S, uncallable<hook::process_dataloader, S, L>(HookId::process_dataloader))
     return Fine{};

@@ -124,4 +124,15 @@ consteval bool all_states_in_parts() {
   return all_in_parts<decltype(loop::Optimizers<R>::optimizers)>;
 }
 
+template <class S, class... Os>
+consteval bool gathers_all(std::tuple<Os...> const*) {
+  return (gathers<S, Os>() && ...);
+}
+/// Whether the strategy can bring together what each process keeps of the optimizers.
+template <class R>
+consteval bool all_gathered() {
+  using All = decltype(loop::Optimizers<R>::optimizers);
+  return gathers_all<typename R::Strategy>(static_cast<All const*>(nullptr));
+}
+
 }  // namespace fulgurite::judge

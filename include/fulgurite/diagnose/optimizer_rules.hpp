@@ -64,6 +64,10 @@ struct OptimizerRules {
                      "optimizer's state, which this optimizer cannot part: use one of fulgurite::optim, such as "
                      "optim::AdamW, or DistributedDataParallel",
                      accepts<M>, !shards_state<S>() || all_states_in_parts<R>())
+      FULGURITE_RULE("[fulgurite.pipeline.optimizer] each process has its part of what the optimizer keeps, and of "
+                     "this one the parts cannot be brought together: use one of fulgurite::optim, such as "
+                     "optim::AdamW",
+                     accepts<M>, !splits_model<S>() || all_gathered<R>())
       // A replayed step writes into the same gradients each time.
       FULGURITE_RULE("[fulgurite.capture.stable_gradients] a captured step needs gradients that stay where they are: "
                      "use an optimizer with stable_gradients, such as fulgurite::optim::Adam",

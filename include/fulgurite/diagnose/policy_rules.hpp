@@ -70,6 +70,9 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or "
                    "a CUDA device",
                    accepts<S>, !P::scales_loss || S::on_gpu != Known::no)
+    FULGURITE_RULE("[fulgurite.pipeline.automatic] this strategy takes the model apart, so forward and backward take "
+                   "turns and no step drives them by hand: use Automatic{}, or another strategy",
+                   accepts<S>, !splits_model<S>() || O::automatic)
     // A step that runs the user's own optimizer calls cannot be recorded as one.
     FULGURITE_RULE("[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or "
                    "the strategy without Captured",

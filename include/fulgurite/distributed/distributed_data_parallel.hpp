@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include <fulgurite/core/error.hpp>
@@ -24,6 +23,7 @@
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/layers_across_ranks.hpp>
 #include <fulgurite/distributed/numbers.hpp>
+#include <fulgurite/distributed/processors.hpp>
 #include <fulgurite/distributed/replica.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/metric.hpp>
@@ -128,7 +128,7 @@ struct DistributedDataParallel {
     auto& group = *(fit.group = &distributed::Group::of(options()));
     fit.device = device();
     libtorch::make_current(device());
-    share_processors();
+    distributed::share_processors();
     fit.gradients.emplace(compresses);
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);
@@ -222,13 +222,6 @@ struct DistributedDataParallel {
 
  private:
   distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }
-
-  /// As torchrun does: where nobody has said with how many threads a process computes, it is one, so that the processes
-  /// of a machine do not crowd each other out.
-  static void share_processors() {
-    if (std::getenv("OMP_NUM_THREADS") == nullptr && at::get_num_threads() == at::intraop_default_num_threads())
-      at::set_num_threads(1);
-  }
 };
 
 }  // namespace fulgurite

@@ -142,6 +142,28 @@ class Group {
     return whole;
   }
 
+  /// For messages between two ranks (channel.hpp).
+  c10d::Backend& between_two() { return *gradients_; }
+  /// Waits for what other ranks bring about, looking after them meanwhile. `ready(time)` says whether it is there, and
+  /// waits for it no longer than that; it throws where it never will be.
+  template <class Ready>
+  void await(std::string_view what, Ready&& ready) {
+    if (auto const ended = watch_->ended()) gone(*ended);
+    auto const began = Clock::now();
+    bool told = false;
+    try {
+      while (!ready(std::chrono::milliseconds(100))) {
+        if (auto const ended = watch_->ended()) gone(*ended);
+        auto const waited = Clock::now() - began;
+        if (!std::exchange(told, true)) watch_->waits(std::string(what));
+        if (waited > options_.timeout) time_is_up(what);
+      }
+    } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
+      throw;
+    } catch (std::exception const& error) { lost(what, error.what()); }
+    if (told) watch_->waits({});
+  }
+
   /// Tells the others that this rank's run has failed. Never throws.
   void abort(std::string_view text) noexcept {
     try {
@@ -243,30 +265,20 @@ class Group {
     } catch (std::exception const& error) { lost(what, error.what()); }
   }
 
-  /// Begins a collective and waits for it, looking after the others meanwhile.
+  /// Begins a collective and waits for it.
   template <class Begin>
   void run(std::string_view what, Begin&& begin) {
-    if (auto const ended = watch_->ended()) gone(*ended);
-    auto const began = Clock::now();
-    bool told = false;
-    try {
-      auto const work = begin();
-      for (;;) {
-        try {
-          work->wait(std::chrono::milliseconds(100));
-          break;
-        } catch (std::exception const&) {
-          if (work->isCompleted()) throw;
-        }
-        if (auto const ended = watch_->ended()) gone(*ended);
-        auto const waited = Clock::now() - began;
-        if (!std::exchange(told, true)) watch_->waits(std::string(what));
-        if (waited > options_.timeout) time_is_up(what);
+    decltype(begin()) work = {};
+    await(what, [&](std::chrono::milliseconds time) {
+      if (!work) work = begin();
+      try {
+        work->wait(time);
+        return true;
+      } catch (std::exception const&) {
+        if (work->isCompleted()) throw;
+        return false;
       }
-    } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
-      throw;
-    } catch (std::exception const& error) { lost(what, error.what()); }
-    if (told) watch_->waits({});
+    });
   }
 
   [[noreturn]] void gone(Watch::Ended const& ended) {

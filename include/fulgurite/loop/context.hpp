@@ -76,7 +76,11 @@ class Context : public loop::LogContext<R, Phase> {
     requires(std::same_as<Phase, phase::Train>)
   auto clip_gradients(O& optimizer, Clip how) -> typename R::Value {
     loop::check_clip<R, O>(how);
-    if (how.kind == Clip::Kind::norm) return Backend::clip_norm(optimizer.parameters(), how.limit);
+    if (how.kind == Clip::Kind::norm) {
+      // Over all parts of a model that several processes have.
+      if constexpr (loop::splits_model<R>) return state_->parts.strategy.clip_norm(optimizer.parameters(), how.limit);
+      else return Backend::clip_norm(optimizer.parameters(), how.limit);
+    }
     if (how.kind == Clip::Kind::value) Backend::clip_value(optimizer.parameters(), how.limit);
     return {};
   }

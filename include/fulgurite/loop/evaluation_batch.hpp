@@ -11,6 +11,7 @@
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/evaluation_kind.hpp>
+#include <fulgurite/loop/split_step.hpp>
 #include <fulgurite/loop/step_output.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/transfer.hpp>
@@ -63,7 +64,9 @@ Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&&
           [[maybe_unused]] auto const products = products_scope(run);
           return call_step<typename Kind::Step>(model, batch, ctx);
         };
-        if constexpr (std::is_void_v<decltype(step())>) {
+        if constexpr (splits_model<R>) {
+          flow = graver(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
+        } else if constexpr (std::is_void_v<decltype(step())>) {
           step();
           NoOutput nothing;
           flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));

@@ -51,10 +51,21 @@ template <class R>
   else return contributes;
 }
 
+/// Gradients that no other rank has: what is wrong with them has to be told.
+template <class R>
+void look_at_own_gradients(State<R>& run) {
+  if (run.watch.finite.look != Look::on || run.shared.not_finite) return;
+  bool finite = true;
+  std::apply([&](auto&... o) { ((finite = finite && R::Backend::gradients_finite(o.parameters())), ...); },
+             run.parts.optimizers->optimizers);
+  run.shared.not_finite = run.shared.in_gradients = !finite;
+}
+
 template <class R>
 [[gnu::noinline]] bool exchange_riders(State<R>& run, bool contributes) {
   auto& shared = run.shared;
   read_waiting_loss(run);
+  if constexpr (splits_model<R>) look_at_own_gradients(run);
   std::array<double, static_cast<std::size_t>(Rider::count)> riders{};
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
@@ -78,9 +89,11 @@ template <class R>
   shared.validates = rider(Rider::validates) != 0;
   if (rider(Rider::signal) != 0) shared.ends_by = shared_signal(run, shared.signal);
   if (rider(Rider::not_finite) != 0) [[unlikely]] {
-    std::string what = "the loss of another rank is not finite";
+    std::string what = splits_model<R> ? "a loss or a gradient of another rank is not finite"
+                                       : "the loss of another rank is not finite";
+    bool const in_gradients = std::exchange(shared.in_gradients, false);
     if (std::exchange(shared.not_finite, false)) {
-      what = "the loss is " + std::to_string(shared.loss);
+      what = in_gradients ? "a gradient is not finite" : "the loss is " + std::to_string(shared.loss);
       what += " on rank " + std::to_string(run.parts.strategy.rank());
     }
     if (run.watch.finite.look == Look::on) found_non_finite(run, what);

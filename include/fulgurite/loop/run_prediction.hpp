@@ -15,6 +15,10 @@ namespace fulgurite::loop {
 /// One list of predictions for each loader, each of them a `T`; empty ones where they are not to be kept.
 template <class T, class R, class Pack, class Source, class From>
 std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& source, bool keep, From const& from) {
+  if constexpr (splits_model<R>)
+    throw Error("fulgurite.pipeline.predict",
+                "predict returns what predict_step makes, and under this strategy one process alone would have it: "
+                "load the file into a program with SingleDevice{cpu}, and predict there");
   auto const limit = run.asked.options.limit_predict_batches;
   check_special(run, pack);
   run.facts = {};

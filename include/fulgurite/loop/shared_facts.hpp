@@ -5,19 +5,27 @@
 #include <type_traits>
 #include <vector>
 
+#include <fulgurite/concept/traits.hpp>
+
 namespace fulgurite::loop {
 
 /// Several processes train one model, so that whatever changes its course has to be decided by all of them.
 template <class R>
 inline constexpr bool shares = R::Strategy::is_distributed;
 
+/// Each of them runs a part of the model, all on the same batches: what is logged is the last rank's, gradients are
+/// each rank's own, and loaders are not shared out.
+template <class R>
+inline constexpr bool splits_model = judge::splits_model<typename R::Strategy>();
+
 struct SharedFacts {
   // Of this rank alone. The others hear it with the next gradients, or where all of them meet.
-  bool wishes_stop = false;  ///< somebody has asked for a stop
-  bool skips = false;        ///< on_train_batch_start answered skip_epoch
-  bool not_finite = false;   ///< a loss of the window at hand is not
-  double loss = 0;           ///< that loss
-  int signal = 0;            ///< by which the system has asked for the program's end
+  bool wishes_stop = false;   ///< somebody has asked for a stop
+  bool skips = false;         ///< on_train_batch_start answered skip_epoch
+  bool not_finite = false;    ///< a loss of the window at hand is not
+  double loss = 0;            ///< that loss
+  bool in_gradients = false;  ///< not the loss: a gradient of this rank's part of the model
+  int signal = 0;             ///< by which the system has asked for the program's end
 
   // Known to all.
   bool epoch_ends = false;  ///< with the batch at hand: a rank has no further one

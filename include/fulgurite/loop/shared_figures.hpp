@@ -106,6 +106,39 @@ void share_evaluation(State<R>& run) {
       for (std::size_t i = 0; i != State<R>::metrics; ++i) figures.add(board[i].epoch);
     }
     share(run, figures);
+    if constexpr (splits_model<R>)  // where it was not logged, nobody has said so yet
+      for (auto& board : run.measured.eval_boards)
+        for (std::size_t i = 0; i != State<R>::metrics; ++i)
+          if (board[i].epoch.count != 0) board[i].origin = Origin::evaluation;
+  }
+}
+
+/// What the last rank has logged in this epoch is what everybody has, so that rank 0 can tell of it.
+template <class R>
+void share_last_rank(State<R>& run) {
+  constexpr std::size_t each = 9;
+  auto& board = run.measured.train_board;
+  std::vector<double> values;
+  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
+    auto const& cell = board[i];
+    auto const& f = cell.epoch;
+    values.insert(values.end(), {cell.in_step_row ? 1.0 : 0.0, static_cast<double>(cell.origin), f.last, f.sum,
+                                 f.weighted, f.weight, f.least, f.greatest, static_cast<double>(f.count)});
+  }
+  std::vector<Reduce> const how(values.size(), Reduce::sum);  // where the model is split, of the last rank alone
+  run.parts.strategy.reduce_in_place(values, how);
+  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
+    double const* const at = &values[i * each];
+    if (at[8] == 0) continue;
+    board[i].in_step_row = at[0] != 0;
+    board[i].origin = static_cast<Origin>(static_cast<int>(at[1]));
+    board[i].epoch = {.last = at[2],
+                      .sum = at[3],
+                      .weighted = at[4],
+                      .weight = at[5],
+                      .least = at[6],
+                      .greatest = at[7],
+                      .count = static_cast<long>(at[8])};
   }
 }
 
@@ -119,7 +152,9 @@ inline constexpr bool any_sync_on_step = [] {
 /// A step's values of metrics that ask for it become those of all ranks, before their row.
 template <class R>
 void share_step(State<R>& run) {
-  if constexpr (shares<R> && State<R>::metrics != 0 && any_sync_on_step<typename R::Metrics>) {
+  if constexpr (splits_model<R>) {
+    if constexpr (State<R>::metrics != 0) share_last_rank(run);
+  } else if constexpr (shares<R> && State<R>::metrics != 0 && any_sync_on_step<typename R::Metrics>) {
     auto& board = run.measured.train_board;
     std::vector<double> values;
     std::vector<Reduce> how;

@@ -39,6 +39,7 @@ class PartsOfAll {
  public:
   PartsOfAll(State<R>& run, Source& source) : run_(run) {
     if (run.shared.alone) return;
+    if constexpr (splits_model<R>) run.parts.strategy.gather(*run.parts.model, run.parts.optimizers->optimizers);
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
@@ -122,7 +123,13 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
 /// `write()` on rank 0, `visit()` on the others; what fails on rank 0 is an Error on all of them.
 template <class R, class Write, class Visit>
 void write_together(State<R>& run, std::filesystem::path const& file, Write&& write, Visit&& visit) {
-  if (run.shared.alone) return speaks_for_all(run) ? write() : void();
+  if (run.shared.alone) {
+    if constexpr (splits_model<R>)
+      throw Error("fulgurite.pipeline.file",
+                  file.string() + " is not written: this run has failed, and what other processes have trained of the "
+                                  "model is out of reach. Go on from the last file");
+    return speaks_for_all(run) ? write() : void();
+  }
   std::string failure;
   try {
     if (speaks_for_all(run)) write();

@@ -10,6 +10,7 @@
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/precision_step.hpp>
 #include <fulgurite/loop/recurrent.hpp>
+#include <fulgurite/loop/split_step.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/step_output.hpp>
 #include <fulgurite/loop/step_seam.hpp>
@@ -27,7 +28,6 @@ template <class R, class Pack, class Ctx>
   return [&run, &pack, &ctx](auto& taken, StepKey key) __attribute__((always_inline)) {
     using Backend = typename R::Backend;
     auto& model = *run.parts.model;
-    auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
     auto result = [&] {
       [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
       [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
@@ -35,13 +35,7 @@ template <class R, class Pack, class Ctx>
       return call_training_step(model, taken, run.carried.hidden, ctx);
     }();
     check_loss_type(run, loss_of<Backend>(result));
-    if (key.first) {
-      tell<hook::on_before_zero_grad>(run, pack, optimizer, ctx);
-      [[maybe_unused]] auto const watched = pack.template profile<action::zero_grad<R>>();
-      if constexpr (hook::optimizer_zero_grad::named<typename R::Model>)
-        call_override<hook::optimizer_zero_grad>(model, ctx, optimizer);
-      else optimizer.zero_grad();
-    }
+    if (key.first) clear_gradients(run, pack, ctx);
     if (auto* loss = loss_of<Backend>(result)) {
       if constexpr (requires { run.parts.strategy.pre_backward(*loss); }) run.parts.strategy.pre_backward(*loss);
       tell<hook::on_before_backward>(run, pack, *loss, ctx);
@@ -66,9 +60,11 @@ void hear_strategy(State<R>& run) {
 template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
   using Backend = typename R::Backend;
-  auto body = step_body(run, pack, ctx);
+  [[maybe_unused]] auto body = step_body(run, pack, ctx);
   auto output = [&] {
-    if constexpr (ChecksReplays<typename R::Strategy>) {
+    if constexpr (splits_model<R>) {
+      return split_gradients(run, pack, ctx, batch, key);
+    } else if constexpr (ChecksReplays<typename R::Strategy>) {
       StepSeam<R, decltype(body)> seam(run, key, body);
       auto made = run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
       hear_strategy(run);

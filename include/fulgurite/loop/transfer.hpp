@@ -34,7 +34,7 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
              "overfit_batches wants the same first batches in every epoch, and a loader "
              "cannot be told to keep its order: give it `void in_order(bool)`, or see "
              "that it does not shuffle");
-  if constexpr (shares<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
+  if constexpr (shares<R> && !splits_model<R> && ShardableLoader<Loader> && !ShardsItself<Loader>)
     if (run.asked.options.use_distributed_sampler)
       shard_of(loader, run.parts.strategy.rank(), run.parts.strategy.world(), training);
   if constexpr (requires { run.parts.strategy.process_dataloader(loader); })

@@ -69,6 +69,14 @@ struct Modules<List<Layers...>> {
     }(std::index_sequence_for<Layers...>{});
     return x;
   }
+  template <class F>
+  static void each(type const& all, F&& f) {
+    [&]<std::size_t... Is>(std::index_sequence<Is...>) {
+      (f(*std::get<Is>(all),
+         [&module = *std::get<Is>(all)](at::Tensor x) { return Parts<Layers>::forward(module, std::move(x)); }),
+       ...);
+    }(std::index_sequence_for<Layers...>{});
+  }
 };
 
 }  // namespace chain
@@ -107,6 +115,12 @@ class Chain : public torch::nn::Module, public chain::Constants<Layers...> {
   template <std::size_t I>
   auto& layer() const {
     return *std::get<I>(layers());
+  }
+
+  /// f(module, forward) for each layer, in order; forward(x) is what the layer makes of x.
+  template <class F>
+  void each_layer(F&& f) const {
+    Modules::each(layers(), f);
   }
 
   std::shared_ptr<torch::nn::Module> clone(std::optional<torch::Device> const& device = std::nullopt) const override {

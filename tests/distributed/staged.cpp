@@ -1,0 +1,246 @@
+// The program that pipelines.py starts: one model, trained by one process or by a pipeline of several, as its arguments
+// say. Each rank writes what it knows at the end, in hexadecimal where bits count, to FOLDER/rankN.
+
+#include <unistd.h>
+
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/utils.h>
+
+#include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/distributed/pipeline.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/torch/chain/chain.hpp>
+#include <fulgurite/torch/chain/layers.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/device/checkpointed.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/adam.hpp>
+#include <fulgurite/trainer.hpp>
+
+using namespace fulgurite;
+namespace nn = torch::nn;
+
+namespace {
+
+/// --name value, each at most once.
+struct Words {
+  std::map<std::string, std::string> all;
+  Words(int argc, char** argv) {
+    for (int i = 1; i + 1 < argc; i += 2) all[argv[i]] = argv[i + 1];
+  }
+  std::string text(std::string const& name, std::string const& otherwise = {}) const {
+    auto const found = all.find(name);
+    return found == all.end() ? otherwise : found->second;
+  }
+  long number(std::string const& name, long otherwise) const {
+    auto const found = text(name);
+    return found.empty() ? otherwise : std::stol(found);
+  }
+};
+
+struct Scene {
+  Words words;
+  long rank;
+  std::ofstream out;
+  long batches = 0;  ///< of training that are over
+
+  /// --fault kind:rank:batch.
+  bool fails(std::string const& kind) const {
+    return words.text("--fault") == kind + ":" + std::to_string(rank) + ":" + std::to_string(batches);
+  }
+  void value(std::string const& name, double number) { out << name << " " << std::hexfloat << number << std::endl; }
+  void tensor(std::string const& name, at::Tensor const& tensor) {
+    auto const flat = tensor.detach().contiguous();
+    auto const* bytes = static_cast<unsigned char const*>(flat.const_data_ptr());
+    std::uint64_t sum = 1469598103934665603U;
+    for (std::size_t i = 0; i != flat.nbytes(); ++i) sum = (sum ^ bytes[i]) * 1099511628211U;
+    out << name << " " << std::hex << sum << std::endl;
+  }
+};
+
+/// A part of a stage whose activations are computed again.
+struct Block : nn::Module {
+  nn::Linear in = register_module("in", nn::Linear(8, 16)), back = register_module("back", nn::Linear(16, 8));
+  at::Tensor inside(at::Tensor const& x) { return back->forward(in->forward(x).tanh()); }
+  at::Tensor forward(at::Tensor x) {
+    return x + checkpointed([this](at::Tensor const& input) { return inside(input); }, x);
+  }
+};
+
+/// In some runs a gradient of it, or its own process, goes wrong.
+struct Faulty : nn::Module {
+  Scene* scene;
+  explicit Faulty(Scene& at) : scene(&at) {}
+  at::Tensor forward(at::Tensor x) {
+    if (!is_training()) return x;
+    if (scene->fails("throw")) throw std::runtime_error("the third disk is full");
+    if (scene->fails("kill")) ::kill(::getpid(), SIGKILL);
+    if (scene->fails("stop")) ::kill(::getpid(), SIGSTOP);
+    if (!scene->fails("nan")) return x;
+    auto wrong = x.clone();
+    wrong.register_hook([](at::Tensor const& gradient) { return gradient * std::numeric_limits<double>::quiet_NaN(); });
+    return wrong;
+  }
+};
+
+struct Net : nn::Module {
+  static constexpr Metric<"train/loss"> train_loss{.on_step = Report::yes, .on_epoch = Report::yes};
+  static constexpr Metric<"val/loss"> val_loss{};
+  static constexpr Metric<"epoch/sum"> epoch_sum{.reduce = Reduce::sum};
+  using Metrics = MetricList<train_loss, val_loss, epoch_sum>;
+
+  Scene& scene;
+  nn::Sequential layers = nullptr;
+
+  explicit Net(Scene& at) : scene(at) {
+    layers = register_module("layers", nn::Sequential(nn::Linear(4, 8), nn::Tanh(), std::make_shared<Faulty>(at),
+                                                      nn::BatchNorm1d(8), std::make_shared<Block>(), nn::Tanh(),
+                                                      std::make_shared<Faulty>(at), nn::Linear(8, 8), nn::Tanh(),
+                                                      std::make_shared<Faulty>(at), nn::Linear(8, 8), nn::Tanh(),
+                                                      nn::Linear(8, 1)));
+    if (scene.words.number("--outside", 0)) register_module("outside", nn::Linear(1, 1));
+    if (scene.words.number("--frozen", 0))
+      for (auto& parameter : layers[0]->parameters()) parameter.requires_grad_(false);
+  }
+  auto& stages() { return layers; }
+  at::Tensor forward(at::Tensor const& x) { return through_stages(*this, x); }
+  at::Tensor loss(auto const& batch) { return (forward(batch.data) - batch.target).square().mean(); }
+
+  at::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const made = loss(batch);
+    if (scene.words.number("--again", 0)) forward(batch.data);
+    ctx.log(train_loss, made);
+    return made;
+  }
+  void validation_step(auto const& batch, auto& ctx) { ctx.log(val_loss, loss(batch)); }
+  void on_train_batch_end(auto const& outputs, auto const&, auto&) {
+    losses.push_back(outputs.loss.template item<double>());
+    ++scene.batches;
+  }
+  void on_train_epoch_end(auto& ctx) { ctx.log(epoch_sum, 1.5); }
+  void on_validation_end(auto& ctx) {
+    if (auto const value = ctx.value(val_loss)) scene.value("val", *value);
+  }
+  auto configure_optimizers() { return optim::AdamW(*this, {.lr = 0.02}); }
+
+  std::vector<double> losses = {};
+};
+
+template <class Strategy>
+void train(Scene& scene, Strategy strategy, long micro_batches) {
+  auto const& words = scene.words;
+  torch::manual_seed(7);
+  long const rows = words.number("--rows", 48);
+  auto const x = torch::randn({rows, 4}), y = x.sum(1, true).sin();
+  long const size = words.number("--batch", 16) / micro_batches;
+  data::TensorLoader loader{x, y, {.batch_size = size, .shuffle = words.number("--shuffle", 1) != 0, .seed = 5}};
+  if (words.number("--differs", 0) == 1 && scene.rank == 1)
+    loader = data::TensorLoader{x, y, {.batch_size = size, .shuffle = true, .seed = 6}};
+  data::TensorLoader validation{x.narrow(0, 0, 20), y.narrow(0, 0, 20), {.batch_size = 8}};
+  torch::manual_seed(3);
+  Net model(scene);
+  auto const out = words.text("--out");
+  auto trainer = make_trainer<Net>(
+      TrainerOptions{.max_epochs = static_cast<int>(words.number("--epochs", 2)),
+                     .num_sanity_val_steps = 1,
+                     .log_every_n_steps = 1,
+                     .non_finite = words.number("--skip", 0) ? NonFinite::skip : NonFinite::stop,
+                     .default_root_dir = out},
+      strategy, Float32{},
+      Automatic{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1) * micro_batches),
+                .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()},
+      ModelCheckpoint{{.dirpath = out + "/files", .save_top_k = -1, .every_n_train_steps = 2}}, CSVLogger{out},
+      OnExceptionCheckpoint{out + "/rescue"});
+  auto const from = words.text("--from");
+  if (from.empty()) trainer.fit(model, loader, validation);
+  else trainer.fit(model, loader, validation, CkptPath{from});
+  for (auto const& parameter : model.named_parameters()) scene.tensor(parameter.key(), parameter.value());
+  for (auto const& buffer : model.named_buffers()) scene.tensor(buffer.key(), buffer.value());
+  double sum = 0;
+  for (double const loss : model.losses) sum += loss;
+  scene.value("losses", sum);
+  scene.value("skipped", static_cast<double>(trainer.progress().skipped_steps));
+  trainer.save_checkpoint(out + "/last.ckpt");
+  if constexpr (requires { strategy.micro_batches; }) trainer.validate(model, validation);
+  for (auto const& line : trainer.strategy().account()) std::printf("%s\n", line.c_str());
+}
+
+/// What is no matter of processes: lists of stages of all kinds give what their layers give.
+int lists() {
+  torch::manual_seed(1);
+  auto const x = torch::randn({3, 4});
+  int wrong = 0;
+  auto const check = [&](auto& model, std::size_t count, at::Tensor const& wanted) {
+    auto&& list = model.stages();
+    wrong += distributed::stages_of(list).size() != count || !through_stages(model, x).equal(wanted);
+  };
+  struct OfChain : Chain<Linear<4, 8>, ReLU, Residual<Chain<Linear<8, 8>, Tanh>>, Linear<8, 2>> {
+    auto& stages() { return *this; }
+  } chain;
+  check(chain, 4, chain.forward(x));
+  struct OfTuple : nn::Module {
+    nn::Linear one = register_module("one", nn::Linear(4, 8));
+    std::shared_ptr<Block> two = register_module("two", std::make_shared<Block>());
+    Chain<Linear<8, 2>> three{*this, "three"};
+    auto stages() {
+      return std::tuple<nn::LinearImpl&, std::shared_ptr<Block>, at::Tensor (*)(at::Tensor), Chain<Linear<8, 2>>&>(
+          *one, two, [](at::Tensor t) { return t.relu(); }, three);
+    }
+  } tuple;
+  check(tuple, 4, tuple.three(tuple.two->forward(tuple.one(x)).relu()));
+  struct OfHolders : nn::Module {
+    nn::Linear one = register_module("one", nn::Linear(4, 8)), two = register_module("two", nn::Linear(8, 2));
+    auto stages() { return std::tie(one, two); }
+  } holders;
+  check(holders, 2, holders.two(holders.one(x)));
+  struct Without : nn::Module {
+    int stages() { return 3; }
+  };
+  wrong += HasStages<Without> || HasStages<nn::LinearImpl> || !HasStages<OfHolders>;
+  return wrong;
+}
+
+Pipeline pipeline(Words const& words) {
+  std::vector<int> balance;
+  for (auto const digit : words.text("--balance")) balance.push_back(digit - '0');
+  return {.micro_batches = static_cast<int>(words.number("--micro", 4)),
+          .schedule = words.text("--schedule") == "gpipe" ? PipelineSchedule::gpipe : PipelineSchedule::one_f_one_b,
+          .balance = balance,
+          .devices = static_cast<int>(words.number("--devices", 0)),
+          .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Words const words(argc, argv);
+  if (words.number("--lists", 0)) return lists();
+  bool const single = words.number("--single", 0) != 0;
+  Scene scene{words, single ? 0 : pipeline(words).rank(), {}};
+  scene.out.open(words.text("--out") + "/rank" + std::to_string(scene.rank));
+  if (single) train(scene, SingleDevice{cpu}, words.number("--micro", 4));
+  else train(scene, pipeline(words), 1);
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
