@@ -12,7 +12,7 @@
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/logger/journal.hpp>
-#include <fulgurite/logger/protobuf.hpp>
+#include <fulgurite/checkpoint/protobuf.hpp>
 
 namespace fulgurite::logger {
 

@@ -19,6 +19,7 @@
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/report/event_scalars.hpp>
 #include <fulgurite/report/plot_layout.hpp>
 
 namespace fulgurite::report {
@@ -97,8 +98,32 @@ FULGURITE_COLD std::vector<Curve> of_csv(std::string_view text) {
   return std::move(values.curves);
 }
 
-/// JSONLinesLogger's file. A line that is no object with a step is left out: the last one may be half written.
+/// The event files of TensorBoardLogger, or of another writer, one after the other.
+FULGURITE_COLD std::vector<Curve> of_events(std::vector<std::filesystem::path> const& files) {
+  Values values;
+  for (auto const& file : files) {
+    auto const bytes = text_of(file);
+    each_event_scalar(bytes, [&](std::string_view tag, double step, double value) { values.add(tag, step, value); });
+  }
+  return std::move(values.curves);
+}
+FULGURITE_COLD bool is_event_file(std::filesystem::path const& file) {
+  return file.filename().string().starts_with("events.out.tfevents.");
+}
+/// The files in a folder, in the order of their names; none where there is no folder.
+FULGURITE_COLD std::vector<std::filesystem::path> files_in(std::filesystem::path const& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (std::error_code none; entry->is_regular_file(none)) files.push_back(entry->path());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// The rows of JsonLinesLogger, or of MLflowLogger, which have the time as well. A line that is no object with a step is
+/// left out: the last one may be half written.
 FULGURITE_COLD std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
+  bool const is_journal = name.ends_with("rows.jsonl");
   Values values;
   while (!text.empty()) {
     auto const end = text.find('\n');
@@ -112,6 +137,7 @@ FULGURITE_COLD std::vector<Curve> of_json_lines(std::string_view text, std::stri
       json::Reader in(line, "fulgurite.report.no_run", name);
       in.object([&](std::string key) {
         auto const value = number_of(in.peek() == '"' ? in.string() : std::string(in.number()));
+        if (key == "time" && is_journal) return;
         if (key == "step") step = value.value_or(0);
         else if (value) row.emplace_back(std::move(key), *value);
       });
@@ -149,27 +175,32 @@ FULGURITE_COLD std::vector<std::pair<std::string, std::string>> of_yaml(std::str
 /// Whether a run's loggers have written there.
 FULGURITE_COLD bool is_run_folder(std::filesystem::path const& folder) {
   std::error_code error;
-  return std::filesystem::exists(folder / "metrics.csv", error) ||
-         std::filesystem::exists(folder / "metrics.jsonl", error);
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "rows.jsonl"})
+    if (std::filesystem::exists(folder / name, error)) return true;
+  return std::ranges::any_of(run_folder::files_in(folder), &run_folder::is_event_file);
 }
 
-/// Reads a folder of a run: metrics.csv or metrics.jsonl, hparams.yaml, texts. Error [fulgurite.report.no_run] where
-/// there is neither of the first two.
+/// Reads a folder of a run: its metrics, which one logger of ours has written, hparams.yaml, texts. Error
+/// [fulgurite.report.no_run] where no logger has.
 FULGURITE_COLD RunFolder read_run_folder(std::filesystem::path const& folder) {
   using namespace run_folder;
   if (!is_run_folder(folder))
     throw Error("fulgurite.report.no_run", folder.string() +
-                                               " has neither metrics.csv nor metrics.jsonl: name the folder of a run, "
-                                               "such as lightning_logs/version_0, or one with such folders in it");
+                                               " has none of metrics.csv, metrics.jsonl, rows.jsonl and event files: "
+                                               "name the folder of a run, such as lightning_logs/version_0, or one "
+                                               "with such folders in it");
   RunFolder run{.path = folder};
   run.curves = of_csv(text_of(folder / "metrics.csv"));
-  if (run.curves.empty())
-    run.curves = of_json_lines(text_of(folder / "metrics.jsonl"), (folder / "metrics.jsonl").string());
+  for (char const* name : {"metrics.jsonl", "rows.jsonl"})
+    if (run.curves.empty()) run.curves = of_json_lines(text_of(folder / name), (folder / name).string());
+  auto files = files_in(folder);
+  if (run.curves.empty()) {
+    std::vector<std::filesystem::path> events;
+    std::ranges::copy_if(files, std::back_inserter(events), &is_event_file);
+    run.curves = of_events(events);
+  }
   run.hyperparameters = of_yaml(text_of(folder / "hparams.yaml"));
-  std::vector<std::filesystem::path> files;
-  for (auto const& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  std::ranges::sort(files);
+  std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's place for texts
   for (auto const& file : files) {
     auto const name = file.filename().string();
     if (file.extension() == ".txt" || file.extension() == ".toml") run.notes.emplace_back(name, text_of(file));
