@@ -200,6 +200,7 @@
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/run_files.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/run_notes.hpp>
 #include <fulgurite/report/status_lines.hpp>

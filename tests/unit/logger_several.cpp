@@ -49,7 +49,8 @@ TEST_CASE("several loggers: one folder for the run, and each has all rows") {
   auto const files = files_of(folder);
   std::string const version = "lightning_logs/version_0/";
   CHECK(files.size() == 6);
-  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", "system.txt", ""}) CHECK(files.contains(version + name));
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", "system.txt", ""})
+    CHECK(files.contains(version + name));
   auto const lines = [&](std::string const& name) {
     auto const& text = files.at(version + name);
     return std::count(text.begin(), text.end(), '\n');
@@ -80,11 +81,11 @@ TEST_CASE("several loggers: a report reads the same curves from each of their fi
     return all;
   };
   auto const of_csv = curves();
-  REQUIRE(of_csv.size() == 3);
+  REQUIRE(of_csv.size() >= 3);
   for (char const* read : {"metrics.csv", "metrics.jsonl"}) {
     std::filesystem::remove(run / read);
     auto const others = curves();  // of the JSON lines, then of the events
-    REQUIRE(others.size() == 3);
+    REQUIRE(others.size() == of_csv.size());
     for (auto const& [name, curve] : of_csv) {
       INFO(read << ", " << name);
       CHECK(others.at(name).x == curve.x);

@@ -195,9 +195,12 @@ TEST_CASE("a metric of several numbers has a row of each, over all ranks, and of
   auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
   trainer.fit(net, toy::batches(2), std::vector<double>{3, -4, 5});
   auto const& rows = trainer.template callback<toy::Rows>().rows;
-  CHECK(values_of(rows) ==
-        Pairs{{"val/mean", 4.0 / 3}, {"val/x.min", -4}, {"val/x.max", 5}, {"val/layer", 7}, {"val/class.0", 1},
-              {"val/class.1", 2}});
+  CHECK(values_of(rows) == Pairs{{"val/mean", 4.0 / 3},
+                                 {"val/x.min", -4},
+                                 {"val/x.max", 5},
+                                 {"val/layer", 7},
+                                 {"val/class.0", 1},
+                                 {"val/class.1", 2}});
   auto const results = trainer.validate(net, std::tuple(std::vector<double>{6, 8}, std::vector<double>{1}));
   REQUIRE(results.size() == 2);
   REQUIRE(results[1].size() == 3);
@@ -213,8 +216,8 @@ TEST_CASE("a metric of several numbers has a row of each, over all ranks, and of
          return values_of(of_rank.template callback<toy::Rows>().rows);
        })) {
     REQUIRE(rank.error == "");
-    if (!rank.result->empty()) CHECK(Pairs(rank.result->begin() + 1, rank.result->begin() + 3) ==
-                                     Pairs{{"val/x.min", 3}, {"val/x.max", 9}});
+    if (!rank.result->empty())
+      CHECK(Pairs(rank.result->begin() + 1, rank.result->begin() + 3) == Pairs{{"val/x.min", 3}, {"val/x.max", 9}});
   }
 }
 

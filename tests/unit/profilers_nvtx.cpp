@@ -1,6 +1,5 @@
 // NVTX ranges, as a tool of NVIDIA's sees them: a tool may be linked into the program, and this file is one. It needs
 // neither a GPU nor LibTorch, but the header of NVTX.
-#define NVTX_STATIC_INJECTION_IMPL  // this file is the tool
 #include <fulgurite/torch/profile/nvtx_profiler.hpp>
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -41,11 +40,8 @@ int begin_tool(NvtxGetExportTableFunc_t table_of) {
 long times(std::string const& name) { return std::ranges::count(all_ranges, name); }
 }  // namespace
 
-/// NVTX looks for a symbol of this name with its first call, and starts the tool by it.
-extern "C" NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr;
-NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = &begin_tool;
-
 TEST_CASE("NVTX: a range for each action, closed when it ends, also where a step throws") {
+  InitializeInjectionNvtx2_fnptr = &begin_tool;  // looked at by NVTX with its first call
   Scripted model{.script = {3, 2}};
   fitted(model, quick(2), 4, NvtxProfiler{});
   CHECK(open_ranges.empty());

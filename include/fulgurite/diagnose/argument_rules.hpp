@@ -105,8 +105,9 @@ struct PartRules {
                    accepts<refusal::given<Given...>>,
                    count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
                    count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>)
-    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer takes from the defaults what it is not told: #include "
-                   "<fulgurite/defaults.hpp>, or name strategy, precision and optimization, and no word as NoLogger",
+    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer takes from the defaults what it is not told: "
+                   "#include <fulgurite/defaults.hpp>, or name strategy, precision and optimization, and no word as "
+                   "NoLogger",
                    accepts<M>, !adds || (requires { sizeof(DefaultCallbacks<Given...>); } &&
                                          (has_strategy || requires { sizeof(DefaultStrategy<M>); })))
     return Fine{};

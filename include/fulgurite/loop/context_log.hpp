@@ -145,7 +145,9 @@ class LogContext : public ValuesContext<R, Phase> {
 
  private:
   void post_dynamic(std::string_view name, double value) const {
-    if (state_->asked.options.barebones) return;
+    if (state_->asked.options.barebones) [[unlikely]]
+      return state_->warn("fulgurite.options.barebones_log",
+                          "barebones keeps no metric: what is logged is lost, and can be left out");
     if (!state_->asked.logs)
       return state_->warn("fulgurite.metric.no_logger",
                           "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
@@ -153,10 +155,10 @@ class LogContext : public ValuesContext<R, Phase> {
     bool declared = false;
     Metrics::each([&](std::size_t, auto const& metric) { declared = declared || metric.name() == name; });
     if (declared || name.empty())
-      throw Error("fulgurite.metric.dynamic_name",
-                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                      (declared ? "the model declares as a metric: log that by ctx.log"
-                                : "is none: give the number a name of its own"));
+      throw Error("fulgurite.metric.dynamic_name", "ctx.log_dynamic was given the name '" + std::string(name) +
+                                                       "', which " +
+                                                       (declared ? "the model declares as a metric: log that by ctx.log"
+                                                                 : "is none: give the number a name of its own"));
     state_->due.posted.emplace_back(name, value);
   }
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.

@@ -73,8 +73,7 @@ void publish_meters(State<R>& run) {
       meters.each([&](auto at, auto& meter) { merged.template get<at>().merge(meter); });
     merged.each([&](auto at, auto& meter) {
       if constexpr (metric::counts_several<typename Measured<R>::Meters::template Declared<at>>) return;
-      else
-      if (auto const value = counted_value(run, meter)) {
+      else if (auto const value = counted_value(run, meter)) {
         run.measured.results[at] = {};
         run.measured.results[at].add(*value, 1);
       }

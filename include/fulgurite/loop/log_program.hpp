@@ -15,7 +15,8 @@ template <class R, class... Cs>
 void log_program(State<R>& run, Pack<Cs...>& pack) {
   auto const& options = run.asked.options;
   if (run.parts.strategy.rank() != 0 || options.fast_dev_run != 0 || options.barebones) return;
-  using Whole = Trainer<typename R::Model, typename R::Strategy, typename R::Precision, typename R::Optimization, Cs...>;
+  using Whole =
+      Trainer<typename R::Model, typename R::Strategy, typename R::Precision, typename R::Optimization, Cs...>;
   pack.each([&](auto& callback) {
     if constexpr (requires { callback.log_program(std::type_identity<Whole>(), run.asked); })
       callback.log_program(std::type_identity<Whole>(), run.asked);

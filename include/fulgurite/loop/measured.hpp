@@ -21,7 +21,7 @@ struct Measured {
 
   Board train_board{};
   std::vector<Board> eval_boards = std::vector<Board>(1);
-  std::vector<Meters> eval_meters{};        ///< beside eval_boards: of metrics that have a definition
+  std::vector<Meters> eval_meters{};  ///< beside eval_boards: of metrics that have a definition
   /// Beside eval_boards: of metrics whose definition computes several numbers.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders

@@ -220,8 +220,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     static_cast<void>(judge::CallRules<Args...>::template judge<true>());
     return {};
   }
-  /// predict(model) takes the model's own loader. That of the last fit's data module has to be passed: its batches decide
-  /// the type of what is predicted.
+  /// predict(model) takes the model's own loader. That of the last fit's data module has to be passed: its batches
+  /// decide the type of what is predicted.
   template <class... Args>
     requires(sizeof...(Args) != 2 && sizeof...(Args) != 3 && !loop::names_file<Args...>)
   auto predict(Args&&... args) {

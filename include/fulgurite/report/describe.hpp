@@ -106,8 +106,8 @@ std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, Trainer
       (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
   if constexpr (O::automatic) {
     say("batches a step: " + std::to_string(how.accumulate_grad_batches));
-    if (how.clip.kind != Clip::Kind::none)
-      say(std::string("gradients limited by ") + (how.clip.kind == Clip::Kind::norm ? "norm " : "value ") +
+    if (how.clip.kind != fulgurite::Clip::Kind::none)
+      say(std::string("gradients limited by ") + (how.clip.kind == fulgurite::Clip::Kind::norm ? "norm " : "value ") +
           std::to_string(how.clip.limit));
     if (how.tbptt != 0) say("batches cut along time, every " + std::to_string(how.tbptt) + " steps");
   }
@@ -131,8 +131,8 @@ std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, Trainer
 /// each; none of them is read.
 template <class M, class S, class P, class O, class... Cs, class... Data>
 std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) {
-  std::string text = report::program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>(), trainer.options(),
-                                          trainer.optimization());
+  std::string text =
+      report::program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>(), trainer.options(), trainer.optimization());
   if constexpr (sizeof...(Data) != 0) {
     text += "\ndata\n";
     ((text += report::described_data<Data>()), ...);
