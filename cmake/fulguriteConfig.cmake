@@ -1,6 +1,7 @@
 # The CMake package: for add_subdirectory(fulgurite), and for find_package(fulgurite) in this repository or installed.
 #   fulgurite::fulgurite   the headers outside torch/ and distributed/: Boost's headers, range-v3, zlib
-#   fulgurite::torch       that and LibTorch, with its CUDA libraries where they load; absent where there is no LibTorch
+#   fulgurite::cli         that and CLI11 and toml++, headers alone, for fulgurite/cli.hpp; absent where these are not
+#   fulgurite::torch       the first and LibTorch, with its CUDA libraries where they load; absent where there is no LibTorch
 #   fulgurite::compiled    fulgurite::torch in the compiled flavour: defines FULGURITE_COMPILED and links the library
 #                          fulgurite_compiled, which has the bodies that depend on no template parameter (core/cold.hpp)
 #   fulgurite_pch(target ...)   precompiles fulgurite.hpp for the first of these targets; the others, which must have
@@ -33,6 +34,15 @@ add_library(fulgurite::fulgurite INTERFACE IMPORTED GLOBAL)
 target_compile_features(fulgurite::fulgurite INTERFACE cxx_std_20)
 target_include_directories(fulgurite::fulgurite INTERFACE ${headers} ${FULGURITE_HANA} ${FULGURITE_RANGES})
 target_link_libraries(fulgurite::fulgurite INTERFACE ZLIB::ZLIB Threads::Threads)
+
+# ---- fulgurite::cli --------------------------------------------------------------------------------------------------
+find_path(FULGURITE_CLI11 CLI/CLI.hpp)
+find_path(FULGURITE_TOMLPLUSPLUS toml++/toml.h)
+if(FULGURITE_CLI11 AND FULGURITE_TOMLPLUSPLUS)
+  add_library(fulgurite::cli INTERFACE IMPORTED GLOBAL)
+  target_include_directories(fulgurite::cli INTERFACE ${FULGURITE_CLI11} ${FULGURITE_TOMLPLUSPLUS})
+  target_link_libraries(fulgurite::cli INTERFACE fulgurite::fulgurite)
+endif()
 
 # ---- where LibTorch is -----------------------------------------------------------------------------------------------
 set(FULGURITE_LIBTORCH "" CACHE PATH "folder with include/ and lib/ of LibTorch; empty: look in .venv and in python3")

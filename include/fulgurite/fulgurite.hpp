@@ -96,6 +96,7 @@
 #include <fulgurite/loop/last_data.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
+#include <fulgurite/loop/log_program.hpp>
 #include <fulgurite/loop/make_trainer.hpp>
 #include <fulgurite/loop/manual.hpp>
 #include <fulgurite/loop/manual_watch.hpp>
@@ -185,6 +186,7 @@
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/described_functions.hpp>
 #include <fulgurite/report/describer.hpp>
+#include <fulgurite/report/event_scalars.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
 #include <fulgurite/report/html.hpp>
@@ -201,6 +203,7 @@
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/run_files.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/run_notes.hpp>
 #include <fulgurite/report/status_lines.hpp>
@@ -225,6 +228,7 @@
 #include <fulgurite/checkpoint/pickle_globals.hpp>
 #include <fulgurite/checkpoint/pickle_reader.hpp>
 #include <fulgurite/checkpoint/pickle_values.hpp>
+#include <fulgurite/checkpoint/protobuf.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
@@ -249,6 +253,7 @@
 #include <fulgurite/callback/device_stats_monitor.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/file_name.hpp>
+#include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/callback/gradient_norm.hpp>
 #include <fulgurite/callback/lambda_callback.hpp>
@@ -295,7 +300,6 @@
 #include <fulgurite/logger/mlflow_run.hpp>
 #include <fulgurite/logger/named_row.hpp>
 #include <fulgurite/logger/png.hpp>
-#include <fulgurite/logger/protobuf.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
 #include <fulgurite/logger/utf8_text.hpp>
 #include <fulgurite/logger/version_folder.hpp>
@@ -386,6 +390,7 @@
 #include <fulgurite/torch/weights/save_pt.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
 #include <fulgurite/torch/weights/summary.hpp>
+#include <fulgurite/torch/weights/tell_sizes.hpp>
 #include <fulgurite/torch/weights/weight_names.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 #endif

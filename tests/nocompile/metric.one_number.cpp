@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.one_number] this metric's definition computes no single number, so it cannot be reported: keep a metric::Meter of it in the model, and compute() it where you need it
+// refused: [fulgurite.metric.one_number] this metric's definition computes no single number, so it cannot be reported: name its numbers by each(value, f), or keep a metric::Meter of it in the model
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text: declare `static constexpr Metric<"val/loss"> val_loss{}` and pass Net::val_loss
+// refused: [fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text, and what ctx.log_dynamic logs cannot be watched: declare `static constexpr Metric<"val/loss"> val_loss{}` and pass Net::val_loss
 #include <toy.hpp>
 
 #include <fulgurite/callback/early_stopping.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.defaults] make_trainer is not told strategy, precision and optimization, so the rest is taken from the defaults: #include <fulgurite/defaults.hpp>, or name all three
+// refused: [fulgurite.trainer.defaults] make_trainer takes from the defaults what it is not told: #include <fulgurite/defaults.hpp>, or name strategy, precision and optimization, and no word as NoLogger
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

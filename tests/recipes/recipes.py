@@ -159,6 +159,21 @@ def found_by_cmake(found: dict) -> list[tuple[str, str]]:
     return [('cmake', lists), ('sh', commands)]
 
 
+CLI = '#include <fulgurite/cli.hpp>\nint main() { return fulgurite::cli::nearest("epoch", {"epochs"}).empty(); }\n'
+
+
+def command_line(shop: Workshop, found: dict) -> list[str]:
+    """The command line's target in CMake, then its package for pkg-config."""
+    lists = dict(found['CMake'])['cmake'].replace('fulgurite::torch', 'fulgurite::cli')
+    mine, complaints = shop.build('CMake, cli', [('cmake', lists), *found['CMake'][1:]], CLI)
+    if mine is None:
+        return complaints
+    lines = dict(found['Installed'])['sh'].replace('fulgurite-torch)', 'fulgurite-cli)').replace('-O2', '-fsyntax-only')
+    lines += 'touch mine\n'
+    mine, complaints = shop.build('Installed, cli', [('sh', lines)], CLI)
+    return complaints
+
+
 def release_by_default(shop: Workshop) -> list[str]:
     cache = shop.folder / 'CMake' / 'build' / 'CMakeCache.txt'
     kind = re.search(r'^CMAKE_BUILD_TYPE:\w+=(.*)$', cache.read_text(), re.M) if cache.exists() else None
@@ -193,6 +208,13 @@ def main() -> None:
             return title, check(shop, name, blocks) if blocks else [f'{PAGE} has no recipe "{name}"']
 
         results = flags.each(work, jobs)
+        title = 'the command line: fulgurite::cli of CMake, fulgurite-cli of pkg-config'
+        missing = [tool for tool in ('cmake', 'pkg-config') if shutil.which(tool) is None]
+        if not missing and shop.run(['g++', '-std=c++20', '-fsyntax-only', '-include', 'CLI/CLI.hpp', '-include',
+                                     'toml++/toml.h', '-xc++', '/dev/null'], shop.folder).returncode != 0:
+            missing = ['CLI11 or toml++']
+        results.append((f'{title} # SKIP {missing[0]} is not installed', []) if missing
+                       else (title, command_line(shop, found)))
         if shutil.which('cmake'):
             results.append(('recipe CMake: Release where no build type was asked for', release_by_default(shop)))
     results.append((f'{PAGE} has no recipe that is not tested', [name for name in found if name not in PLACES]))

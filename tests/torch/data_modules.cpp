@@ -1,4 +1,5 @@
 // Data modules on LibTorch: MNIST from files made here, drawn digits, text.
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -259,4 +260,31 @@ TEST_CASE("a saved block loader goes on where it stopped, with the saved seed") 
   auto const expected = (*at).data.clone();
   data_test::load(second, data_test::saved(first));
   CHECK((*second.begin()).data.equal(expected));
+}
+
+TEST_CASE("modules: workers make the batches of MNIST, of digits and of text ahead, and they are the same") {
+  Folder const folder;
+  folder.put_mnist("train", 20);
+  auto const batches = [](auto module, std::vector<torch::Tensor>& all) {
+    for (auto& batch : module.train_dataloader()) all.insert(all.end(), {batch.data.clone(), batch.target.clone()});
+    for (auto& batch : module.val_dataloader()) all.push_back(batch.data.clone());
+    return module.train_dataloader().waited().workers;
+  };
+  std::vector<torch::Tensor> here, ahead;
+  auto const all_of = [&](int workers, std::vector<torch::Tensor>& all) {
+    using namespace std::chrono_literals;
+    auto const timeout = workers > 0 ? 60000ms : 0ms;
+    MnistOptions mnist_options{.batch_size = 4, .seed = 3, .workers = workers, .timeout = timeout};
+    CHECK(batches(mnist(folder.path, mnist_options), all) == workers);
+    DigitsOptions const drawn{.train = 9, .validation = 3, .batch_size = 4, .workers = workers, .timeout = timeout};
+    CHECK(batches(digits(drawn), all) == workers);
+    TextOptions const cut{.block = 4, .batch_size = 2, .workers = workers, .timeout = timeout};
+    CHECK(batches(text_of("a text of some letters, cut into pieces of four, more than two of them", cut), all) ==
+          workers);
+  };
+  all_of(0, here);
+  all_of(2, ahead);
+  REQUIRE(here.size() == ahead.size());
+  CHECK(here.size() > 20);
+  for (std::size_t i = 0; i != here.size(); ++i) CHECK(here[i].equal(ahead[i]));
 }

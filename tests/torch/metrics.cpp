@@ -342,6 +342,7 @@ TEST_CASE("metrics over ranks have the value of all samples") {
     other.update(predictions.slice(0, 20), target.slice(0, 20));
     WithRank<decltype(other)> ranks{other};
     CHECK(mine.compute(ranks) == Approx(whole.compute()));
+    if constexpr (requires { mine.per_class(); }) CHECK(mine.per_class(ranks) == whole.per_class());
     mine.reset();  // a rank without a batch
     other.update(predictions.slice(0, 0, 20), target.slice(0, 0, 20));
     CHECK(mine.compute(ranks) == Approx(whole.compute()));

@@ -176,6 +176,14 @@ struct Shown : torch::nn::Module {
   torch::nn::Embedding words = register_module("words", torch::nn::Embedding(9, 16));
   torch::nn::GRU read = register_module("read", torch::nn::GRU(torch::nn::GRUOptions(16, 16).batch_first(true)));
   std::shared_ptr<Decoder> said = register_module("said", std::make_shared<Decoder>(words->weight));
+  /// A module of one's own that says its sizes.
+  struct Pair : torch::nn::Module {
+    torch::nn::Linear inner = register_module("inner", torch::nn::Linear(9, 2));
+    torch::Tensor forward(torch::Tensor const& a, torch::Tensor const& b) {
+      return fulgurite::tell_sizes(*this, inner->forward(a + b).unsqueeze(0), a, b);
+    }
+  };
+  std::shared_ptr<Pair> pair = register_module("pair", std::make_shared<Pair>());
   torch::Tensor calls = register_buffer("calls", torch::zeros({}));
   bool fails = false;
   std::tuple<torch::Tensor, torch::Tensor> example_input_array() const {
@@ -186,7 +194,9 @@ struct Shown : torch::nn::Module {
     calls += flat->forward(picture).sum();
     auto const a = seen->forward(picture) + torch::rand({2, 16});
     auto const b = std::get<0>(read->forward(words->forward(sentence)));
-    return said->forward(torch::bmm(torch::bmm(b, b.transpose(1, 2)), b).sum(1) + a);
+    auto const words_said = said->forward(torch::bmm(torch::bmm(b, b.transpose(1, 2)), b).sum(1) + a);
+    pair->forward(words_said, words_said);
+    return words_said;
   }
 };
 }  // namespace
@@ -221,19 +231,21 @@ TEST_CASE("a summary with an example has sizes and operations, and leaves no tra
   CHECK(sizes("flat.0") == "[2, 1, 4, 4] to [2, 16]");
   CHECK(sizes("words") == "[2, 5] to [2, 5, 16]");
   CHECK(sizes("read") == "[2, 5, 16] to [2, 5, 16]");
-  CHECK(sizes("said") == " to ");  // a module of one's own: unknown
+  CHECK(sizes("said") == " to ");  // a module of one's own: unknown, unless it says so
+  CHECK(sizes("pair") == "[2, 9], [2, 9] to [1, 2, 2]");
+  CHECK(sizes("pair.inner") == "[2, 9] to [2, 2]");
   std::int64_t const conv = 2 * (2 * 4 * 16) * 9, gru = 2 * (2 * 5) * (2 * 3 * 16 * 16), said = 2 * 2 * 16 * 9,
-                     flat = 2 * 2 * 16 * 3, products = 2 * (2 * 2 * 5 * 5 * 16);
+                     flat = 2 * 2 * 16 * 3, pair = 2 * 2 * 9 * 2, products = 2 * (2 * 2 * 5 * 5 * 16);
   CHECK(found.at("seen").flops == conv);
   CHECK(found.at("seen.0").flops == conv);
   CHECK(found.at("read").flops == gru);
   CHECK(found.at("words").flops == 0);
   CHECK(found.at("said").flops == said);
-  CHECK(found.at("").flops == conv + gru + said + flat + products);
+  CHECK(found.at("").flops == conv + gru + said + flat + pair + products);
   CHECK(found.at("said").shared == 9 * 16);
   CHECK(found.at("said").shared_with == "words");
   CHECK(found.at("words").shared == 0);
-  CHECK(found.at("").parameters == 40 + 32 + 51 + 9 * 16 + 2 * 3 * 16 * 16 + 2 * 3 * 16 + 32);
+  CHECK(found.at("").parameters == 40 + 32 + 51 + 20 + 9 * 16 + 2 * 3 * 16 * 16 + 2 * 3 * 16 + 32);
 
   std::size_t i = 0;
   for (auto const& p : model.parameters()) CHECK(p.equal(before[i++]));

@@ -66,6 +66,13 @@ TEST_CASE("prediction writer: batch by batch, with the samples' positions in the
   CHECK(written(ByBatch{&seen}, seen) == by_batch);
 }
 
+TEST_CASE("predict(model) takes the model's own loaders") {
+  struct Own : Summing, Loaders {};
+  Own model;
+  auto trainer = make_trainer<Own>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{}, Automatic{});
+  CHECK(trainer.predict(model) == std::vector<std::vector<double>>{{2, 2}, {10}});
+}
+
 TEST_CASE("prediction writer: all at the end, as [loader][batch]; each run has its own") {
   Words seen;
   auto twice = by_epoch;

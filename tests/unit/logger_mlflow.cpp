@@ -3,6 +3,7 @@
 
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
+#include <fulgurite/report/run_folder.hpp>
 
 #include "logger_run.hpp"
 #include "models.hpp"
@@ -57,6 +58,10 @@ TEST_CASE("mlflow: a file for each metric and setting, and a description of the 
   options.log_every_n_steps = 2;
   fit(model, options, {}, on_the_clock());
   auto const run = run_in(folder);
+  CHECK(content(run / "artifacts" / "describe.txt").starts_with("Trainer of Net\n"));
+  auto const read = report::read_run_folders({folder / "mlruns/0"});
+  REQUIRE((read.size() == 1 && read[0].curves.size() == 3 && read[0].notes.size() == 2));
+  CHECK(read[0].curves[0].label == "loss");
   CHECK(run.filename().string().size() == 32);
   auto const files = contents(folder);
   CHECK(files.at("metrics/loss") == "2500 1 1\n2500 3 3\n");

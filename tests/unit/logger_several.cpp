@@ -6,6 +6,7 @@
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
+#include <fulgurite/report/html.hpp>
 
 #include "callback_stream.hpp"
 #include "logger_run.hpp"
@@ -47,14 +48,50 @@ TEST_CASE("several loggers: one folder for the run, and each has all rows") {
   fit_all(folder, {}, Kills{});
   auto const files = files_of(folder);
   std::string const version = "lightning_logs/version_0/";
-  CHECK(files.size() == 4);
-  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", ""}) CHECK(files.contains(version + name));
+  CHECK(files.size() == 6);
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", "system.txt", ""})
+    CHECK(files.contains(version + name));
   auto const lines = [&](std::string const& name) {
     auto const& text = files.at(version + name);
     return std::count(text.begin(), text.end(), '\n');
   };
   CHECK(lines("metrics.jsonl") == 1 + 12 + 3);
   CHECK(lines("metrics.csv") == 1 + lines("metrics.jsonl"));
+}
+
+TEST_CASE("several loggers: the program and the machine stand beside the rows, and a report shows them") {
+  Folder const folder;
+  fit_all(folder, {}, Kills{});
+  auto const before = files_of(folder).at("lightning_logs/version_0/describe.txt");
+  CHECK(before.starts_with("Trainer of Scripted\n"));
+  CHECK(before.find("\n  epochs: 3, ") != std::string::npos);
+  auto const page = report::html({folder.path / "lightning_logs"});
+  CHECK(page.find("<summary>describe.txt") != std::string::npos);
+  CHECK(page.find("Trainer of Scripted") != std::string::npos);
+  CHECK(page.find("<summary>system.txt") != std::string::npos);
+}
+
+TEST_CASE("several loggers: a report reads the same curves from each of their files") {
+  Folder const folder;
+  fit_all(folder, {}, Kills{});
+  auto const run = folder / "lightning_logs/version_0";
+  auto const curves = [&] {
+    std::map<std::string, report::Curve> all;
+    for (auto const& curve : report::read_run_folder(run).curves) all[curve.label] = curve;
+    return all;
+  };
+  auto const of_csv = curves();
+  REQUIRE(of_csv.size() >= 3);
+  for (char const* read : {"metrics.csv", "metrics.jsonl"}) {
+    std::filesystem::remove(run / read);
+    auto const others = curves();  // of the JSON lines, then of the events
+    REQUIRE(others.size() == of_csv.size());
+    for (auto const& [name, curve] : of_csv) {
+      INFO(read << ", " << name);
+      CHECK(others.at(name).x == curve.x);
+      CHECK(others.at(name).y == curve.y);
+    }
+  }
 }
 
 TEST_CASE("several loggers: a run that was killed goes on in all of their files") {

@@ -10,6 +10,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/data/named.hpp>
+#include <fulgurite/metric/values.hpp>
 
 #include "models.hpp"
 #include "ranks.hpp"
@@ -65,6 +66,32 @@ struct NoLabel : Net {
   using Metrics = MetricList<toy::P::loss, no_label>;
   void validation_step(double, auto& ctx) { ctx.update(no_label, std::nan("")); }
   void on_validation_epoch_end(auto&) {}
+};
+
+/// The least and the greatest of what it validates; and the numbers of its samples, under names of the moment.
+struct Several : toy::P {
+  struct Extremes {
+    static constexpr Reduce reduce = Reduce::max;
+    static constexpr std::size_t sums() { return 2; }
+    std::vector<double> tally(double value) const { return {-value, value}; }
+    metric::Range compute(std::span<double const> sums) const { return metric::MinMax::compute(sums); }
+    template <class F>
+    void each(metric::Range const& range, F&& f) const {
+      metric::MinMax::each(range, f);
+    }
+  };
+  static constexpr Metric<"val/x", Extremes> x{};
+  static constexpr Metric<"val/mean"> mean{};
+  using Metrics = MetricList<toy::P::loss, x, mean>;
+  std::string extra = "val/layer";
+  void validation_step(double batch, auto& ctx) {
+    ctx.update(x, batch);
+    ctx.log(mean, batch);
+  }
+  void on_validation_epoch_end(auto& ctx) {
+    ctx.log_dynamic(extra, 7);
+    ctx.log_dynamic("val/class", std::vector<double>{1, 2});
+  }
 };
 
 struct Late : Net {
@@ -160,4 +187,49 @@ TEST_CASE("ctx.update outside of a batch is an Error, and nothing updated is no 
   CHECK(!trainer.value(Net::rms));
   net.silent = false;
   CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.no_batch");
+}
+
+TEST_CASE("a metric of several numbers has a row of each, over all ranks, and of each loader") {
+  using Pairs = std::vector<std::pair<std::string, double>>;
+  Several net;
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
+  trainer.fit(net, toy::batches(2), std::vector<double>{3, -4, 5});
+  auto const& rows = trainer.template callback<toy::Rows>().rows;
+  CHECK(values_of(rows) == Pairs{{"val/mean", 4.0 / 3},
+                                 {"val/x.min", -4},
+                                 {"val/x.max", 5},
+                                 {"val/layer", 7},
+                                 {"val/class.0", 1},
+                                 {"val/class.1", 2}});
+  auto const results = trainer.validate(net, std::tuple(std::vector<double>{6, 8}, std::vector<double>{1}));
+  REQUIRE(results.size() == 2);
+  REQUIRE(results[1].size() == 3);
+  CHECK((results[0][2].name == "val/x.max/dataloader_idx_0" && results[0][2].value == 8));
+  CHECK((results[1][1].name == "val/x.min/dataloader_idx_1" && results[1][1].value == 1));
+  CHECK(rows.back().cells.front().first == "val/layer");  // outside of a fit, too
+
+  for (auto const& rank : toy::on_ranks(2, [&](Rank strategy) {
+         Several model;
+         auto of_rank = make_trainer<Several>({.max_epochs = 1}, strategy, Float32{}, Automatic{}, toy::Rows{});
+         double const sample = strategy.rank() == 0 ? 3 : 9;
+         of_rank.fit(model, toy::OwnPart<double>{toy::batches(4)}, toy::OwnPart<double>{{sample}});
+         return values_of(of_rank.template callback<toy::Rows>().rows);
+       })) {
+    REQUIRE(rank.error == "");
+    if (!rank.result->empty())
+      CHECK(Pairs(rank.result->begin() + 1, rank.result->begin() + 3) == Pairs{{"val/x.min", 3}, {"val/x.max", 9}});
+  }
+}
+
+TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
+  Several net;
+  net.extra = "val/mean";
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
+  CHECK(toy::refusal([&] { trainer.fit(net, toy::batches(2), val); }) == "fulgurite.metric.dynamic_name");
+  net.extra = "";
+  CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.dynamic_name");
+  auto without = toy::train<Several>({.max_epochs = 1}, {});
+  without.fit(net, toy::batches(2), val);
+  REQUIRE(without.warnings().size() == 1);
+  CHECK(without.warnings()[0].find("[fulgurite.metric.no_logger]") != std::string::npos);
 }

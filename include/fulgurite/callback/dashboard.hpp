@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
@@ -24,7 +25,6 @@
 #include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
-#include <fulgurite/report/outcome_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -46,12 +46,10 @@ struct DashboardOptions {
 /// print stays, above it. Rates count what this process did. Only rank 0 draws.
 class Dashboard {
  public:
-  using Hooks =
-      Implements<hook::on_sanity_check_start, hook::on_sanity_check_end, hook::on_train_start,
-                 hook::on_train_epoch_start, hook::on_train_batch_end, hook::on_train_epoch_end, hook::on_train_end,
-                 hook::on_validation_start, hook::on_validation_batch_end, hook::on_validation_end, hook::on_test_start,
-                 hook::on_test_batch_end, hook::on_test_end, hook::on_predict_start, hook::on_predict_batch_end,
-                 hook::on_predict_end, hook::on_fit_start, hook::on_fit_end, hook::on_exception, hook::log_metrics>;
+  /// Those of the bar that it may be, and the rows.
+  template <class... Ofs>
+  static Implements<Ofs..., hook::log_metrics> and_rows(Implements<Ofs...>);
+  using Hooks = decltype(and_rows(ProgressBar::Hooks{}));
   using Stateless = ByChoice;  // a dashboard shows the present
   static constexpr Order order = Order::progress;
   static constexpr bool draws_on_terminal = true;  ///< of which there is one: a sweep refuses it
@@ -71,17 +69,14 @@ class Dashboard {
     on_ = terminal_ && ctx.rank() == 0;
     if (!on_) return tell_bar<hook::on_fit_start>(ctx);
     if (ctx.global_step() == 0) history_.clear();
-    fit_began_ = ctx.seconds_now();
-    first_epoch_ = ctx.current_epoch();
-    first_step_ = ctx.global_step();
+    counts_.begin(ctx);
     samples_ = counted_ = 0;
     counted_at_.reset();
     host_.read();
   }
   void on_train_start(auto& ctx) {
     if (!on_) return tell_bar<hook::on_train_start>(ctx);
-    first_epoch_ = ctx.current_epoch();  // of a run that goes on they are known now
-    first_step_ = ctx.global_step();
+    counts_.go_on(ctx);
     began_ = ctx.seconds_now();
   }
   void on_sanity_check_start(auto& ctx) {
@@ -144,9 +139,7 @@ class Dashboard {
     if (!on_) return tell_bar<hook::on_fit_end>(ctx);
     draw(ctx, ctx.seconds_now());
     block_.leave();
-    block_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_,
-                                      ctx.global_step() - first_step_, ctx.seconds_now() - fit_began_) +
-                 "\n");
+    block_.write(counts_.line(ctx));
     end();
   }
   /// Leaves the dashboard as it is; the text of the error begins below.
@@ -188,7 +181,7 @@ class Dashboard {
     if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
     frame.head += "  step " + std::to_string(ctx.global_step());
     if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
-    frame.head += "  " + report::clock_text(now - fit_began_);
+    frame.head += "  " + report::clock_text(counts_.seconds(now));
     frame.curves = history_.curves();
     frame.bars.push_back(train_ ? train_->running("", columns, ascii) : "");
     frame.bars.push_back(validation_ ? validation_->running("", columns, ascii) : "");
@@ -239,9 +232,8 @@ class Dashboard {
   long samples_ = 0, counted_ = 0;
   std::optional<double> counted_at_ = std::nullopt;
   double drawn_ = -std::numeric_limits<double>::infinity();
-  double began_ = 0, fit_began_ = 0;
-  int first_epoch_ = 0;
-  long first_step_ = 0;
+  double began_ = 0;
+  FitCounts counts_{};
   bool on_ = false;
 };
 

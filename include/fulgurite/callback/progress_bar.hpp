@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/report/outcome_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
@@ -57,13 +57,10 @@ class ProgressBar {
 
   void on_fit_start(auto& ctx) {
     on_ = draws(ctx);
-    fit_began_ = ctx.seconds_now();
-    first_epoch_ = ctx.current_epoch();
-    first_step_ = ctx.global_step();
+    counts_.begin(ctx);
   }
   void on_train_start(auto& ctx) {
-    first_epoch_ = ctx.current_epoch();  // of a run that goes on they are known now
-    first_step_ = ctx.global_step();
+    counts_.go_on(ctx);
     began_ = ctx.seconds_now();
   }
   void on_sanity_check_start() { sanity_ = true; }
@@ -111,9 +108,7 @@ class ProgressBar {
   void on_fit_end(auto& ctx) {
     if (!on_) return;
     lines_.close();
-    lines_.write(report::outcome_line(ctx.outcome(), ctx.current_epoch() - first_epoch_,
-                                      ctx.global_step() - first_step_, ctx.seconds_now() - fit_began_) +
-                 "\n");
+    lines_.write(counts_.line(ctx));
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception() {
@@ -197,10 +192,9 @@ class ProgressBar {
   std::string title_{};
   std::string last_line_{};
   double drawn_ = -std::numeric_limits<double>::infinity();
-  double began_ = 0, fit_began_ = 0;
+  double began_ = 0;
+  FitCounts counts_{};
   std::size_t loader_ = 0;
-  int first_epoch_ = 0;
-  long first_step_ = 0;
   bool on_ = false;
   bool sanity_ = false;
 };

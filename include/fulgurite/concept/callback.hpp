@@ -8,6 +8,7 @@
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/faults.hpp>
+#include <fulgurite/metric/keeps.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
@@ -100,6 +101,19 @@ consteval bool watches_declared() {
     return
         []<class... Ms>(MetricTypes<Ms...>) { return (Metrics::template contains<Ms> && ...); }(typename T::Watches{});
   else return true;
+}
+
+/// One of what it watches is a metric of several numbers.
+template <class T>
+consteval bool watches_several() {
+  if constexpr (requires {
+                  typename T::Watches;
+                  requires !std::is_same_v<typename T::Watches, T>;
+                })
+    return []<class... Ms>(MetricTypes<Ms...>) {
+      return (metric::counts_several<typename Ms::metric> || ...);
+    }(typename T::Watches{});
+  else return false;
 }
 
 template <class T>

@@ -31,11 +31,18 @@ inline constexpr bool has_unreported = false;
 template <auto... Ms>
 inline constexpr bool has_unreported<MetricList<Ms...>> =
     ((Ms.logger && Ms.on_step == Report::no && Ms.on_epoch == Report::no) || ...);
-/// A metric with a definition whose value is no number, or whose options are wrong.
+/// A metric with a definition that computes no number, or whose options are wrong.
 template <class Metrics>
 inline constexpr bool has_no_number = false;
 template <auto... Ms>
-inline constexpr bool has_no_number<MetricList<Ms...>> = (!metric::counts_one_number<decltype(Ms)> || ...);
+inline constexpr bool has_no_number<MetricList<Ms...>> =
+    (!(metric::counts_one_number<decltype(Ms)> || metric::counts_several<decltype(Ms)>) || ...);
+/// A metric of several numbers that is to be shown where one number is.
+template <class Metrics>
+inline constexpr bool has_several_shown = false;
+template <auto... Ms>
+inline constexpr bool has_several_shown<MetricList<Ms...>> =
+    ((metric::counts_several<decltype(Ms)> && (Ms.prog_bar || !Ms.logger)) || ...);
 template <class Metrics>
 inline constexpr bool has_unsound = false;
 template <auto... Ms>

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/core/type_name.hpp>
 
@@ -52,32 +54,26 @@ struct Plain {
   static std::string name() { return std::string(Name.view()); }
 };
 
-/// One of a participant: "[Strategy]SingleDevice.backward". Two objects of one type are one.
+/// "[Strategy]SingleDevice.backward".
+FULGURITE_COLD std::string name_of(std::string_view role, std::string_view type, std::string_view what) {
+  std::string all = "[";
+  (all += role) += ']';
+  (all += type) += '.';
+  return all += what;
+}
+
+/// One of a participant. Two objects of one type are one.
 template <FixedString Role, class T, FixedString What, RunPart In>
 struct Of {
   static constexpr RunPart part = In;
-  static std::string name() {
-    std::string all = "[";
-    all += Role.view();
-    all += ']';
-    all += type_name<T>();
-    all += '.';
-    return all += What.view();
-  }
+  static std::string name() { return name_of(Role.view(), type_name<T>(), What.view()); }
 };
 
 /// The same of a hook, or another function of the library's tables, by its row.
 template <FixedString Role, class T, class Hook, RunPart In = RunPart::hooks>
 struct HookOf {
   static constexpr RunPart part = In;
-  static std::string name() {
-    std::string all = "[";
-    all += Role.view();
-    all += ']';
-    all += type_name<T>();
-    all += '.';
-    return all += Hook::name();
-  }
+  static std::string name() { return name_of(Role.view(), type_name<T>(), Hook::name()); }
 };
 
 /// The one action of such a type. Without `Counts` the time is added to it, and it is not counted.

@@ -75,8 +75,11 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   Loader(D dataset, S sampler, BatchOptions options, Collate collate = {})
       : Base(std::move(sampler), options.batch_size, options.drop_last),
         plan_(new Plan{std::forward<D>(dataset), std::move(collate)}),
-        reader_({options.workers, options.prefetch, options.persistent_workers, options.timeout,
-                 std::move(options.on_worker_start)}) {
+        reader_({.workers = options.workers,
+                 .prefetch = options.prefetch,
+                 .persistent_workers = options.persistent_workers,
+                 .timeout = options.timeout,
+                 .on_worker_start = std::move(options.on_worker_start)}) {
     plan_->seed = options.seed;
     plan_->pins = options.pin_memory;
     if (plan_->pins) check_pinning();
@@ -112,8 +115,15 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   /// `dataset` is moved from only after `count`, its size, was asked for.
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
-               BatchOptions{o.batch_size, o.drop_last, o.workers, o.prefetch, std::move(o.on_worker_start),
-                            o.persistent_workers, o.timeout, o.pin_memory, o.seed},
+               BatchOptions{.batch_size = o.batch_size,
+                            .drop_last = o.drop_last,
+                            .workers = o.workers,
+                            .prefetch = o.prefetch,
+                            .on_worker_start = std::move(o.on_worker_start),
+                            .persistent_workers = o.persistent_workers,
+                            .timeout = o.timeout,
+                            .pin_memory = o.pin_memory,
+                            .seed = o.seed},
                std::move(collate)) {}
 
   void check_pinning() const {

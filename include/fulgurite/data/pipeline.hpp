@@ -183,8 +183,14 @@ pipeline::Ordering<S> ordered(S sampler) {
 /// Batches of so many samples: a Loader. `collate(std::vector<Sample>)` makes one. Errors as those of Loader.
 template <class Collate = AsVector>
 pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Collate collate = {}) {
-  return {BatchOptions{size, options.drop_last, options.workers, options.prefetch, std::move(options.on_worker_start),
-                       options.persistent_workers, options.timeout, options.pin_memory},
+  return {BatchOptions{.batch_size = size,
+                       .drop_last = options.drop_last,
+                       .workers = options.workers,
+                       .prefetch = options.prefetch,
+                       .on_worker_start = std::move(options.on_worker_start),
+                       .persistent_workers = options.persistent_workers,
+                       .timeout = options.timeout,
+                       .pin_memory = options.pin_memory},
           std::move(collate)};
 }
 

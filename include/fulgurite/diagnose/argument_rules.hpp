@@ -95,8 +95,8 @@ struct PartRules {
   static constexpr bool complete = count_of<Argument::strategy, Given...> == 1 &&
                                    count_of<Argument::precision, Given...> == 1 &&
                                    count_of<Argument::optimization, Given...> == 1;
-  /// Callbacks of ours are added.
-  static constexpr bool adds = !complete || times<Defaults, Given...> != 0;
+  /// Callbacks of ours are added: not all is named, or a word asks for them, as one that leaves out a part does.
+  static constexpr bool adds = !complete || count_of<Argument::word, Given...> != 0;
   static constexpr bool has_strategy = count_of<Argument::strategy, Given...> == 1;
   template <bool Says = false, class = void>
   static consteval auto judge() {
@@ -105,8 +105,9 @@ struct PartRules {
                    accepts<refusal::given<Given...>>,
                    count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
                    count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>)
-    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer is not told strategy, precision and optimization, so the "
-                   "rest is taken from the defaults: #include <fulgurite/defaults.hpp>, or name all three",
+    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer takes from the defaults what it is not told: "
+                   "#include <fulgurite/defaults.hpp>, or name strategy, precision and optimization, and no word as "
+                   "NoLogger",
                    accepts<M>, !adds || (requires { sizeof(DefaultCallbacks<Given...>); } &&
                                          (has_strategy || requires { sizeof(DefaultStrategy<M>); })))
     return Fine{};

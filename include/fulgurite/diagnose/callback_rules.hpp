@@ -23,8 +23,9 @@ struct TextRules {
   using Rules = TextRules;
   template <bool Says = false, class = void>
   static consteval auto judge() {
-    FULGURITE_RULE("[fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text: "
-                   "declare `static constexpr Metric<\"val/loss\"> val_loss{}` and pass Net::val_loss",
+    FULGURITE_RULE("[fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text, "
+                   "and what ctx.log_dynamic logs cannot be watched: declare `static constexpr Metric<\"val/loss\"> "
+                   "val_loss{}` and pass Net::val_loss",
                    accepts<Subject>, !WatchesText)
     return Fine{};
   }
@@ -69,6 +70,9 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.metric.unwatched] a callback watches a metric that the model does not declare: add it "
                    "to the model's `using Metrics = MetricList<...>`",
                    accepts<T>, watches_declared<Metrics, T>())
+    FULGURITE_RULE("[fulgurite.metric.several] a callback watches one number, and this metric's definition computes "
+                   "several: declare a metric for the one that counts",
+                   accepts<T>, !watches_several<T>())
     return Fine{};
   }
 };

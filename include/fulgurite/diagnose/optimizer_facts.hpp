@@ -46,6 +46,14 @@ template <class List>
 inline constexpr bool any_follows_text = false;
 template <class... Os>
 inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
+template <class T>
+inline constexpr bool follows_several = false;
+template <class O, class S, bool Configured>
+inline constexpr bool follows_several<Scheduled<O, S, Configured>> = follows_several<O> || watches_several<S>();
+template <class List>
+inline constexpr bool any_follows_several = false;
+template <class... Os>
+inline constexpr bool any_follows_several<OptimizerList<Os...>> = (follows_several<Os> || ...);
 template <class Metrics, class List>
 inline constexpr bool all_follow_declared = false;
 template <class Metrics, class... Os>

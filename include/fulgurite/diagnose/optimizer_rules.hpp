@@ -43,6 +43,9 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.schedule.undeclared] a schedule follows a metric that the model does not declare: "
                      "add it to the model's `using Metrics = MetricList<...>`",
                      accepts<M>, all_follow_declared<typename R::Metrics, List>)
+      FULGURITE_RULE("[fulgurite.metric.several] a schedule follows one number, and this metric's definition computes "
+                     "several: declare a metric for the one that counts",
+                     accepts<M>, !any_follows_several<List>)
       FULGURITE_RULE("[fulgurite.schedule.momentum] this schedule moves the momentum, too, and the optimizer has "
                      "none: write schedule::rate_only(schedule), or take another optimizer",
                      accepts<M>, all_have_momentum<typename R::Backend, List>)

@@ -10,11 +10,11 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/checkpoint/protobuf.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/logger/histogram.hpp>
 #include <fulgurite/logger/png.hpp>
-#include <fulgurite/logger/protobuf.hpp>
 #include <fulgurite/logger/utf8_text.hpp>
 
 namespace fulgurite::logger::event {

@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include <fulgurite/checkpoint/crc32c.hpp>
+#include <fulgurite/checkpoint/protobuf.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/logger/journal.hpp>
-#include <fulgurite/logger/protobuf.hpp>
 
 namespace fulgurite::logger {
 

@@ -25,6 +25,8 @@
 #include <fulgurite/logger/version_lock.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/board.hpp>
+#include <fulgurite/report/describe.hpp>
+#include <fulgurite/report/run_notes.hpp>
 
 namespace fulgurite::logger {
 
@@ -105,6 +107,15 @@ class FolderLogger {
     hyperparameters_ = hparams_yaml(parameters);
     if (!goes_on_) write_durably(folder_ / "hparams.yaml", hyperparameters_);
     if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
+  }
+  /// describe.txt, the program that the trainer's types make, and system.txt, the machine, stand beside the rows, where
+  /// report::html finds them. A run that goes on has those of its beginning.
+  template <class Whole>
+  void log_program(std::type_identity<Whole> program, auto const& asked) {
+    if (folder_.empty() || goes_on_) return;
+    auto const text = report::program_text(program, asked.options, asked.optimization);
+    if constexpr (requires { Table::notes; }) report::put_notes(folder_ / Table::notes, text);
+    else report::put_notes(folder_, text);
   }
   /// Releases the folder, so that another logger may use it. A further row takes it again.
   void finalize(auto status) {

@@ -40,7 +40,7 @@ struct MlflowNames {
 /// is there is logged, and the files of the metrics are made of it again when the run is gone on with.
 class MlflowRun : public Journal<JsonLine> {
  public:
-  static constexpr std::string_view owner = "MLflowLogger", lock = ".lock";
+  static constexpr std::string_view owner = "MLflowLogger", lock = ".lock", notes = "artifacts";
 
   MlflowRun(std::filesystem::path const& folder, MlflowNames const& names)
       : Journal(folder / "rows.jsonl"), folder_(folder), names_(names) {

@@ -19,6 +19,7 @@ struct Asked {
   TrainerOptions given = options;  ///< as the user gave them: fast_dev_run and others replace some
   typename R::Optimization optimization;
   std::size_t added = 0;  ///< callbacks of the defaults, the last ones of the trainer: barebones finds them idle
+  bool logs = false;      ///< there is a logger among the callbacks
   int window_length = 1;  ///< batches of the windows to come: accumulate_grad_batches, or what ctx.accumulate said
 };
 

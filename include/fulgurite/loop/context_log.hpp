@@ -4,7 +4,9 @@
 #include <concepts>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/phase.hpp>
@@ -108,6 +110,27 @@ class LogContext : public ValuesContext<R, Phase> {
                         "training, validation or test");
   }
 
+  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
+  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
+  /// several processes rank 0's counts: what is to be watched is declared, and logged by ctx.log. In a hook rather than
+  /// in a step, since it allocates; a captured step that calls it is refused.
+  template <class V>
+  void log_dynamic(std::string_view name, V value) const {
+    constexpr bool number = std::is_arithmetic_v<V>;
+    static_assert(number, "[fulgurite.metric.dynamic_value] ctx.log_dynamic takes a number, since a tensor would have "
+                          "to be waited for: pass tensor.item<double>(), and do it seldom");
+    if constexpr (number) {
+      this->asked(Base::Asks::log_dynamic);
+      post_dynamic(name, static_cast<double>(value));
+    }
+  }
+  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
+  void log_dynamic(std::string_view name, std::vector<double> const& values) const {
+    this->asked(Base::Asks::log_dynamic);
+    for (std::size_t i = 0; i != values.size(); ++i)
+      post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
+  }
+
   /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
   template <class M, class V, class... Rest>
     requires(Phase::logs)
@@ -121,6 +144,23 @@ class LogContext : public ValuesContext<R, Phase> {
   using Base::state_;
 
  private:
+  void post_dynamic(std::string_view name, double value) const {
+    if (state_->asked.options.barebones) [[unlikely]]
+      return state_->warn("fulgurite.options.barebones_log",
+                          "barebones keeps no metric: what is logged is lost, and can be left out");
+    if (!state_->asked.logs)
+      return state_->warn("fulgurite.metric.no_logger",
+                          "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
+                          "CSVLogger{}, or leave the call out");
+    bool declared = false;
+    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || metric.name() == name; });
+    if (declared || name.empty())
+      throw Error("fulgurite.metric.dynamic_name", "ctx.log_dynamic was given the name '" + std::string(name) +
+                                                       "', which " +
+                                                       (declared ? "the model declares as a metric: log that by ctx.log"
+                                                                 : "is none: give the number a name of its own"));
+    state_->due.posted.emplace_back(name, value);
+  }
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
   void check_place(std::size_t at) const {
     auto const& cell = board()[at];

@@ -12,6 +12,7 @@
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/metric/board.hpp>
+#include <fulgurite/metric/keeps.hpp>
 
 namespace fulgurite::loop {
 
@@ -41,9 +42,11 @@ class ValuesContext : public RanksContext<R> {
   /// worth counting.
   template <class M>
   std::optional<double> value(M const& metric) const {
-    constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
+    constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
+    static_assert(one, "[fulgurite.metric.several] this metric's definition computes several numbers, which go to the "
+                       "loggers and results alone: keep a metric::Meter of it in the model, and compute() it");
     return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
   }
   /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
@@ -99,10 +102,12 @@ class ValuesContext : public RanksContext<R> {
       f(reported_name(metric, Origin::evaluation, true), values);
     });
   }
-  /// f(metric, value the host knows already) for each declared metric, in order.
+  /// f(metric, value the host knows already) for each declared metric of one number, in order.
   template <class F>
   void each_metric(F&& f) const {
-    Metrics::each([&](std::size_t, auto const& metric) { f(metric, known(metric)); });
+    Metrics::each([&]<class M>(std::size_t, M const& metric) {
+      if constexpr (!metric::counts_several<M>) f(metric, known(metric));
+    });
   }
 
  protected:
@@ -123,6 +128,11 @@ class ValuesContext : public RanksContext<R> {
   }
 
  private:
+  template <class M>
+  static consteval bool of_several() {
+    if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
+    else return false;
+  }
   /// What M asks for of the figures that were found.
   template <class M>
   struct Reduced {

@@ -99,6 +99,8 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       board.collect();
       each_epoch_value<Metrics>(
           board, [&](std::string const& name, double v) { results[l].push_back({name + suffix(l), v}); });
+      if constexpr (Measured<R>::Meters::any_several)
+        for (auto const& [name, v] : run.measured.several[l]) results[l].push_back({name + suffix(l), v});
       row.insert(row.end(), results[l].begin(), results[l].end());
     }
     if constexpr (n > 1) {  // what was logged outside of the loaders belongs to each of them
@@ -121,6 +123,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);  // holds, should the next one fail
     Context<R, typename Kind::EndPhase> after(run);
     flow = graver(flow, tell<typename Kind::end>(run, pack, after));
+    if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
   if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
   for (auto& board : run.measured.eval_boards) board.restart();

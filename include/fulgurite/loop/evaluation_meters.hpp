@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -17,17 +19,19 @@ void restart_meters(State<R>& run) {
   if constexpr (Meters::any) {
     run.measured.eval_meters.resize(run.measured.eval_boards.size());
     for (auto& meters : run.measured.eval_meters) meters.restart();
+    if constexpr (Meters::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
   }
 }
 
 /// What a meter has come to on all ranks; nothing where it was not updated. The few batches of a sanity check may be
 /// too few for a value to be defined, and are no reason to end.
 template <class R, class Meter>
-std::optional<double> counted_value(State<R>& run, Meter& meter) {
+auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   try {
     if constexpr (shares<R>)
       if (!run.shared.alone) return meter.value(run.parts.strategy);
-    return meter.updates() == 0 ? std::nullopt : std::optional<double>(meter.compute());
+    if (meter.updates() == 0) return std::nullopt;
+    return meter.compute();
   } catch (Error const& error) {
     bool const too_few = error.identifier() == "fulgurite.metric.one_class" ||
                          error.identifier() == "fulgurite.metric.constant_target" ||
@@ -44,7 +48,14 @@ void settle_meters(State<R>& run) {
     for (std::size_t b = 0; b != run.measured.eval_meters.size(); ++b) {
       auto& board = run.measured.eval_boards[b];
       run.measured.eval_meters[b].each([&](auto at, auto& meter) {
-        if (auto const value = counted_value(run, meter)) board.log_number(at, *value, 1, Origin::evaluation);
+        using M = typename Measured<R>::Meters::template Declared<at>;
+        auto const value = counted_value(run, meter);
+        if (!value) return;
+        if constexpr (metric::counts_several<M>)
+          meter.definition().each(*value, [&](std::string_view name, double number) {
+            run.measured.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
+          });
+        else board.log_number(at, *value, 1, Origin::evaluation);
       });
       board.fold();
     }
@@ -61,7 +72,8 @@ void publish_meters(State<R>& run) {
     for (auto& meters : run.measured.eval_meters)
       meters.each([&](auto at, auto& meter) { merged.template get<at>().merge(meter); });
     merged.each([&](auto at, auto& meter) {
-      if (auto const value = counted_value(run, meter)) {
+      if constexpr (metric::counts_several<typename Measured<R>::Meters::template Declared<at>>) return;
+      else if (auto const value = counted_value(run, meter)) {
         run.measured.results[at] = {};
         run.measured.results[at].add(*value, 1);
       }

@@ -17,6 +17,7 @@
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/in_place.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
+#include <fulgurite/loop/log_program.hpp>
 #include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/sanity_check.hpp>
 #include <fulgurite/loop/statistics_pass.hpp>
@@ -166,6 +167,7 @@ class OpenFit {
     answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later
     log_hyperparameters(run_, pack_, source_);
+    log_program(run_, pack_);
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
     check_time(run_);

@@ -80,7 +80,8 @@ struct AssemblyOf<M, false, Given...> : Assembly<M, decltype(judge::PartRules<M,
 }  // namespace loop
 
 /// A trainer with everything named: it has these policies and callbacks, and nothing else. Who names the third policy
-/// has no bar, summary, log, checkpoint and table any more that he does not name; Defaults{} adds them.
+/// has no bar, summary, log, checkpoint and table any more that he does not name; Defaults{} adds them, and so does a
+/// word that leaves out one of them, such as NoLogger{}.
 ///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{},
 ///                                    ProgressBar{});
 template <class M, class S, class P, class O, class... Cs>

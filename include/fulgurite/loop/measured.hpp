@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/loop/run_key.hpp>
@@ -20,7 +21,9 @@ struct Measured {
 
   Board train_board{};
   std::vector<Board> eval_boards = std::vector<Board>(1);
-  std::vector<Meters> eval_meters{};        ///< beside eval_boards: of metrics that have a definition
+  std::vector<Meters> eval_meters{};  ///< beside eval_boards: of metrics that have a definition
+  /// Beside eval_boards: of metrics whose definition computes several numbers.
+  std::vector<std::vector<std::pair<std::string, double>>> several{};
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
   std::vector<Results> loader_results{};    ///< the same as `results` of each of them

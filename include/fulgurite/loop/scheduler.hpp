@@ -195,18 +195,18 @@ class Scheduler {
     double const factor = together_->factor();
     for (std::size_t g = 0; g != together_->base.size(); ++g) optimizer_->set_lr(g, together_->base[g] * factor);
   }
-  /// The schedule sets rates: the others go on from them. Where a factor is 0, so is the rate, whatever was set.
+  /// The schedule sets rates: the others go on from them. Where a factor of theirs is 0, so is the rate, which tells
+  /// nothing: then it is shown the bases, and what it makes of them counts from the next move of the others on.
   template <class F>
   void setting(F set) {
+    double const factor = together_->factor();
+    if (!(factor > 0)) loop::set_rates(*optimizer_, together_->base);
     auto const before = loop::rates_of(*optimizer_);
     set();
-    double const factor = together_->factor();
-    for (std::size_t g = 0; g != together_->base.size(); ++g) {
-      double const after = optimizer_->lr(g);
-      if (after == before[g]) continue;
-      if (factor > 0) together_->base[g] = after / factor;
-      else optimizer_->set_lr(g, before[g]);
-    }
+    for (std::size_t g = 0; g != together_->base.size(); ++g)
+      if (double const after = optimizer_->lr(g); after != before[g])
+        together_->base[g] = factor > 0 ? after / factor : after;
+    if (!(factor > 0)) set_composed();
   }
 
   static void check_kind(std::string const& saved) {

@@ -23,12 +23,12 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
     "checkpoint.forgets_place", "data.none", "data.uneven", "data.waits", "exception.second", "hook.once_a_window",
     "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
-    "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "options.barebones_log",
-    "options.dev_run", "options.few_rows", "options.overfit_order", "options.save_in_background",
-    "precision.default_type", "precision.loss_type", "resume.after_exception", "resume.after_requeue",
-    "resume.callback", "resume.damaged", "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state",
-    "resume.passed_over", "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric",
-    "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
+    "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "metric.no_logger",
+    "options.barebones_log", "options.dev_run", "options.few_rows", "options.overfit_order",
+    "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
+    "resume.after_requeue", "resume.callback", "resume.damaged", "resume.hidden", "resume.no_callback",
+    "resume.no_last", "resume.no_state", "resume.passed_over", "resume.skips", "resume.untold", "run.failing",
+    "run.requeue", "schedule.metric", "tuner.no_suggestion", "tuner.not_searched", "tuner.unanswered"});
 // clang-format on
 
 /// Words of lower-case letters, digits and underscores with points between them, two at least.

@@ -71,6 +71,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   using Results = std::vector<std::vector<MetricValue>>;  ///< for each loader
 
  private:
+  using Refused = std::vector<std::vector<refusal::Nothing>>;
   template <class T>
   static constexpr bool is_waiver = std::is_same_v<std::remove_cvref_t<T>, NoValidation>;
 
@@ -78,8 +79,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   template <class Data, class Val, class Source>
   static constexpr bool mixed = !LoaderLike<std::remove_reference_t<Data>> && !is_waiver<Val> && Source::trains;
 
-  /// Where batches come from: one thing given, which is a loader (of an evaluation: or a tuple of them) or a data
-  /// module.
+  /// Where batches come from: one thing given, a loader (of an evaluation: or a tuple of them) or a data module.
   template <class Data, bool Evaluation = false, class D = std::remove_reference_t<Data>>
   using Alone = std::conditional_t<
       LoaderLike<D> || (Evaluation && loop::is_tuple<std::remove_const_t<D>>),
@@ -100,7 +100,8 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
       : state_{.asked = {.options = loop::effective(loop::checked(options)),
                          .given = std::move(options),
-                         .optimization = std::move(optimization)},
+                         .optimization = std::move(optimization),
+                         .logs = loop::has_logger<Pack<Cs...>>},
                .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
         pack_{Slots<Cs...>(std::move(callbacks)...)} {
     if constexpr (O::automatic) loop::check(state_.asked.optimization);
@@ -191,7 +192,7 @@ class TrainerBody<true, M, S, P, O, Cs...> {
   auto predict(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return predict_from(model, alone<true>(data), true, from);
-    else return std::vector<std::vector<refusal::Nothing>>{};
+    else return Refused{};
   }
   /// The same for callbacks that take predictions as they come: nothing is collected.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
@@ -219,11 +220,14 @@ class TrainerBody<true, M, S, P, O, Cs...> {
     static_cast<void>(judge::CallRules<Args...>::template judge<true>());
     return {};
   }
+  /// predict(model) takes the model's own loader. That of the last fit's data module has to be passed: its batches
+  /// decide the type of what is predicted.
   template <class... Args>
     requires(sizeof...(Args) != 2 && sizeof...(Args) != 3 && !loop::names_file<Args...>)
-  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
-    static_cast<void>(judge::CallRules<Args...>::template judge<true>());
-    return {};
+  auto predict(Args&&... args) {
+    if constexpr (judge::is_model<M, Args...> && Alone<M, true>::template evaluates<hook::predict_dataloader>)
+      return predict(args..., args...);
+    else return static_cast<void>(judge::CallRules<Args...>::template judge<true>()), Refused{};
   }
 
   /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint. Does not compile where a part of

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -110,6 +111,13 @@ struct ConfusionMatrix {
     ClassCounts::refuse_faults(sums.last(ClassCounts::faults), classes, name());
     auto const pairs = sums.first(classes * classes);
     return {classes, {pairs.begin(), pairs.end()}};
+  }
+  /// Declared as "val/pairs" it has a row "val/pairs.LABEL.PREDICTED" for each pair.
+  template <class F>
+  static void each(Confusion const& seen, F&& f) {
+    for (std::size_t label = 0; label != seen.classes; ++label)
+      for (std::size_t predicted = 0; predicted != seen.classes; ++predicted)
+        f(std::to_string(label) + "." + std::to_string(predicted), seen(label, predicted));
   }
   bool operator==(ConfusionMatrix const&) const = default;
 };

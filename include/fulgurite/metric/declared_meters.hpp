@@ -37,6 +37,11 @@ template <auto... Ms, class Backend>
 class DeclaredMeters<MetricList<Ms...>, Backend> {
  public:
   static constexpr bool any = (is_counted<decltype(Ms)> || ...);
+  /// Some of them have several numbers.
+  static constexpr bool any_several = (counts_several<decltype(Ms)> || ...);
+  /// The type of a metric, by its position.
+  template <std::size_t I>
+  using Declared = std::remove_const_t<std::tuple_element_t<I, std::tuple<decltype(Ms)...>>>;
 
   template <std::size_t I>
   auto& get() {

@@ -69,6 +69,14 @@ inline constexpr bool counts_one_number<M> =
     requires(typename M::metric::Definition const& d, std::span<double const> numbers) {
       { d.compute(numbers) } -> std::convertible_to<double>;
     };
+/// A declared metric whose definition computes several numbers and names them: `each(value, f)` calls f(name, number).
+template <class M>
+inline constexpr bool counts_several = false;
+template <class M>
+  requires is_counted<M>
+inline constexpr bool counts_several<M> =
+    !counts_one_number<M> && requires(typename M::metric::Definition const& d, std::span<double const> numbers,
+                                      void (&f)(std::string_view, double)) { d.each(d.compute(numbers), f); };
 /// A declared metric has no definition, or one with options that make sense.
 template <class M>
 constexpr bool is_sound(M const& metric) {

@@ -76,6 +76,16 @@ class BasicMeter {
     require_updates(updates_);
     return definition_.per_class(store_.numbers());
   }
+  /// The same over all ranks, as compute(ctx) is.
+  template <class Ranks>
+  std::vector<double> per_class(Ranks& ranks) const
+    requires requires(D const& d, std::span<double const> sums) { d.per_class(sums); }
+  {
+    long updates = updates_;
+    auto const numbers = store_.numbers_of_all(ranks, updates);
+    require_updates(updates);
+    return definition_.per_class(std::span<double const>(numbers));
+  }
 
   void reset() {
     store_.reset();

@@ -34,6 +34,12 @@ struct MinMax {
   static constexpr std::size_t sums() { return 2; }
   /// The greatest of -value, and the greatest of value.
   static Range compute(std::span<double const> sums) { return {-sums[0], sums[1]}; }
+  /// Declared as "val/x" it has the rows "val/x.min" and "val/x.max".
+  template <class F>
+  static void each(Range const& range, F&& f) {
+    f("min", range.least);
+    f("max", range.greatest);
+  }
   bool operator==(MinMax const&) const = default;
 };
 

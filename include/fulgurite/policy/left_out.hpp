@@ -6,7 +6,8 @@
 namespace fulgurite {
 
 /// Adds the defaults where strategy, precision and optimization are all named: the progress bar, the summary, the CSV
-/// log, the file of the last epoch and the table of results. Where one of the three is left out, they are added anyway.
+/// log, the file of the last epoch and the table of results. Where one of the three is left out, or a word below leaves
+/// a part of them out, they are added anyway.
 struct Defaults {};
 
 /// Among the arguments of make_trainer: no progress bar.

@@ -85,14 +85,13 @@ std::string described_data() {
 template <class Trainer>
 inline constexpr std::string_view description = report::Described<std::remove_cvref_t<Trainer>>::view;
 
-/// `std::cout << describe(trainer);` prints the same, and below it what only this trainer object knows: what its
-/// options add and switch off, and, where its strategy has an `account()`, what the strategy has done so far.
-/// `describe(trainer, train, val)`, or `describe(trainer, data_module)`, says of the loaders as well what is asked of
-/// each; none of them is read.
-template <class M, class S, class P, class O, class... Cs, class... Data>
-std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) {
+namespace report {
+
+/// The program that a trainer's types make, and what its options add and switch off.
+template <class M, class S, class P, class O, class... Cs>
+std::string program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>, TrainerOptions const& o,
+                         [[maybe_unused]] O const& how) {
   std::string text(description<Trainer<M, S, P, O, Cs...>>);
-  auto const& o = trainer.options();
   std::string options;
   auto const say = [&](std::string const& line) { options += "  " + line + "\n"; };
   auto const number = [](auto const& n) { return n && *n >= 0 ? std::to_string(*n) : std::string("no limit"); };
@@ -106,10 +105,9 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) 
   say("epochs: " + number(o.max_epochs) + ", steps: " + number(o.max_steps) +
       (o.max_time ? ", seconds: " + std::to_string(o.max_time->count()) : ""));
   if constexpr (O::automatic) {
-    auto const& how = trainer.optimization();
     say("batches a step: " + std::to_string(how.accumulate_grad_batches));
-    if (how.clip.kind != Clip::Kind::none)
-      say(std::string("gradients limited by ") + (how.clip.kind == Clip::Kind::norm ? "norm " : "value ") +
+    if (how.clip.kind != fulgurite::Clip::Kind::none)
+      say(std::string("gradients limited by ") + (how.clip.kind == fulgurite::Clip::Kind::norm ? "norm " : "value ") +
           std::to_string(how.clip.limit));
     if (how.tbptt != 0) say("batches cut along time, every " + std::to_string(how.tbptt) + " steps");
   }
@@ -122,7 +120,19 @@ std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) 
   loop_off(o.limit_predict_batches, "predict");
   if (o.num_sanity_val_steps == 0) say("sanity check: off, num_sanity_val_steps is 0");
   if (o.log_every_n_steps == 0) say("rows of steps: off, log_every_n_steps is 0");
-  text += "\noptions\n" + options;
+  return text + "\noptions\n" + options;
+}
+
+}  // namespace report
+
+/// `std::cout << describe(trainer);` prints the same, and below it what only this trainer object knows: what its
+/// options add and switch off, and, where its strategy has an `account()`, what the strategy has done so far.
+/// `describe(trainer, train, val)`, or `describe(trainer, data_module)`, says of the loaders as well what is asked of
+/// each; none of them is read.
+template <class M, class S, class P, class O, class... Cs, class... Data>
+std::string describe(Trainer<M, S, P, O, Cs...> const& trainer, Data const&...) {
+  std::string text =
+      report::program_text(std::type_identity<Trainer<M, S, P, O, Cs...>>(), trainer.options(), trainer.optimization());
   if constexpr (sizeof...(Data) != 0) {
     text += "\ndata\n";
     ((text += report::described_data<Data>()), ...);

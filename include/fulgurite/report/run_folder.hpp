@@ -2,24 +2,17 @@
 // What the folder of a run holds: its metrics, hyper-parameters, notes, and the times that a profiler has written.
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <limits>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/report/plot_layout.hpp>
+#include <fulgurite/report/run_files.hpp>
 
 namespace fulgurite::report {
 
@@ -34,142 +27,35 @@ struct RunFolder {
   std::vector<std::vector<std::string>> times{};
 };
 
-namespace run_folder {
-
-FULGURITE_COLD std::string text_of(std::filesystem::path const& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-/// The rows of a table that another program may be writing: one that is cut off is left out.
-FULGURITE_COLD std::vector<std::vector<std::string>> rows_of(std::string_view text) {
-  std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> row(1);
-  bool inside = false;
-  for (std::size_t i = 0; i != text.size(); ++i) {
-    char const c = text[i];
-    if (c == '"' && inside && i + 1 != text.size() && text[i + 1] == '"') row.back() += text[i++];
-    else if (c == '"') inside = !inside;
-    else if (inside) row.back() += c;
-    else if (c == ',') row.emplace_back();
-    else if (c == '\n') {
-      rows.push_back(std::exchange(row, std::vector<std::string>(1)));
-    } else if (c != '\r') {
-      row.back() += c;
-    }
-  }
-  return rows;
-}
-
-FULGURITE_COLD std::optional<double> number_of(std::string_view text) {
-  if (text == "nan" || text == "-nan") return std::numeric_limits<double>::quiet_NaN();
-  double value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Values by name, in the order in which names come. `step` and `epoch` are no metrics.
-class Values {
- public:
-  FULGURITE_COLD void add(std::string_view name, double step, double value) {
-    if (name == "step" || name == "epoch") return;
-    auto at = std::ranges::find(curves, name, &Curve::label);
-    if (at == curves.end()) at = curves.insert(curves.end(), Curve{.label = std::string(name)});
-    at->x.push_back(step);
-    at->y.push_back(value);
-  }
-  std::vector<Curve> curves{};
-};
-
-FULGURITE_COLD std::vector<Curve> of_csv(std::string_view text) {
-  auto const rows = rows_of(text);
-  Values values;
-  if (rows.empty()) return {};
-  auto const& names = rows.front();
-  auto const step = static_cast<std::size_t>(std::ranges::find(names, "step") - names.begin());
-  for (std::size_t r = 1; r < rows.size(); ++r) {
-    double const x = step < rows[r].size() ? number_of(rows[r][step]).value_or(static_cast<double>(r - 1))
-                                           : static_cast<double>(r - 1);
-    for (std::size_t i = 0; i != std::min(names.size(), rows[r].size()); ++i)
-      if (auto const y = number_of(rows[r][i])) values.add(names[i], x, *y);
-  }
-  return std::move(values.curves);
-}
-
-/// JSONLinesLogger's file. A line that is no object with a step is left out: the last one may be half written.
-FULGURITE_COLD std::vector<Curve> of_json_lines(std::string_view text, std::string const& name) {
-  Values values;
-  while (!text.empty()) {
-    auto const end = text.find('\n');
-    if (end == std::string_view::npos) break;
-    auto const line = text.substr(0, end);
-    text.remove_prefix(end + 1);
-    if (!line.starts_with('{') || line.starts_with("{\"hparams\":")) continue;
-    std::vector<std::pair<std::string, double>> row;
-    double step = 0;
-    try {
-      json::Reader in(line, "fulgurite.report.no_run", name);
-      in.object([&](std::string key) {
-        auto const value = number_of(in.peek() == '"' ? in.string() : std::string(in.number()));
-        if (key == "step") step = value.value_or(0);
-        else if (value) row.emplace_back(std::move(key), *value);
-      });
-    } catch (Error const&) { continue; }
-    for (auto const& [metric, value] : row) values.add(metric, step, value);
-  }
-  return std::move(values.curves);
-}
-
-/// The mapping that our loggers write: a name and a value in each line.
-FULGURITE_COLD std::vector<std::pair<std::string, std::string>> of_yaml(std::string_view text) {
-  std::vector<std::pair<std::string, std::string>> all;
-  auto const plain = [](std::string_view quoted) {
-    while (quoted.starts_with(' ')) quoted.remove_prefix(1);
-    while (quoted.ends_with(' ') || quoted.ends_with('\r')) quoted.remove_suffix(1);
-    if (!quoted.starts_with('"')) return std::string(quoted);
-    try {
-      return json::Reader(quoted, "fulgurite.report.no_run", "hparams.yaml").string();
-    } catch (Error const&) { return std::string(quoted); }
-  };
-  while (!text.empty()) {
-    auto const end = std::min(text.find('\n'), text.size());
-    auto const line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    auto const colon = line.starts_with('"') ? line.find("\": ") : line.find(": ");
-    if (colon == std::string_view::npos) continue;
-    auto const name = line.substr(0, colon + line.starts_with('"'));
-    all.emplace_back(plain(name), plain(line.substr(name.size() + 1)));
-  }
-  return all;
-}
-
-}  // namespace run_folder
-
 /// Whether a run's loggers have written there.
 FULGURITE_COLD bool is_run_folder(std::filesystem::path const& folder) {
   std::error_code error;
-  return std::filesystem::exists(folder / "metrics.csv", error) ||
-         std::filesystem::exists(folder / "metrics.jsonl", error);
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "rows.jsonl"})
+    if (std::filesystem::exists(folder / name, error)) return true;
+  return std::ranges::any_of(run_folder::files_in(folder), &run_folder::is_event_file);
 }
 
-/// Reads a folder of a run: metrics.csv or metrics.jsonl, hparams.yaml, texts. Error [fulgurite.report.no_run] where
-/// there is neither of the first two.
+/// Reads a folder of a run: its metrics, which one logger of ours has written, hparams.yaml, texts. Error
+/// [fulgurite.report.no_run] where no logger has.
 FULGURITE_COLD RunFolder read_run_folder(std::filesystem::path const& folder) {
   using namespace run_folder;
   if (!is_run_folder(folder))
     throw Error("fulgurite.report.no_run", folder.string() +
-                                               " has neither metrics.csv nor metrics.jsonl: name the folder of a run, "
-                                               "such as lightning_logs/version_0, or one with such folders in it");
+                                               " has none of metrics.csv, metrics.jsonl, rows.jsonl and event files: "
+                                               "name the folder of a run, such as lightning_logs/version_0, or one "
+                                               "with such folders in it");
   RunFolder run{.path = folder};
   run.curves = of_csv(text_of(folder / "metrics.csv"));
-  if (run.curves.empty())
-    run.curves = of_json_lines(text_of(folder / "metrics.jsonl"), (folder / "metrics.jsonl").string());
+  for (char const* name : {"metrics.jsonl", "rows.jsonl"})
+    if (run.curves.empty()) run.curves = of_json_lines(text_of(folder / name), (folder / name).string());
+  auto files = files_in(folder);
+  if (run.curves.empty()) {
+    std::vector<std::filesystem::path> events;
+    std::ranges::copy_if(files, std::back_inserter(events), &is_event_file);
+    run.curves = of_events(events);
+  }
   run.hyperparameters = of_yaml(text_of(folder / "hparams.yaml"));
-  std::vector<std::filesystem::path> files;
-  for (auto const& entry : std::filesystem::directory_iterator(folder))
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  std::ranges::sort(files);
+  std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's place for texts
   for (auto const& file : files) {
     auto const name = file.filename().string();
     if (file.extension() == ".txt" || file.extension() == ".toml") run.notes.emplace_back(name, text_of(file));

@@ -2,16 +2,15 @@
 // Texts for the folder of a run that say what the program was and where it ran; a report shows them.
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/host_name.hpp>
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::report {
@@ -34,12 +33,11 @@ FULGURITE_COLD std::string system_text() {
   return text + "\n";
 }
 
-/// Writes describe.txt, the program that the trainer's types make, and system.txt into the folder of its last run:
-///   report::write_notes(trainer, trainer.callback<CSVLogger>().log_dir());
-template <class Trainer>
-void write_notes(Trainer const& trainer, std::filesystem::path const& folder) {
-  write_durably(folder / "describe.txt", describe(trainer));
-  write_durably(folder / "system.txt", system_text());
+/// Puts describe.txt and system.txt beside a run's rows. They are for people, so the disk is not waited for, and what
+/// cannot be written is left out.
+FULGURITE_COLD void put_notes(std::filesystem::path const& folder, std::string const& program) {
+  std::ofstream(folder / "describe.txt", std::ios::binary) << program;
+  std::ofstream(folder / "system.txt", std::ios::binary) << system_text();
 }
 
 }  // namespace fulgurite::report

@@ -1,6 +1,7 @@
 #pragma once
 // Digits drawn by the program itself, for when there are no files: the same kind of module as data::mnist.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -21,6 +22,11 @@ struct DigitsOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
   bool drop_last = false;  ///< for training
+  bool pin_memory = false;
+  int workers = 0;  ///< these as in TensorLoaderOptions
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
 };
 
 /// `data::digits({.train = 8000, .validation = 2000})`: batches as MNIST's, drawn from `seed`; 10,000 images take a
@@ -41,9 +47,7 @@ TensorModule<Transform> digits(DigitsOptions options = {}, Transform transform =
       options.test > 0
           ? std::optional(as_tensors(draw_digits(static_cast<std::size_t>(options.test), options.seed ^ another_hand)))
           : std::nullopt;
-  return TensorModule<Transform>(set, std::move(parts),
-                                 {options.batch_size, options.shuffle, options.seed, options.drop_last}, test,
-                                 std::move(transform));
+  return TensorModule<Transform>(set, std::move(parts), loading(options), test, std::move(transform));
 }
 
 }  // namespace fulgurite::data

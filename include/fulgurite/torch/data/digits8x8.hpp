@@ -1,6 +1,7 @@
 #pragma once
 // 1,797 real handwritten digits of 8 x 8 pixels from a file of 57 KB: data::digits8x8("data/digits").
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <utility>
@@ -19,6 +20,11 @@ struct Digits8x8Options {
   std::uint64_t seed = 0;  ///< of the shuffle and the split
   Share validation = 0.2;  ///< a fraction or a count of the images
   bool drop_last = false;  ///< for training
+  bool pin_memory = false;
+  int workers = 0;  ///< these as in TensorLoaderOptions
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
 };
 
 /// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and
@@ -34,8 +40,7 @@ TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8
                     ": there is no digits.csv.gz in such a folder: take the one that scikit-learn's wheel "
                     "has in sklearn/datasets/data");
   TensorSet const set = as_tensors(read_digits_csv(*file));
-  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed),
-                                 {options.batch_size, options.shuffle, options.seed, options.drop_last}, {},
+  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loading(options), {},
                                  std::move(transform));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // MNIST (and sets in its format) from a folder: data::mnist("data/mnist", {.batch_size = 128}).
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,6 +22,11 @@ struct MnistOptions {
   Share validation = 0.2;  ///< a fraction or a count of the images
   bool normalise = false;  ///< shift and scale by the training set's mean and deviation (0.1307, 0.3081); else [0, 1]
   bool drop_last = false;  ///< for training
+  bool pin_memory = false;
+  int workers = 0;  ///< these as in TensorLoaderOptions
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
 };
 
 /// Reads train-* into training and validation, and t10k-* as the test set. If the folder has only one of the two, it is
@@ -42,8 +48,7 @@ TensorModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions 
     return set;
   };
   TensorSet const set = read(train ? *train : *test);
-  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed),
-                                 {options.batch_size, options.shuffle, options.seed, options.drop_last},
+  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loading(options),
                                  train && test ? std::optional(read(*test)) : std::nullopt, std::move(transform));
 }
 

@@ -43,7 +43,14 @@ struct GatherOptions {
 
 /// The same without the order.
 inline GatherOptions gathering(TensorLoaderOptions const& o) {
-  return {o.batch_size, o.drop_last, o.seed, o.pin_memory, o.workers, o.prefetch, o.persistent_workers, o.timeout};
+  return {.batch_size = o.batch_size,
+          .drop_last = o.drop_last,
+          .seed = o.seed,
+          .pin_memory = o.pin_memory,
+          .workers = o.workers,
+          .prefetch = o.prefetch,
+          .persistent_workers = o.persistent_workers,
+          .timeout = o.timeout};
 }
 
 /// What a module of tensors is told of its loaders, under the same names.
@@ -63,8 +70,11 @@ TensorLoaderOptions loading(Options const& o) {
 /// The workers of a loader that works with whole tensors: each takes one thread.
 template <class Options>
 WorkerOptions workers_of(Options const& o) {
-  return {o.workers, o.prefetch, o.persistent_workers, o.timeout,
-          o.workers > 0 ? one_thread_each() : std::function<void()>()};
+  return {.workers = o.workers,
+          .prefetch = o.prefetch,
+          .persistent_workers = o.persistent_workers,
+          .timeout = o.timeout,
+          .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>()};
 }
 
 /// Batches stay as they were loaded.

@@ -1,6 +1,7 @@
 #pragma once
 // Text for a language model of characters: data::text({"a.txt", "b.txt"}, {.block = 128, .batch_size = 32}).
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,11 @@ struct TextOptions {
   Share validation = 0.1;  ///< the end of the text: a fraction, or a count of characters
   std::uint64_t seed = 0;
   long batches = 0;  ///< training batches of an epoch; 0: as many as make one pass over the text
+  bool pin_memory = false;
+  int workers = 0;  ///< these as in BlockOptions
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
 };
 
 /// A vocabulary and two loaders of int64 batches B x block: random pieces to train on, and the held-out end of the
@@ -60,8 +66,21 @@ class TextModule {
   TextModule(Parts parts, Vocabulary&& vocabulary,
              TextOptions options)  // by reference, since it is moved only after it has encoded the parts
       : vocabulary_(std::move(vocabulary)),
-        train_(std::move(parts.train), {options.block, options.batch_size, true, options.seed, options.batches}),
-        validation_(std::move(parts.validation), {options.block, options.batch_size, false, options.seed, 0}) {}
+        train_(std::move(parts.train), pieces(options, true)),
+        validation_(std::move(parts.validation), pieces(options, false)) {}
+
+  static BlockOptions pieces(TextOptions const& options, bool training) {
+    return {.block = options.block,
+            .batch_size = options.batch_size,
+            .random = training,
+            .seed = options.seed,
+            .batches = training ? options.batches : 0,
+            .pin_memory = options.pin_memory,
+            .workers = options.workers,
+            .prefetch = options.prefetch,
+            .persistent_workers = options.persistent_workers,
+            .timeout = options.timeout};
+  }
 
   FULGURITE_COLD static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
     auto const middle = numbers.end() - static_cast<std::ptrdiff_t>(options.validation.of(numbers.size()));

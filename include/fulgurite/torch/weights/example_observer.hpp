@@ -19,6 +19,7 @@
 #include <fulgurite/torch/device/factory_watch.hpp>
 #include <fulgurite/torch/weights/class_name.hpp>
 #include <fulgurite/torch/weights/operations.hpp>
+#include <fulgurite/torch/weights/tell_sizes.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -30,6 +31,8 @@ struct SeenModule {
   torch::nn::Module const* module = nullptr;
   Sizes in = {}, out = {};
   std::int64_t flops = 0;
+  bool told = false;  ///< by the module itself, see tell_sizes: of its last call
+  std::string told_in = {}, told_out = {};
 };
 
 /// An operator that no other one called: of a module, or of none that has parameters.
@@ -41,7 +44,7 @@ struct SeenOperator {
 
 /// While it lives, operators of this thread are watched. LibTorch's modules in C++ have no hooks, so an operator is
 /// taken for that of the module whose parameters it is given.
-class ExampleObserver {
+class ExampleObserver final : private SizeListener {
  public:
   explicit ExampleObserver(torch::nn::Module const& model) {
     for (auto const& [name, module] : model.named_modules({}, false).pairs()) {
@@ -52,6 +55,7 @@ class ExampleObserver {
     for (auto const& parameter : model.parameters(false))
       if (parameter.numel() > 0) owners_[parameter.const_data_ptr()];
     current() = this;
+    SizeListener::current() = this;
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&began, &ended)
                                              .needsInputs(true)
                                              .needsOutputs(true)
@@ -60,6 +64,7 @@ class ExampleObserver {
   ~ExampleObserver() {
     at::removeCallback(handle_);
     current() = nullptr;
+    SizeListener::current() = nullptr;
   }
   ExampleObserver(ExampleObserver const&) = delete;
   ExampleObserver& operator=(ExampleObserver const&) = delete;
@@ -91,6 +96,11 @@ class ExampleObserver {
   }
   static void ended(at::RecordFunction const& function, at::ObserverContext*) {
     if (current() != nullptr) current()->end(function);
+  }
+
+  FULGURITE_COLD void hear(torch::nn::Module const& module, std::string in, std::string out) override {
+    for (auto& seen : seen_)
+      if (seen.module == &module) seen.told = true, seen.told_in = in, seen.told_out = out;
   }
 
   FULGURITE_COLD void begin(at::RecordFunction const& function) {

@@ -23,6 +23,7 @@
 #include <fulgurite/torch/data/move.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 #include <fulgurite/torch/weights/example_observer.hpp>
+#include <fulgurite/torch/weights/tell_sizes.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -60,22 +61,6 @@ class LeavesNoTrace {
   std::vector<std::pair<torch::nn::Module*, bool>> modes_;
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;
 };
-
-inline std::string sizes_text(at::IntArrayRef sizes) {
-  std::string text = "[";
-  for (std::size_t i = 0; i != sizes.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-  return text + "]";
-}
-/// The sizes of all tensors in a value.
-template <class T>
-std::string all_sizes(T const& value) {
-  std::string text;
-  each_tensor(value, [&](at::Tensor const& tensor) {
-    if (!text.empty()) text += ", ";
-    text += sizes_text(tensor.sizes());
-  });
-  return text;
-}
 
 /// A module of LibTorch's own.
 inline bool is_builtin(torch::nn::Module const& module) {
@@ -150,6 +135,7 @@ FULGURITE_COLD void add_seen(std::vector<report::ModelRow>& rows, ExampleObserve
     for (auto const& seen : modules) {
       if (seen.name == row.name && !seen.in.empty()) row.in = sizes_text(seen.in);
       if (seen.name == row.name && !seen.out.empty()) row.out = sizes_text(seen.out);
+      if (seen.name == row.name && seen.told) row.in = seen.told_in, row.out = seen.told_out;
       if (seen.name == row.name || seen.name.starts_with(row.name + ".")) row.flops += seen.flops;
     }
   }

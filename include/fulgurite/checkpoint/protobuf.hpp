@@ -1,5 +1,5 @@
 #pragma once
-// As much of Protocol Buffers as TensorBoard's event files need: fields are appended to a text, and one is found again.
+// As much of Protocol Buffers as TensorBoard's event files need: fields are appended to a text, and found again.
 
 #include <bit>
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 #include <fulgurite/core/cold.hpp>
 
-namespace fulgurite::logger::protobuf {
+namespace fulgurite::protobuf {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
@@ -77,8 +77,10 @@ FULGURITE_COLD std::optional<std::uint64_t> take_varint(std::string_view& messag
   return std::nullopt;
 }
 
-/// The first field of that number: its bytes, or nothing where there is none or the message is none.
-FULGURITE_COLD std::optional<std::string_view> find(std::string_view message, unsigned field) {
+/// The first field of that number: its bytes, or nothing where there is none or the message is none. `after`: gets what
+/// follows it, where further ones of that number may be.
+FULGURITE_COLD std::optional<std::string_view> find(std::string_view message, unsigned field,
+                                                    std::string_view* after = nullptr) {
   while (!message.empty()) {
     auto const head = take_varint(message);
     if (!head) return std::nullopt;
@@ -96,10 +98,12 @@ FULGURITE_COLD std::optional<std::string_view> find(std::string_view message, un
     }
     if (!size || *size > message.size()) return std::nullopt;
     auto const value = message.substr(0, static_cast<std::size_t>(*size));
-    if (*head >> 3 == field) return value;
     message.remove_prefix(value.size());
+    if (*head >> 3 != field) continue;
+    if (after != nullptr) *after = message;
+    return value;
   }
   return std::nullopt;
 }
 
-}  // namespace fulgurite::logger::protobuf
+}  // namespace fulgurite::protobuf
