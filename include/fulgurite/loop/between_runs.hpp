@@ -1,0 +1,90 @@
+#pragma once
+// What a trainer does between its runs: files and snapshots of all that it owns, searches, a look at its callbacks.
+
+#include <filesystem>
+#include <type_traits>
+
+#include <fulgurite/diagnose/judged_calls.hpp>
+#include <fulgurite/diagnose/state_rules.hpp>
+#include <fulgurite/loop/owned_run.hpp>
+#include <fulgurite/loop/save_checkpoint.hpp>
+#include <fulgurite/loop/search_alone.hpp>
+
+namespace fulgurite::loop {
+
+/// `R` is the key of the trainer's runs, `Cs` are its callbacks.
+template <class R, class... Cs>
+class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
+  using Owned = OwnedRun<R, Pack<Cs...>>;
+  using Calls = judge::Calls<R, Cs...>;
+
+ public:
+  /// All of the run, now; between fits, or from a hook through ctx.request_checkpoint. Does not compile where a part of
+  /// the trainer would be forgotten.
+  void save_checkpoint(std::filesystem::path const& path) {
+    using Verdict = decltype(judge::remembered_in_files<R>());
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) save_checkpoint(state_, pack_, none_, path);
+  }
+
+  /// What snapshot(trainer) does.
+  Snapshot<R> snapshot() { return take_snapshot(state_, pack_, none_); }
+  /// What restore(trainer, snapshot) does.
+  template <class Other>
+  void restore(Snapshot<Other> const& from) {
+    if constexpr (judge::of_this_run<R, Snapshot<Other>>()) restore_snapshot(state_, pack_, none_, from);
+  }
+
+  /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
+  template <class Model, class Data, class Source = SourceOfTwo<std::remove_reference_t<Data>, NoModule>,
+            class Verdict = typename Calls::template OnFit<Model, Source, true, false, Data>>
+  void search(Model&& model, Data&& data, RunSearch<R> const& what) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (!Verdict::ok) return;
+    else if constexpr (LoaderLike<std::remove_reference_t<Data>>)
+      search_alone(state_, pack_, model, Source{data, none_}, what);
+    else search_alone(state_, pack_, model, Source(data), what);
+  }
+
+  /// The same for batches of an evaluation. `Kind`: Validation, Testing or Prediction.
+  template <class Kind, class Model, class Data,
+            class Verdict = typename Calls::template OnEvaluation<Model, Kind, Data>>
+  void search_evaluation(Model&& model, Data&& data, RunSearch<R> const& what) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) {
+      using Source = decltype(source_of<true>(data, none_));
+      if constexpr (std::is_same_v<Kind, Prediction>)
+        search_evaluation<Kind, judge::PredictedBy<R, Source>>(state_, pack_, model, source_of<true>(data, none_),
+                                                               what);
+      else search_evaluation<Kind, NoModule>(state_, pack_, model, source_of<true>(data, none_), what);
+    }
+  }
+
+  template <class T>
+  T& callback() {
+    constexpr bool found = (std::is_same_v<T, Cs> || ...);
+    static_assert(found, "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those "
+                         "given to make_trainer");
+    if constexpr (found) return pack_.slots.template get<T>();
+    else return refusal::nothing<T>();
+  }
+  /// The same by its class template: `trainer.callback<ModelCheckpoint>()`, where there is one such.
+  template <template <class...> class T>
+  auto& callback() {
+    using Found = refusal::Only<T, Cs...>;
+    constexpr bool found = Found::found;
+    static_assert(
+        found, "[fulgurite.trainer.callback] this trainer has none, or several, of these callbacks: name the type of "
+               "the one that is meant");
+    if constexpr (found) return pack_.slots.template get<typename Found::type>();
+    else return refusal::nothing<typename Found::type>();
+  }
+
+ protected:
+  using Owned::none_;
+  using Owned::Owned;
+  using Owned::pack_;
+  using Owned::state_;
+};
+
+}  // namespace fulgurite::loop
