@@ -8,6 +8,7 @@
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/fit_epochs.hpp>
 #include <fulgurite/loop/in_place.hpp>
+#include <fulgurite/loop/redo_window.hpp>
 #include <fulgurite/loop/sanity_check.hpp>
 #include <fulgurite/loop/statistics_pass.hpp>
 
