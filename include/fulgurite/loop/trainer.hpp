@@ -21,6 +21,7 @@
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
+#include <fulgurite/diagnose/function_refusals.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
 #include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>
