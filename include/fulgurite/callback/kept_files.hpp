@@ -66,6 +66,7 @@ class KeptFiles : public checkpointing::KeptNames {
 
  private:
   using Name = checkpointing::SavingName;
+  using Ranking = checkpointing::Ranking;
 
   /// A save whose names have been entered.
   struct Saving {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <fulgurite/checkpoint/new_name.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 
 namespace fulgurite {
 

@@ -1,14 +1,18 @@
 #pragma once
-// What a trainer does between its runs: files and snapshots of all that it owns, searches, a look at its callbacks.
+// What a trainer does between its runs: other options, files and snapshots of all that it owns, searches, a look at its
+// callbacks.
 
 #include <filesystem>
 #include <type_traits>
+#include <utility>
 
+#include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/judged_calls.hpp>
 #include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/loop/owned_run.hpp>
 #include <fulgurite/loop/save_checkpoint.hpp>
 #include <fulgurite/loop/search_alone.hpp>
+#include <fulgurite/loop/snapshot.hpp>
 
 namespace fulgurite::loop {
 
@@ -24,7 +28,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   void save_checkpoint(std::filesystem::path const& path) {
     using Verdict = decltype(judge::remembered_in_files<R>());
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
-    if constexpr (Verdict::ok) save_checkpoint(state_, pack_, none_, path);
+    if constexpr (Verdict::ok) loop::save_checkpoint(state_, pack_, none_, path);
   }
 
   /// What snapshot(trainer) does.
@@ -54,10 +58,29 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     if constexpr (Verdict::ok) {
       using Source = decltype(source_of<true>(data, none_));
       if constexpr (std::is_same_v<Kind, Prediction>)
-        search_evaluation<Kind, judge::PredictedBy<R, Source>>(state_, pack_, model, source_of<true>(data, none_),
-                                                               what);
-      else search_evaluation<Kind, NoModule>(state_, pack_, model, source_of<true>(data, none_), what);
+        loop::search_evaluation<Kind, judge::PredictedBy<R, Source>>(state_, pack_, model, source_of<true>(data, none_),
+                                                                     what);
+      else loop::search_evaluation<Kind, NoModule>(state_, pack_, model, source_of<true>(data, none_), what);
     }
+  }
+
+  /// Other options for the runs to come, between runs; all else stays as it is. Wrong ones leave those before:
+  ///   auto options = trainer.given_options();
+  ///   options.max_epochs = 20;
+  ///   trainer.set_options(options);
+  ///   trainer.fit(net, data);  // the epochs that are missing
+  void set_options(TrainerOptions options) {
+    refuse_open(state_, "set_options");
+    check(options);
+    state_.asked.options = effective(options);
+    state_.asked.given = std::move(options);
+  }
+
+  /// The same for accumulation, clipping, slices: `trainer.set_optimization({.clip = ClipNorm{1}})`.
+  void set_optimization(typename R::Optimization optimization) {
+    refuse_open(state_, "set_optimization");
+    if constexpr (R::automatic) check(optimization);
+    state_.asked.optimization = std::move(optimization);
   }
 
   template <class T>
@@ -81,8 +104,14 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   }
 
  protected:
+  BetweenRuns(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
+              typename R::Optimization optimization, Pack<Cs...> pack)
+      : Owned(checked(std::move(options)), std::move(strategy), std::move(precision), std::move(optimization),
+              std::move(pack)) {
+    if constexpr (R::automatic) check(state_.asked.optimization);
+  }
+
   using Owned::none_;
-  using Owned::Owned;
   using Owned::pack_;
   using Owned::state_;
 };

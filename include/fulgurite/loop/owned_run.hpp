@@ -1,15 +1,15 @@
 #pragma once
-// What a trainer owns between its calls: options, policies, callbacks, counters. What may be asked of them, and set.
+// What a trainer owns between its calls: options, policies, callbacks, counters; and what may be asked of them.
 
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/special_run.hpp>
 
 namespace fulgurite::loop {
 
@@ -35,25 +35,6 @@ class OwnedRun {
   typename R::Optimization const& optimization() const { return state_.asked.optimization; }
   typename R::Strategy const& strategy() const { return state_.parts.strategy; }
 
-  /// Other options for the runs to come, between runs; all else stays as it is. Wrong ones leave those before:
-  ///   auto options = trainer.given_options();
-  ///   options.max_epochs = 20;
-  ///   trainer.set_options(options);
-  ///   trainer.fit(net, data);  // the epochs that are missing
-  void set_options(TrainerOptions options) {
-    refuse_open(state_, "set_options");
-    check(options);
-    state_.asked.options = effective(options);
-    state_.asked.given = std::move(options);
-  }
-
-  /// The same for accumulation, clipping, slices: `trainer.set_optimization({.clip = ClipNorm{1}})`.
-  void set_optimization(typename R::Optimization optimization) {
-    refuse_open(state_, "set_optimization");
-    if constexpr (R::automatic) check(optimization);
-    state_.asked.optimization = std::move(optimization);
-  }
-
  protected:
   OwnedRun(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
            typename R::Optimization optimization, P pack)
@@ -61,9 +42,7 @@ class OwnedRun {
                          .given = std::move(options),
                          .optimization = std::move(optimization)},
                .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
-        pack_(std::move(pack)) {
-    if constexpr (R::automatic) check(state_.asked.optimization);
-  }
+        pack_(std::move(pack)) {}
 
   State<R> state_;
   P pack_;

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/hollow_trainer.hpp>
 #include <fulgurite/diagnose/judged_calls.hpp>
 #include <fulgurite/diagnose/other_calls.hpp>
@@ -47,7 +46,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   using Other::validate;
 
   TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
-      : Owned(loop::checked(std::move(options)), std::move(strategy), std::move(precision), std::move(optimization),
+      : Owned(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
               Pack<Cs...>{Slots<Cs...>(std::move(callbacks)...)}) {}
   /// Of make_trainer: so many of the last callbacks were not named.
   TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
