@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/subject.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
