@@ -65,6 +65,8 @@ TYPOS = {
     'configure': ['configre', 'confgure'], 'exception': ['excpetion'], 'sanity': ['santiy'], 'prepare': ['perpare'],
     'transfer': ['tranfer'], 'momentum': ['momemtum', 'momentun'], 'observe': ['obesrve'],
 }
+# Other names of one function.
+OTHER_NAMES = {'zero_grad': ['ZeroGrad']}
 # What a private data member may well be called: access hides that it is no function.
 DATA_MEMBERS = {'weightDecay', 'weightdecay', 'groupName', 'groupname', 'localRank', 'localrank'}
 
@@ -99,6 +101,7 @@ def of_policies() -> dict[str, dict[str, str]]:
 
 def slips(hook: str):
     """What people write who mean this hook: another or a misspelt word, plural, other order, with or without `on_`, in camel case, joined."""
+    yield from OTHER_NAMES.get(hook, [])
     words = hook.split('_')
     is_event = words[0] == 'on'
     for at, word in enumerate(words):

@@ -64,6 +64,7 @@
 #include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/data_hooks.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
+#include <fulgurite/diagnose/function_refusals.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
 #include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>

@@ -30,8 +30,9 @@ ALLOWED = {
     'distributed': LOW + ['loop', 'schedule', 'checkpoint', 'data', 'report', 'tuner', 'callback', 'logger', 'torch'],
     'fwd.hpp': [],
 }
-# Single headers that join two parts.
-JOINTS = {'fulgurite/loop/trainer.hpp': ['diagnose'], 'fulgurite/loop/make_trainer.hpp': ['diagnose']}
+# Single headers that join two parts: the trainer, and what it is made of.
+JOINTS = {f'fulgurite/loop/{name}.hpp': ['diagnose'] for name in (
+    'trainer', 'make_trainer', 'trainer_body', 'between_runs')}
 LIBTORCH = re.compile(r'(torch|ATen|c10|caffe2)/')
 NEVER = {'boost/hana.hpp': 'include single headers, as <boost/hana/tuple.hpp>',
          'range/v3/all.hpp': 'include single views, as <range/v3/view/chunk.hpp>'}

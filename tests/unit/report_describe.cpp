@@ -154,6 +154,7 @@ struct Module {
   std::vector<double> transfer_batch_to_device(std::vector<double> batch) { return batch; }
   std::vector<double> train_dataloader() { return {1.0}; }
   Shuffles val_dataloader() { return Shuffles(2); }
+  std::tuple<Shuffles, std::vector<double>> test_dataloader() { return {Shuffles(2), {1.0}}; }
 };
 }  // namespace
 
@@ -175,6 +176,8 @@ TEST_CASE("a description says who has what loggers, optimizers, schedules, strat
   CHECK(says("prepare_data", 22, "Module"));
   CHECK(says("transfer_batch_to_device", 25, "Module"));
   CHECK(says("val_dataloader", 22, "Shuffles: set_epoch, in_order"));
+  CHECK(says("test_dataloader", 22, "Shuffles: set_epoch, in_order"));
+  CHECK(text.find("  test_dataloader       vector: size") != text.npos);
   CHECK(says("loader", 22, "Shuffles: set_epoch, in_order"));
   CHECK(text.find("  train_dataloader      vector: size") != text.npos);
   CHECK(text.ends_with("strategy\n  three products\n"));

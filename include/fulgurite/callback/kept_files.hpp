@@ -1,19 +1,17 @@
 #pragma once
-// The files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last. It only names files
-// that exist.
+// Writing the files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last.
 
-#include <algorithm>
 #include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/callback/checkpoint_folder.hpp>
+#include <fulgurite/callback/kept_names.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
-#include <fulgurite/callback/top_k.hpp>
+#include <fulgurite/callback/saving_file.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/link_file.hpp>
 #include <fulgurite/core/cold.hpp>
@@ -21,42 +19,12 @@
 
 namespace fulgurite {
 
-/// A file that is to be written: its name without version and extension, and the values that rank it.
-struct SavingFile {
-  std::string name = {};
-  std::optional<double> score = std::nullopt;  ///< of the metric, where one is watched
-  int epoch = 0;
-  long step = 0;
-  bool ranked = true;  ///< false: it is kept beside the ranked ones, and none gives way to it
-
-  void state(auto& archive) { archive("name", name)("score", score)("epoch", epoch)("step", step)("ranked", ranked); }
-};
-
-/// The result of a save. `file` is empty where none was written.
-struct SavedFile {
-  std::filesystem::path file = {};
-  std::exception_ptr failure = nullptr;  ///< why the first file that failed could not be written
-};
-
-/// The names of the files that are kept, and their values. A file that cannot be written leaves no trace here, and the
+/// Writes the files that are kept. A file that cannot be written leaves no trace here, and the
 /// file that it was to displace stays. But the state in a file shall name that very file; so names are entered before
 /// it is written, and taken back where that fails.
-class KeptFiles {
+class KeptFiles : public checkpointing::KeptNames {
  public:
-  explicit KeptFiles(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
-
-  struct Ranking {
-    TopK top;
-    std::filesystem::path best = {};  ///< without a metric the latest
-    std::optional<double> best_score = std::nullopt;
-    int best_epoch = 0;
-  };
-  struct Last {
-    std::filesystem::path file = {};
-    long step = 0;
-  };
-  Ranking const& ranking() const { return ranking_; }
-  Last const& last() const { return last_; }
+  using KeptNames::KeptNames;
 
   /// Writes a file, where the options keep any, and last beside it.
   SavedFile save(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
@@ -91,64 +59,14 @@ class KeptFiles {
     return save(files, folder, how, {.name = {}, .step = step});
   }
 
-  /// Registers the files that are kept, so that no other callback removes them. It is called when a fit starts, since a
-  /// state may have been loaded.
-  FULGURITE_COLD void hold(HeldFiles& held, HeldFiles::Holder holder) const {
-    for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
-    for (auto const& file : {ranking_.best, last_.file})
-      if (!file.empty()) held.hold(file, holder);
-  }
-
   /// Whether last is a file of its own: where no other file is kept, there is none to link to.
   static bool copies_last(ModelCheckpointOptions const& how) {
     return how.save_last.kind == SaveLast::copy || (how.save_last.kind == SaveLast::link && how.save_top_k == 0);
   }
 
-  /// Those that are named here and are no longer on the disk.
-  std::vector<std::filesystem::path> gone() const {
-    std::vector<std::filesystem::path> files;
-    auto const look = [&](std::filesystem::path const& file) {
-      std::error_code unknown;
-      if (!file.empty() && std::filesystem::status(file, unknown).type() == std::filesystem::file_type::not_found &&
-          std::find(files.begin(), files.end(), file) == files.end())
-        files.push_back(file);
-    };
-    for (auto const& file : ranking_.top.paths()) look(file);
-    look(ranking_.best);
-    look(last_.file);
-    return files;
-  }
-  /// They leave the ranking; the best file is the best one of those that are left.
-  void forget(std::vector<std::filesystem::path> const& files) {
-    auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
-    for (auto const& file : files) ranking_.top.drop(file);
-    if (is_one(last_.file)) last_.file.clear();
-    if (!is_one(ranking_.best)) return;
-    bool const any = ranking_.top.size() != 0;
-    ranking_.best = any ? ranking_.top.best_path() : std::filesystem::path();
-    ranking_.best_score = any ? std::optional(ranking_.top.best_score()) : std::nullopt;
-    ranking_.best_epoch = any ? ranking_.top.best_epoch() : 0;
-  }
-
-  /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
-  void leave() {
-    ranking_.top.clear();
-    last_.file.clear();
-  }
-
-  void state(auto& archive) {
-    archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
-                                                                                       ranking_.best_epoch);
-    archive("last_model_path", last_.file)("last_written_step", last_.step).child("best_k_models", ranking_.top);
-  }
-
  private:
-  /// The path of a file that is to be written. `is_new` says that no such file existed; one that another process makes
-  /// meanwhile is then left to it.
-  struct Name {
-    std::filesystem::path path = {};
-    bool is_new = false;
-  };
+  using Name = checkpointing::SavingName;
+  using Ranking = checkpointing::Ranking;
 
   /// A save whose names have been entered.
   struct Saving {
@@ -200,7 +118,7 @@ class KeptFiles {
     };
     auto const write_file = [&] { files.write(saving.file.path, how.save_weights_only); };
     bool const written =
-        saving.keeps() && could([&] { claim(saving.file, write_file, [&] { name_both(files, saving); }); });
+        saving.keeps() && could([&] { saving.file.claim(write_file, [&] { name_both(files, saving); }); });
     if (written) saved.file = saving.file.path;
     else ranking_ = saving.ranking_before;
     bool there = true;
@@ -214,7 +132,7 @@ class KeptFiles {
         if (copies) files.write(saving.last.path, how.save_weights_only);
         else files.make(saving.last.path, [&](auto const& link) { file::link_to(saving.file.path, link); });
       };
-      there = (copies || written) && could([&] { claim(saving.last, make, rename_last); });
+      there = (copies || written) && could([&] { saving.last.claim(make, rename_last); });
       if (!there) last_ = saving.last_before;
       else if (!written) saved.file = saving.last.path;
     }
@@ -226,35 +144,14 @@ class KeptFiles {
     return saved;
   }
 
-  /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
-  static void claim(Name const& name, auto&& write, auto&& rename) {
-    while (true) {
-      try {
-        NewNamesOnly const only(name.is_new);
-        write();
-        return;
-      } catch (FileExists const&) {}
-      rename();
-    }
-  }
-
   FULGURITE_COLD Name place(CheckpointFiles& files, std::filesystem::path const& folder,
                             ModelCheckpointOptions const& how, SavingFile const& now,
                             std::optional<std::filesystem::path>& displaced) {
-    if (now.ranked && now.score) displaced = ranking_.top.displaced();
-    else if (now.ranked && how.save_top_k == 1 && !ranking_.best.empty()) displaced = ranking_.best;
+    displaced = ranking_.displaced_by(now, how.save_top_k);
     auto name = fresh(files, folder, how, now.name, displaced.value_or(std::filesystem::path{}));
     if (!now.ranked) return name;
-    if (now.score) {
-      if (ranking_.top.contains(name.path)) displaced.reset();
-      ranking_.top.add(name.path, *now.score, now.epoch);
-      ranking_.best = ranking_.top.best_path();
-      ranking_.best_score = ranking_.top.best_score();
-      ranking_.best_epoch = ranking_.top.best_epoch();
-    } else {
-      ranking_.best = name.path;
-      ranking_.best_epoch = now.epoch;
-    }
+    if (now.score && ranking_.top.contains(name.path)) displaced.reset();
+    ranking_.add(name.path, now);
     return name;
   }
 
@@ -271,9 +168,6 @@ class KeptFiles {
     bool const is_new = path != overwritten;
     return {std::move(path), is_new};
   }
-
-  Ranking ranking_;
-  Last last_{};
 };
 
 }  // namespace fulgurite

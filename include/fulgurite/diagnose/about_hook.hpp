@@ -1,6 +1,7 @@
 #pragma once
-// From what is wrong with a hook to the sentence about it. The sentences stand in hook_refusals.hpp and, of names that
-// are almost hooks, in near_miss_refusals.hpp and misspelt_*.hpp.
+// From what is wrong with a hook to the sentence about it. The sentences stand in hook_refusals.hpp, those about
+// optimizers, schedules and strategies in function_refusals.hpp, those about names that are almost hooks in
+// near_miss_refusals.hpp and misspelt_*.hpp.
 
 #pragma GCC system_header  // spares g++ the trace through the macro below
 

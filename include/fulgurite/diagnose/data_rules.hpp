@@ -11,6 +11,7 @@
 #include <fulgurite/diagnose/about_hook.hpp>
 #include <fulgurite/diagnose/data_hooks.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
 
 namespace fulgurite::judge {
 
@@ -95,6 +96,14 @@ struct TrainingLoaderRules {
   }
 };
 
+/// A strategy's `move` takes the batch, where nobody else brings it to the device.
+template <class S, class Batch, bool Overridden>
+consteval HookVerdict move_fault() {
+  using Move = hook::of_strategy::move;
+  if constexpr (Overridden || !Move::named<S> || Move::accepts<S, Batch>) return {};
+  else return {HookFault::parameters, HookId::of_strategy_move};
+}
+
 /// The three transfer hooks, each against what the one before it leaves of a batch `Raw`.
 template <class R, class Module, class Ctx, class Raw>
 struct TransferRules {
@@ -115,6 +124,7 @@ struct TransferRules {
                      "reach the GPU: give it `Batch to(torch::Device) const`",
                      accepts<M>, Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First> ||
                      moves<S, First>())
+      FULGURITE_HOOKS(S, move_fault<S, First, Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First>>())
       {
         using Second = Staged<R, Module, Move, Ctx, First, Moves<S>>;
         return about<transfer_fault<After, Module, M, Ctx, Second>(HookId::on_after_batch_transfer), M>();

@@ -42,11 +42,12 @@ inline constexpr bool is_function_pointer =
   optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(                                          \
       FULGURITE_ID(NAME), requires { requires is_function_pointer<decltype(&T::NAME)>; })
 
+/// A class of the user's own; LibTorch's optimizers have another interface, to which the backend adapts.
+template <class T>
+concept OwnClass = Probeable<T> && !requires(T& o) { o.param_groups(); };
 /// It says that it is an optimizer: whoever clears gradients is one.
 template <class T>
-concept MeantAsOptimizer = Probeable<T> && hook::of_optimizer::zero_grad::named<T> && !requires(T& o) {
-  o.param_groups();  // LibTorch's are given what is missing
-};
+concept MeantAsOptimizer = OwnClass<T> && hook::of_optimizer::zero_grad::named<T>;
 
 /// Who says which gradients were received can be told so again.
 template <class T>
@@ -61,11 +62,12 @@ consteval HookVerdict put_back() {
 
 #define FULGURITE_KIND of_optimizer
 #define FULGURITE_ID(NAME) HookId::of_optimizer_##NAME
-/// An optimizer of the user's own; LibTorch's have another interface, to which the backend adapts.
+/// An optimizer of the user's own. Misspelt names come first: zero_grad may be one.
 template <class T>
 consteval HookVerdict optimizer_functions() {
-  if constexpr (!MeantAsOptimizer<T>) return {};
+  if constexpr (!OwnClass<T>) return {};
   else if constexpr (constexpr auto near = misspelt_of_optimizer<T>(); bool(near)) return near;
+  else if constexpr (!MeantAsOptimizer<T>) return {};
   else {
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
   if constexpr (!hook::of_optimizer::NAME::template named<T>) return {HookFault::missing, HookId::of_optimizer_##NAME};
@@ -117,8 +119,9 @@ consteval HookVerdict schedule_functions() {
 
 #define FULGURITE_KIND of_strategy
 #define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
-/// What the trainer's types are enough to ask of a strategy; what receives a loss is asked where that is known, and of
-/// what receives a batch, `move` and `gradients`, only that it is there.
+/// What the trainer's types are enough to ask of a strategy; what receives a loss or a batch is asked where that is
+/// known. Of `gradients` it is asked only whether it is there: its result is deduced, so that asking how it can be
+/// called would compile it, and training_step with it.
 template <class R, class T = typename R::Strategy>
 consteval HookVerdict strategy_functions() {
   if constexpr (constexpr auto near = misspelt_of_strategy<T>(); bool(near)) return near;

@@ -205,8 +205,8 @@
 
 // The same of optimizers, schedules and strategies, each asked of its kind alone.
 #define FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(ROW) \
-  ROW(zero_grads) ROW(zero_gradient) ROW(zero_gradients) ROW(zeroGrad) ROW(zerograd) ROW(setLr) ROW(setlr) \
-  ROW(momemtum) ROW(momentun) ROW(set_momemtum) ROW(set_momentun) ROW(setMomentum) ROW(setmomentum) \
+  ROW(ZeroGrad) ROW(zero_grads) ROW(zero_gradient) ROW(zero_gradients) ROW(zeroGrad) ROW(zerograd) ROW(setLr) \
+  ROW(setlr) ROW(momemtum) ROW(momentun) ROW(set_momemtum) ROW(set_momentun) ROW(setMomentum) ROW(setmomentum) \
   ROW(gradients_are_finite) ROW(gradientsFinite) ROW(gradientsfinite) ROW(setReceived) ROW(setreceived)
 
 #define FULGURITE_NEAR_MISSES_OF_SCHEDULES(ROW) \

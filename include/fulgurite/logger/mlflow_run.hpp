@@ -24,7 +24,7 @@
 #include <fulgurite/logger/journal.hpp>
 #include <fulgurite/logger/json_line.hpp>
 #include <fulgurite/logger/mlflow_files.hpp>
-#include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/tell_all.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::logger {

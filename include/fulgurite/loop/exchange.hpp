@@ -35,10 +35,9 @@ void read_waiting_loss(State<R>& run) {
 
 template <class R>
 bool first_clock_is_due(State<R> const& run) {
-  auto const& options = run.asked.options;
-  if (options.val_check_interval.kind != ValidationInterval::Kind::time) return false;
+  if (run.asked.options.val_check_interval.kind != ValidationInterval::Kind::time) return false;
   if (run.parts.strategy.rank() != 0 || !run.facts.has_validation || !run.clock.last_validation) return false;
-  return Seconds(options.now() - *run.clock.last_validation) >= options.val_check_interval.time;
+  return validation_time_is_up(run);
 }
 
 /// The gradients become their mean over the ranks that have some, and all ranks know what one of them had to tell.

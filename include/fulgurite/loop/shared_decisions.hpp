@@ -113,13 +113,18 @@ EpochBatches fewest_batches(State<R>& run, EpochBatches mine) {
   return mine;
 }
 
+/// Whether val_check_interval, as a time, has gone by since the last validation began.
+template <class R>
+bool validation_time_is_up(State<R> const& run) {
+  return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
+}
+
 /// Whether a validation by time is due after the batch at hand. The clock is rank 0's, and was looked at with the
 /// gradients of the last step.
 template <class R>
 bool clock_says_validate(State<R>& run) {
   if constexpr (shares<R>) return std::exchange(run.shared.validates, false);
-  else
-    return Seconds(run.asked.options.now() - *run.clock.last_validation) >= run.asked.options.val_check_interval.time;
+  else return validation_time_is_up(run);
 }
 
 /// A rank has heard that the epoch ends for all with the batch at hand.

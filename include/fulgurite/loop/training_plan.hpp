@@ -2,6 +2,7 @@
 // What training is given: its loader, the shape of its epochs, and whether validation's loaders fit their limits.
 
 #include <cstddef>
+#include <string>
 
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/transfer.hpp>
@@ -33,6 +34,18 @@ void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
   if constexpr (requires { source.reload_training(); }) source.reload_training();
   run.loading.training_since = run.progress.epoch;
   plan = plan_training(run, source);
+}
+
+/// Warns where an epoch has too few steps for any to have a row.
+template <class R>
+void warn_of_few_rows(State<R>& run, EpochPlan const& plan) {
+  auto const& options = run.asked.options;
+  if (!plan.batches || options.fast_dev_run != 0) return;
+  long const steps = (*plan.batches + run.asked.window_length - 1) / run.asked.window_length;
+  if (options.log_every_n_steps > steps)
+    run.warn("fulgurite.options.few_rows",
+             "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
+                 std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
 }
 
 /// Asks for the validation loaders now, so that a limit which does not fit them is known before training.

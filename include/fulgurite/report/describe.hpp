@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -48,15 +49,24 @@ std::string described_loader(std::string_view from) {
   });
   return line + names + "\n";
 }
+/// The same for each loader of a tuple.
+template <class L>
+std::string described_loaders(std::string_view from) {
+  if constexpr (!loop::is_tuple<std::remove_cvref_t<L>>) return described_loader<L>(from);
+  else
+    return [&]<class... Ls>(std::type_identity<std::tuple<Ls...>>) {
+      return (std::string() + ... + described_loader<Ls>(from));
+    }(std::type_identity<std::remove_cvref_t<L>>());
+}
 /// What a call would be given: a data module by its functions and the loaders that it hands out, else a loader.
 template <class D>
 std::string described_data() {
-  if constexpr (!DataModuleLike<D>) return described_loader<D>("loader");
+  if constexpr (!DataModuleLike<D>) return described_loaders<D>("loader");
   else {
     std::string text;
     auto const loader_of = [&]<class Hook>(std::type_identity<Hook>) {
       if constexpr (Hook::template accepts<D>)
-        text += described_loader<decltype(Hook::call(std::declval<D&>()))>(Hook::name());
+        text += described_loaders<decltype(Hook::call(std::declval<D&>()))>(Hook::name());
     };
     auto const has = [&]<class Hook>(std::type_identity<Hook>) {
       if (!Hook::template named<D>) return;

@@ -5,22 +5,17 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <c10/core/CPUAllocator.h>
-
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/direct_gradients.hpp>
 #include <fulgurite/torch/capture/later_additions.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
 #include <fulgurite/torch/capture/live_calls.hpp>
-#include <fulgurite/torch/capture/memory_plan.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 #include <fulgurite/torch/capture/small_trial.hpp>
+#include <fulgurite/torch/capture/tape_memory.hpp>
 #include <fulgurite/torch/capture/tape_product.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 
@@ -29,13 +24,13 @@ namespace fulgurite::libtorch::capture {
 /// A step that can be replayed: made of the calls that a Listing has found fit, with memory of its own. A replay gives
 /// the bits of the code on that batch, or the step should not have been recorded; nothing but the batch is checked
 /// here.
-class Tape {
+class Tape : TapeMemory {
  public:
   /// Takes over the calls of a step that `listing` has found fit. `leaving`: the tensors that the step returned and
   /// logged, in order.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
        std::vector<at::Tensor> leaving, at::Tensor seed)
-      : calls_(std::move(calls)), leaving_(std::move(leaving)), seed_(std::move(seed)) {
+      : TapeMemory(std::move(calls), std::move(leaving)), seed_(std::move(seed)) {
     facts_.recorded = calls_.size();
     auto const alive = live_calls(calls_, leaving_, listing, facts_);
     std::vector<std::optional<OutForm>> forms(calls_.size());
@@ -148,11 +143,6 @@ class Tape {
   }
 
  private:
-  struct Entry {
-    std::variant<TapeStep, Memory, Product, native::SmallCall> what;
-    std::vector<Storage>
-        done;  ///< adopted memory that is not needed any more; what is made next finds it in the caches
-  };
   class Graphs {
    public:
     ~Graphs() { c10::GradMode::set_enabled(outer_); }
@@ -161,130 +151,8 @@ class Tape {
     bool outer_ = c10::GradMode::is_enabled();
   };
 
-  FULGURITE_COLD bool is_constant(Call const& call) const {
-    if (!is_constant_factory(call.name())) return false;
-    bool constant = true;
-    each_tensor_of(call.out,
-                   [&](at::Tensor const& tensor) { constant = constant && !rewritten_.contains(storage_of(tensor)); });
-    return constant;
-  }
-
-  /// Gives the batch, and all that the step computes, storages that nobody else has seen. Those of the latter have no
-  /// memory yet.
-  FULGURITE_COLD void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
-    std::unordered_map<Storage, at::Storage> own;
-    for (auto const& tensor : batch) {
-      if (!tensor.defined()) {
-        inputs_.emplace_back();
-        continue;
-      }
-      auto const item = static_cast<std::int64_t>(tensor.itemsize());
-      auto const offset =
-          static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64) / item;
-      auto input = frozen(tensor);
-      input.unsafeGetTensorImpl()->set_storage_keep_dtype(
-          without_memory(static_cast<std::size_t>(tensor.numel() + offset) * static_cast<std::size_t>(item)));
-      fill(storage_of(input));
-      input.unsafeGetTensorImpl()->set_storage_offset(offset);
-      inputs_.push_back(std::move(input));
-    }
-    auto const change = [&](at::Tensor const& tensor) {
-      auto const [kind, number] = listing.role(tensor);
-      auto* impl = tensor.unsafeGetTensorImpl();
-      if (kind == Role::Kind::batch) {
-        auto const offset = tensor.storage_offset() - batch[number].storage_offset() + inputs_[number].storage_offset();
-        impl->set_storage_keep_dtype(inputs_[number].storage());
-        impl->set_storage_offset(offset);
-      } else if (kind == Role::Kind::made) {
-        auto const storage = storage_of(tensor);
-        auto const found = own.find(storage);
-        auto const mine =
-            found != own.end() ? found->second : own.emplace(storage, without_memory(storage->nbytes())).first->second;
-        made_.insert(mine.unsafeGetStorageImpl());
-        if (listing.rewritten.contains(storage)) rewritten_.insert(mine.unsafeGetStorageImpl());
-        retired_.push_back(tensor.storage());
-        impl->set_storage_keep_dtype(mine);
-      }
-    };
-    for (auto& call : calls_) {
-      each_tensor_of(call.in, change);
-      each_tensor_of(call.out, change);
-    }
-    for (auto const& tensor : leaving_) change(tensor);
-    retired_.clear();
-  }
-  static at::Storage without_memory(std::size_t bytes) {
-    return {at::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), c10::GetCPUAllocator(), true};
-  }
-  /// A tensor of the same shape that only the tape knows.
-  FULGURITE_COLD at::Tensor scratch_like(at::Tensor const& tensor) {
-    auto scratch = detached(tensor);
-    scratch.unsafeGetTensorImpl()->set_storage_keep_dtype(without_memory(tensor.nbytes()));
-    scratch.unsafeGetTensorImpl()->set_storage_offset(0);
-    made_.insert(storage_of(scratch));
-    return scratch;
-  }
-  /// Gives the storage memory in which bytes that no call sets are easy to notice.
-  FULGURITE_COLD void fill(Storage storage) {
-    if (storage->nbytes() == 0) return;
-    storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(storage->nbytes()));
-    std::memset(storage->mutable_data(), 0xff, storage->nbytes());
-    facts_.bytes += storage->nbytes();
-  }
-
-  /// Gives memory to what the step computes. What leaves the step, constants, and memory that the step itself asks for
-  /// and may fill in part have places of their own. Results that are adopted bring their memory along, which is freed
-  /// after its last use.
-  FULGURITE_COLD void share_memory(std::vector<TapeStep> const& constants) {
-    std::unordered_set<Storage> alone;
-    for (auto const& tensor : leaving_) alone.insert(storage_of(tensor));
-    for (auto const& step : constants) {
-      each_tensor_of(step.in, [&](at::Tensor const& tensor) { alone.insert(storage_of(tensor)); });
-      for (auto const& adopted : step.adopted) alone.insert(storage_of(adopted.into));
-    }
-    for (auto const& call : calls_)
-      if (is_empty_factory(call.name()))
-        each_tensor_of(call.out, [&](at::Tensor const& tensor) { alone.insert(storage_of(tensor)); });
-    for (auto const storage : alone) {
-      plan_.leave_out(storage);
-      if (made_.contains(storage)) fill(storage);
-    }
-    std::vector<Storage> adopted;
-    for (std::size_t i = 0; i != steps_.size(); ++i) {
-      auto const use = [&](at::Tensor const& tensor) {
-        if (made_.contains(storage_of(tensor))) plan_.use(storage_of(tensor), i);
-      };
-      if (auto const* call = std::get_if<TapeStep>(&steps_[i].what)) {
-        each_tensor_of(call->in, use);
-        for (auto const& result : call->adopted) {
-          use(result.into);
-          plan_.leave_out(storage_of(result.into));
-          if (!alone.contains(storage_of(result.into))) adopted.push_back(storage_of(result.into));
-        }
-      } else if (auto const* product = std::get_if<Product>(&steps_[i].what)) {
-        for (auto const* tensor : {&product->a, &product->b, &product->c, &product->start})
-          if (tensor->defined()) use(*tensor);
-      } else if (auto const* small = std::get_if<native::SmallCall>(&steps_[i].what)) {
-        for (auto const* tensors : {&small->in, &small->out})
-          for (auto const& tensor : *tensors) use(tensor);
-      } else {
-        for (auto const& tensor : std::get<Memory>(steps_[i].what).tensors) use(tensor);
-      }
-    }
-    for (auto const storage : adopted) steps_[plan_.last_use(storage)].done.push_back(storage);
-    plan_.lay_out();
-    facts_.bytes += plan_.bytes();
-  }
-
-  MemoryPlan plan_;
-  std::vector<Call> calls_;
-  std::vector<Entry> steps_;
-  std::vector<at::Tensor> inputs_, leaving_;
   at::Tensor seed_;                             ///< held, so that its values stay as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
-  std::vector<at::Storage> retired_;
-  std::unordered_set<Storage> made_, rewritten_;
-  TapeFacts facts_;
   Stack stack_;
 };
 

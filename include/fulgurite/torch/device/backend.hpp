@@ -21,6 +21,8 @@
 #include <fulgurite/torch/data/time_slices.hpp>
 #include <fulgurite/torch/device/apart.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
+#include <fulgurite/torch/device/backend_gradients.hpp>
+#include <fulgurite/torch/device/backend_models.hpp>
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/factory_watch.hpp>
 #include <fulgurite/torch/device/memory.hpp>
@@ -29,19 +31,11 @@
 #include <fulgurite/torch/device/scaler.hpp>
 #include <fulgurite/torch/device/shared_switches.hpp>
 #include <fulgurite/torch/device/value.hpp>
-#include <fulgurite/torch/optim/clip.hpp>
-#include <fulgurite/torch/optim/finite.hpp>
-#include <fulgurite/torch/optim/gradient_norm.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/optim/toggle.hpp>
-#include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/example_run.hpp>
 #include <fulgurite/torch/weights/finetuning.hpp>
-#include <fulgurite/torch/weights/parameters.hpp>
-#include <fulgurite/torch/weights/pruning.hpp>
 #include <fulgurite/torch/weights/run_file.hpp>
-#include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {
@@ -53,7 +47,7 @@ class Meter;  // torch/metric/meter.hpp, for programs that declare a metric with
 
 /// The Backend of every strategy that computes with LibTorch. All members are static; what has to be undone is returned
 /// as an object that undoes it in its destructor.
-struct LibTorch : libtorch::Finetuning {
+struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModels {
   using Value = at::Tensor;
   template <class T>
   static constexpr bool is_value = libtorch::TensorLike<T>;
@@ -117,56 +111,6 @@ struct LibTorch : libtorch::Finetuning {
   template <class Hidden>
   static Hidden detached_state(Hidden const& hidden) {
     return libtorch::detached_state(hidden);
-  }
-
-  // Gradients: see clip.hpp.
-  template <class Parameters>
-  static bool no_gradients(Parameters const& parameters) {
-    if constexpr (requires { parameters.no_gradients(); })  // these stay defined
-      return parameters.no_gradients();
-    for (auto const& parameter : parameters)
-      if (parameter.grad().defined()) return false;
-    return true;
-  }
-  template <class Parameters>
-  static void scale_gradients(Parameters const& parameters, double factor) {
-    libtorch::scale_gradients(parameters, factor);
-  }
-  template <class Parameters>
-  static Value clip_norm(Parameters const& parameters, double limit) {
-    return libtorch::clip_norm(parameters, limit);
-  }
-  template <class Parameters>
-  static void clip_value(Parameters const& parameters, double limit) {
-    libtorch::clip_value(parameters, limit);
-  }
-
-  // Numbers that are infinite or not a number: see finite.hpp.
-  template <class Parameters>
-  static bool gradients_wait(Parameters const& parameters) {
-    return libtorch::on_a_device(parameters);
-  }
-  template <class Parameters>
-  static bool gradients_finite(Parameters const& parameters) {
-    return libtorch::gradients_finite(parameters);
-  }
-  template <class Parameters>
-  static bool weights_finite(Parameters const& parameters) {
-    return libtorch::weights_finite(parameters);
-  }
-  static bool is_number(Value const& loss) { return loss.defined() && loss.numel() == 1; }
-  template <class Model>
-  static std::string buffer_with_nan(Model& model) {
-    return libtorch::buffer_with_nan(model);
-  }
-  static void note_finite(std::optional<Value>& noted, Value const& value) { libtorch::note_finite(noted, value); }
-  template <class Parameters>
-  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
-    libtorch::note_gradients(noted, parameters);
-  }
-  template <class Parameters>
-  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
-    libtorch::note_weights(noted, parameters);
   }
 
   // Scopes: see autocast.hpp, modes.hpp, rng.hpp, shared_switches.hpp, toggle.hpp.
@@ -236,97 +180,6 @@ struct LibTorch : libtorch::Finetuning {
   template <class Model, class File>
   static void load_weights(Model& model, File const& file) {
     libtorch::load_weights(model, file);
-  }
-
-  /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
-  /// keeps for it. An undefined one takes it away.
-  static Value gradient(Value const& parameter) { return parameter.grad(); }
-  static void set_gradient(Value const& parameter, Value const& gradient) {
-    at::NoGradGuard const no_graph;
-    auto& now = parameter.mutable_grad();
-    if (!gradient.defined()) now.reset();
-    else if (now.defined()) now.copy_(gradient);
-    else now = gradient;
-  }
-
-  // Averages of weights: see averaging.hpp.
-  template <class Model>
-  static std::vector<Value> weights(Model& model) {
-    return libtorch::weights(model);
-  }
-  template <class Model>
-  static std::vector<Value> buffers(Model& model) {
-    return libtorch::buffers(model);
-  }
-  /// The names of both, in their order.
-  template <class Model>
-  static std::vector<std::string> weight_names(Model& model) {
-    std::vector<std::string> names;
-    libtorch::each_named_tensor(model, [&](std::string const& name, Value const&) { names.push_back(name); });
-    return names;
-  }
-  static bool averages(Value const& value) { return libtorch::averages(value); }
-  static Value clone(Value const& value) { return libtorch::clone(value); }
-  static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
-  static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
-  static void copy_into(std::span<Value const> to, std::span<Value const> from) { libtorch::copy_into(to, from); }
-  static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
-  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
-    libtorch::lerp_into(averages, values, t);
-  }
-  static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
-  static void restore(Value& to, SavedTensor const& from) {
-    libtorch::require_average(to, from);
-    libtorch::restore(to, from);
-  }
-  /// Whether what was saved fits, else an Error; and the way back for many, which does not fail.
-  static void require_fit(Value const& to, SavedTensor const& from) { libtorch::require_average(to, from); }
-  static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
-  /// A new tensor of saved bytes, beside another one.
-  static Value made_from(SavedTensor const& from, Value const& beside) {
-    Value made;
-    TensorState<Value>::load(made, from, "a tensor of the saved state");
-    return made.to(beside.device());
-  }
-  template <class Model>
-  static bool has_batch_norm(Model& model) {
-    return libtorch::has_batch_norm(model);
-  }
-  template <class Model>
-  [[nodiscard]] static auto reset_batch_norm(Model& model) {
-    return libtorch::reset_batch_norm(model);
-  }
-  template <class Model>
-  static std::vector<SavedTensor> norm_statistics(Model& model) {
-    return libtorch::norm_statistics(model);
-  }
-  template <class Model>
-  static void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
-    libtorch::restore_norm_statistics(model, from);
-  }
-
-  // Parameters, their gradients' norms and masks over them: see parameters.hpp, gradient_norm.hpp, pruning.hpp.
-  template <class Model>
-  static auto named_parameters(Model& model) {
-    return libtorch::named_parameters(model);
-  }
-  template <class Model, class Optimizer>
-  static auto gradient_norms(Model& model, Optimizer& optimizer, double type) {
-    return libtorch::gradient_norms(model, optimizer, type);
-  }
-  template <class Model>
-  static auto masks(Model& model, PruningChoice const& choice) {
-    return libtorch::masks(model, choice);
-  }
-
-  template <class Model>
-  static auto summarize(Model const& model, int max_depth) {
-    return libtorch::summarize(model, max_depth);
-  }
-  /// Adds what a run of the model's example shows, where it has one.
-  template <class Model>
-  static void run_example(Model& model, std::vector<report::ModelRow>& rows) {
-    if constexpr (libtorch::HasExample<Model>) libtorch::run_example(model, rows);
   }
 };
 

@@ -116,25 +116,28 @@ void each_batch_norm(torch::nn::Module& model, F&& f) {
   });
 }
 
-/// Copies of the running statistics of all batch norms.
+/// The running statistics of all batch norms: of each its mean, its variance, and how many batches they are of.
 template <class Model>
-std::vector<SavedTensor> norm_statistics([[maybe_unused]] Model& model) {
-  std::vector<SavedTensor> all;
+std::vector<at::Tensor> running_statistics([[maybe_unused]] Model& model) {
+  std::vector<at::Tensor> all;
   if constexpr (std::derived_from<Model, torch::nn::Module>)
     each_tracking_norm(model, [&](auto const& norm) {
-      for (auto const& one : {norm->running_mean, norm->running_var, norm->num_batches_tracked})
-        all.push_back(saved(one.detach().clone()));
+      for (auto const& one : {norm->running_mean, norm->running_var, norm->num_batches_tracked}) all.push_back(one);
     });
+  return all;
+}
+
+/// Copies of them.
+template <class Model>
+std::vector<SavedTensor> norm_statistics(Model& model) {
+  std::vector<SavedTensor> all;
+  for (auto const& one : running_statistics(model)) all.push_back(saved(one.detach().clone()));
   return all;
 }
 /// Such copies into the model that they were taken of.
 template <class Model>
-void restore_norm_statistics([[maybe_unused]] Model& model, std::span<SavedTensor const> from) {
-  std::vector<at::Tensor> to;
-  if constexpr (std::derived_from<Model, torch::nn::Module>)
-    each_tracking_norm(model, [&](auto const& norm) {
-      for (auto const& one : {norm->running_mean, norm->running_var, norm->num_batches_tracked}) to.push_back(one);
-    });
+void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
+  auto to = running_statistics(model);
   if (to.size() != from.size())
     throw Error("fulgurite.callback.average_mismatch",
                 "the saved average has " + std::to_string(from.size()) + " statistics of batch norms, the model has " +

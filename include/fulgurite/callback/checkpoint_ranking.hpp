@@ -1,0 +1,45 @@
+#pragma once
+// Which of the files that a ModelCheckpoint keeps is the best, and which gives way to the next one.
+
+#include <filesystem>
+#include <optional>
+
+#include <fulgurite/callback/saving_file.hpp>
+#include <fulgurite/callback/top_k.hpp>
+
+namespace fulgurite::checkpointing {
+
+/// Where no metric is watched the latest file is the best, and it has no score.
+struct Ranking {
+  TopK top;
+  std::filesystem::path best = {};
+  std::optional<double> best_score = std::nullopt;
+  int best_epoch = 0;
+
+  /// The file that gives way to this one; nullopt where none does.
+  std::optional<std::filesystem::path> displaced_by(SavingFile const& now, int save_top_k) const {
+    if (now.ranked && now.score) return top.displaced();
+    if (now.ranked && save_top_k == 1 && !best.empty()) return best;
+    return std::nullopt;
+  }
+
+  void add(std::filesystem::path const& file, SavingFile const& now) {
+    if (now.score) {
+      top.add(file, *now.score, now.epoch);
+      take_best();
+    } else {
+      best = file;
+      best_epoch = now.epoch;
+    }
+  }
+
+  /// The best file is the best one of those that are left.
+  void take_best() {
+    bool const any = top.size() != 0;
+    best = any ? top.best_path() : std::filesystem::path();
+    best_score = any ? std::optional(top.best_score()) : std::nullopt;
+    best_epoch = any ? top.best_epoch() : 0;
+  }
+};
+
+}  // namespace fulgurite::checkpointing
