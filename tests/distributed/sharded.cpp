@@ -133,7 +133,7 @@ void train(Scene& scene, Strategy strategy, How how) {
   torch::manual_seed(3);
   Model model(scene);
   auto trainer = make_trainer<Model>(
-      TrainerOptions{.max_epochs = 2,
+      TrainerOptions{.max_epochs = static_cast<int>(words.number("--epochs", 2)),
                      .non_finite = words.text("--infinite").empty() ? NonFinite::stop : NonFinite::skip,
                      .default_root_dir = words.text("--out")},
       strategy, Float32{}, how,

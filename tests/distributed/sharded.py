@@ -73,9 +73,11 @@ def a_step_gathers_once_what_ranks_have_updated(lab):
 class Run:
     """A run of some strategy and number of processes with global batches of 8 samples, whole or from a file."""
 
-    def __init__(self, lab, strategy, world, file=None):
-        self.keeps = pathlib.Path(lab.folder) / f'{strategy}{world}{file.stem if file else ""}'
-        words = ['--strategy', strategy, '--batch', str(8 // world), '--keeps', str(self.keeps), '--clip', '1']
+    def __init__(self, lab, strategy, world, file=None, epochs=2):
+        self.keeps = pathlib.Path(lab.folder) / f'{strategy}{world}{file.stem if file else ""}{epochs}'
+        self.end = pathlib.Path(lab.folder) / f'{strategy}{world}{epochs}.safetensors'
+        words = ['--strategy', strategy, '--batch', str(8 // world), '--keeps', str(self.keeps), '--clip', '1',
+                 '--epochs', str(epochs), '--saves', str(self.end)]
         if file:
             words += ['--from', str(file)]
         if strategy == 'single':
@@ -102,14 +104,14 @@ def from_a_file_the_same_number_goes_on_with_the_same_bits(lab):
 @case
 def from_a_file_any_number_goes_on(lab):
     two = Run(lab, 'sharded', 2)
-    file = two.file(6)  # the end of an epoch
+    file = Run(lab, 'sharded', 2, epochs=1).end  # another number goes on between epochs
     four = Run(lab, 'sharded', 4, file)
     need(four.steps == Run(lab, 'ddp', 4, file).steps, 'four that keep a part each have other bits than four')
     for other in four, Run(lab, 'single', 1, file):
         far = apart(weights(other.start), weights(two.start)[6:])
         need(far < 2e-5, f'{other.start.world} processes: {far}')
     alone = Run(lab, 'single', 1)
-    back = Run(lab, 'sharded', 2, alone.file(6))
+    back = Run(lab, 'sharded', 2, Run(lab, 'single', 1, epochs=1).end)
     far = apart(weights(back.start), weights(alone.start)[6:])
     need(far < 2e-5, f'from one process to two: {far}')
 
