@@ -19,9 +19,9 @@
 
 namespace fulgurite {
 
-/// Writes the files that are kept. A file that cannot be written leaves no trace here, and the
-/// file that it was to displace stays. But the state in a file shall name that very file; so names are entered before
-/// it is written, and taken back where that fails.
+/// Writes the files that are kept. A file that cannot be written leaves no trace here, and the file that it was to
+/// displace stays. But the state in a file shall name that very file; so names are entered before it is written, and
+/// taken back where that fails.
 class KeptFiles : public checkpointing::KeptNames {
  public:
   using KeptNames::KeptNames;

@@ -3,7 +3,6 @@
 // safe point. See docs/semantics.md, Checkpoints.
 
 #include <cmath>
-#include <concepts>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include <fulgurite/callback/checkpoint_requests.hpp>
 #include <fulgurite/callback/checkpoint_timing.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/callback/no_monitor.hpp>
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
@@ -26,21 +26,7 @@
 
 namespace fulgurite {
 
-/// Stands in place of a metric where none is watched: the latest file is kept.
-struct NoMonitor {
-  using metric = NoMonitor;
-  static constexpr std::string_view name() { return {}; }
-};
-
 namespace checkpointing {
-/// Whether the first argument is a metric to watch.
-template <class M>
-inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
-template <class M>
-constexpr std::string_view watched_name() {
-  if constexpr (watches<M>) return M::name();
-  else return {};
-}
 template <class T>
 inline constexpr bool is_folder = std::is_convertible_v<T const&, std::filesystem::path>;
 }  // namespace checkpointing

@@ -44,7 +44,6 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
   using Base::Base;
   using Base::count_step;
   using Base::ctx_;
-  using Base::finish;
   using Base::plan_;
   using Base::settle;
   using Base::source_;
@@ -71,7 +70,7 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
       run.point.counts = left_out && point.counts;
       tell_of_it();
       facts.left_out = run.point.counts = false;
-      return finish(run, pack, b, end, point.accumulating, point.counts);
+      return this->finish(run, pack, b, end, point.accumulating, point.counts);
     };
     auto const take = [&](auto&& raw, long b, auto&& end) {
       return end_with(b, end, is_none(raw), [&] {

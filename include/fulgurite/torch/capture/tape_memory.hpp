@@ -15,6 +15,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/known_operators.hpp>
 #include <fulgurite/torch/capture/listing.hpp>
+#include <fulgurite/torch/capture/live_calls.hpp>
 #include <fulgurite/torch/capture/memory.hpp>
 #include <fulgurite/torch/capture/memory_plan.hpp>
 #include <fulgurite/torch/capture/tape_product.hpp>
