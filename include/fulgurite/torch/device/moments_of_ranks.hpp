@@ -1,6 +1,7 @@
 #pragma once
 // Mean and variance of what several ranks have, and a normalization by them with its gradient. Sums over ranks are in
-// float64 and in the order of ranks, so all ranks have the same bits.
+// float64 and the same in all of them: those of moments are made on each in the order of ranks, those of gradients by
+// one all-reduce.
 
 #include <array>
 #include <cstdint>
