@@ -31,7 +31,7 @@ def rows(start):
 
 
 def weights(start, rank=0):
-    return [line for line in known(start, rank) if not line.startswith(('val', 'losses', 'skipped'))]
+    return [line for line in known(start, rank) if not line.startswith(('val', 'losses', 'skipped', 'ends'))]
 
 
 def agrees(start, single, world):
@@ -52,8 +52,8 @@ def agrees(start, single, world):
 
 
 @case
-def lists_of_stages_are_taken_as_they_are_written(lab):
-    lab.single('--lists', '1')
+def lists_of_stages_cuts_of_batches_and_shares_without_processes(lab):
+    lab.single('--pieces', '1')
 
 
 @case
@@ -75,6 +75,17 @@ def clipping_is_over_all_stages(lab):
 @case
 def windows_of_several_batches_and_batches_that_do_not_come_out_even(lab):
     agrees(lab.own(2, '--accumulate', '2').fine(), lab.single('--single', '1', '--accumulate', '2'), 2)
+    # The last window of an epoch has one batch. A file inside a window brings all gradients together, which must not
+    # count twice in the norm of what follows; nor may those that a run goes on from.
+    words = '--accumulate', '2', '--clip', '1'
+    single = lab.single('--single', '1', *words)
+    start = lab.own(2, *words, '--within', '1').fine()
+    for rank in range(2):
+        need(weights(start, rank) == weights(single), f'rank {rank} has other bits, with files inside of windows')
+    for batch in 0, 3:
+        [file] = start.out.glob(f'within{batch}*')
+        again = lab.own(2, *words, '--from', str(file)).fine()
+        need(weights(again) == weights(single), f'going on from batch {batch} has other bits')
     # 41 rows in batches of 16: the last has 9, in micro batches of 3 where the others have 6, 5, 5.
     start = lab.own(2, '--micro', '3', '--rows', '41').fine()
     need(weights(start) == weights(start, 1), 'other bits in rank 1')
@@ -102,6 +113,9 @@ def one_file_is_gone_on_with_by_any_number_of_processes(lab):
         again = lab.own(world, '--from', str(file)).fine()
         for rank in range(world):
             need(weights(again, rank) == weights(whole), f'{world} processes: rank {rank} has other bits')
+            need('ends 0x1p+4' in known(again, rank), f'{world} processes: rank {rank} has lost what its model keeps')
+        last = rows(whole)['train/loss_epoch'][-1]
+        need(rows(again)['train/loss_epoch'] == [last], f'{world} processes: another mean of the epoch')
     # Of batches that are not cut, one process counts as many.
     whole = lab.single('--single', '1', '--micro', '1')
     start = lab.own(4, '--micro', '1').fine()
@@ -114,6 +128,12 @@ def one_file_is_gone_on_with_by_any_number_of_processes(lab):
 def what_is_no_pipeline_is_refused(lab):
     lab.ends(2, '--outside', '1', says=['fulgurite.pipeline.outside', "'outside.weight'"])
     lab.ends(2, '--again', '1', says=['fulgurite.pipeline.twice'])
+    lab.ends(2, '--unused', '1', says=['fulgurite.pipeline.unused'])
+    lab.ends(2, '--predict', '1', says=['fulgurite.pipeline.predict'])
+    lab.ends(2, '--hook', '1', says=['fulgurite.pipeline.hook', 'has old weights'])
+    lab.ends(2, '--penalty', '1', says=['fulgurite.pipeline.other_stages', "'layers.0.weight', which rank 0 trains"])
+    lab.ends(2, '--alone', '1', says=['fulgurite.pipeline.metric'])
+    lab.ends(2, '--balance', '3:', '--fault', 'wide:0:1', says=['fulgurite.pipeline.activation', 'of 10 dimensions'])
     lab.ends(2, '--differs', '1', says=['fulgurite.pipeline.other_batch', 'rank 1 has another batch'])
 
 

@@ -14,7 +14,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,16 +28,16 @@
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/distributed/pipeline.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
-#include <fulgurite/torch/chain/chain.hpp>
-#include <fulgurite/torch/chain/layers.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
-#include <fulgurite/torch/device/checkpointed.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/trainer.hpp>
 
+#include "staged_pieces.hpp"
+
 using namespace fulgurite;
 namespace nn = torch::nn;
+using pieces::Block;
 
 namespace {
 
@@ -78,15 +77,6 @@ struct Scene {
   }
 };
 
-/// A part of a stage whose activations are computed again.
-struct Block : nn::Module {
-  nn::Linear in = register_module("in", nn::Linear(8, 16)), back = register_module("back", nn::Linear(16, 8));
-  at::Tensor inside(at::Tensor const& x) { return back->forward(in->forward(x).tanh()); }
-  at::Tensor forward(at::Tensor x) {
-    return x + checkpointed([this](at::Tensor const& input) { return inside(input); }, x);
-  }
-};
-
 /// In some runs a gradient of it, or its own process, goes wrong.
 struct Faulty : nn::Module {
   Scene* scene;
@@ -96,6 +86,7 @@ struct Faulty : nn::Module {
     if (scene->fails("throw")) throw std::runtime_error("the third disk is full");
     if (scene->fails("kill")) ::kill(::getpid(), SIGKILL);
     if (scene->fails("stop")) ::kill(::getpid(), SIGSTOP);
+    if (scene->fails("wide")) return x.reshape({x.size(0), -1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
     if (!scene->fails("nan")) return x;
     auto wrong = x.clone();
     wrong.register_hook([](at::Tensor const& gradient) { return gradient * std::numeric_limits<double>::quiet_NaN(); });
@@ -123,27 +114,44 @@ struct Net : nn::Module {
       for (auto& parameter : layers[0]->parameters()) parameter.requires_grad_(false);
   }
   auto& stages() { return layers; }
-  at::Tensor forward(at::Tensor const& x) { return through_stages(*this, x); }
+  at::Tensor forward(at::Tensor const& x) {
+    return scene.words.number("--unused", 0) ? layers->forward(x) : through_stages(*this, x);
+  }
   at::Tensor loss(auto const& batch) { return (forward(batch.data) - batch.target).square().mean(); }
 
+  // What follows the stages is the last process's matter, and still in all files, and in all processes at the end.
   at::Tensor training_step(auto const& batch, auto& ctx) {
-    auto const made = loss(batch);
+    auto made = loss(batch);
     if (scene.words.number("--again", 0)) forward(batch.data);
+    if (scene.words.number("--penalty", 0)) made = made + layers[0]->parameters()[0].square().sum();
     ctx.log(train_loss, made);
+    seen.add_(1);
+    ++ends;
     return made;
   }
   void validation_step(auto const& batch, auto& ctx) { ctx.log(val_loss, loss(batch)); }
-  void on_train_batch_end(auto const& outputs, auto const&, auto&) {
+  void on_train_start() { scene.value("ends", static_cast<double>(ends)); }
+  void on_train_batch_end(auto const& outputs, auto const& batch, auto&) {
+    if (scene.words.number("--hook", 0)) forward(batch.data);
     losses.push_back(outputs.loss.template item<double>());
     ++scene.batches;
   }
-  void on_train_epoch_end(auto& ctx) { ctx.log(epoch_sum, 1.5); }
+  void on_train_epoch_end(auto& ctx) {
+    if (!scene.words.number("--alone", 0) || ctx.rank() == 0) ctx.log(epoch_sum, 1.5);
+  }
+  at::Tensor predict_step(auto const& batch) { return forward(batch.data); }
   void on_validation_end(auto& ctx) {
+    if (scene.words.number("--within", 0) && ctx.stage() == Stage::fit && !ctx.sanity_checking())
+      ctx.request_checkpoint(scene.words.text("--out") + "/within" + std::to_string(scene.batches));
     if (auto const value = ctx.value(val_loss)) scene.value("val", *value);
   }
   auto configure_optimizers() { return optim::AdamW(*this, {.lr = 0.02}); }
 
+  void state(auto& archive) { archive("ends", ends); }
+
   std::vector<double> losses = {};
+  long ends = 0;  ///< of training_step
+  at::Tensor seen = register_buffer("seen", torch::zeros({}));
 };
 
 template <class Strategy>
@@ -162,6 +170,8 @@ void train(Scene& scene, Strategy strategy, long micro_batches) {
   auto const out = words.text("--out");
   auto trainer = make_trainer<Net>(
       TrainerOptions{.max_epochs = static_cast<int>(words.number("--epochs", 2)),
+                     .val_check_interval =
+                         words.number("--within", 0) ? ValidationInterval(Batches{1}) : ValidationInterval(),
                      .num_sanity_val_steps = 1,
                      .log_every_n_steps = 1,
                      .non_finite = words.number("--skip", 0) ? NonFinite::skip : NonFinite::stop,
@@ -171,6 +181,7 @@ void train(Scene& scene, Strategy strategy, long micro_batches) {
                 .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()},
       ModelCheckpoint{{.dirpath = out + "/files", .save_top_k = -1, .every_n_train_steps = 2}}, CSVLogger{out},
       OnExceptionCheckpoint{out + "/rescue"});
+  if (words.number("--predict", 0)) trainer.predict(model, validation);
   auto const from = words.text("--from");
   if (from.empty()) trainer.fit(model, loader, validation);
   else trainer.fit(model, loader, validation, CkptPath{from});
@@ -183,41 +194,6 @@ void train(Scene& scene, Strategy strategy, long micro_batches) {
   trainer.save_checkpoint(out + "/last.ckpt");
   if constexpr (requires { strategy.micro_batches; }) trainer.validate(model, validation);
   for (auto const& line : trainer.strategy().account()) std::printf("%s\n", line.c_str());
-}
-
-/// What is no matter of processes: lists of stages of all kinds give what their layers give.
-int lists() {
-  torch::manual_seed(1);
-  auto const x = torch::randn({3, 4});
-  int wrong = 0;
-  auto const check = [&](auto& model, std::size_t count, at::Tensor const& wanted) {
-    auto&& list = model.stages();
-    wrong += distributed::stages_of(list).size() != count || !through_stages(model, x).equal(wanted);
-  };
-  struct OfChain : Chain<Linear<4, 8>, ReLU, Residual<Chain<Linear<8, 8>, Tanh>>, Linear<8, 2>> {
-    auto& stages() { return *this; }
-  } chain;
-  check(chain, 4, chain.forward(x));
-  struct OfTuple : nn::Module {
-    nn::Linear one = register_module("one", nn::Linear(4, 8));
-    std::shared_ptr<Block> two = register_module("two", std::make_shared<Block>());
-    Chain<Linear<8, 2>> three{*this, "three"};
-    auto stages() {
-      return std::tuple<nn::LinearImpl&, std::shared_ptr<Block>, at::Tensor (*)(at::Tensor), Chain<Linear<8, 2>>&>(
-          *one, two, [](at::Tensor t) { return t.relu(); }, three);
-    }
-  } tuple;
-  check(tuple, 4, tuple.three(tuple.two->forward(tuple.one(x)).relu()));
-  struct OfHolders : nn::Module {
-    nn::Linear one = register_module("one", nn::Linear(4, 8)), two = register_module("two", nn::Linear(8, 2));
-    auto stages() { return std::tie(one, two); }
-  } holders;
-  check(holders, 2, holders.two(holders.one(x)));
-  struct Without : nn::Module {
-    int stages() { return 3; }
-  };
-  wrong += HasStages<Without> || HasStages<nn::LinearImpl> || !HasStages<OfHolders>;
-  return wrong;
 }
 
 Pipeline pipeline(Words const& words) {
@@ -234,7 +210,7 @@ Pipeline pipeline(Words const& words) {
 
 int main(int argc, char** argv) try {
   Words const words(argc, argv);
-  if (words.number("--lists", 0)) return lists();
+  if (words.number("--pieces", 0)) return pieces::wrong();
   bool const single = words.number("--single", 0) != 0;
   Scene scene{words, single ? 0 : pipeline(words).rank(), {}};
   scene.out.open(words.text("--out") + "/rank" + std::to_string(scene.rank));

@@ -34,6 +34,7 @@ class GradientNorm {
   using Stateless = ByChoice;
   static constexpr Order order = Order::monitor;  ///< after those who change gradients
   static constexpr bool needs_logger = true;
+  static constexpr bool reads_whole_model = true;
   static constexpr std::string_view reads = "gradients";
 
   constexpr explicit GradientNorm(GradientNormOptions options = {}) : options_(options) { check(options.norm_type); }

@@ -102,6 +102,10 @@ struct NeedRules {
     FULGURITE_RULE("[fulgurite.policy.sharded_average] a callback averages the weights, and with this strategy no "
                    "process has all of them: leave the callback out, or use another strategy",
                    accepts<T>, !replaces_weights<T>() || !shards_parameters<S>())
+    FULGURITE_RULE("[fulgurite.pipeline.callback] a callback reads the weights or gradients of the whole model, and "
+                   "with this strategy each process has those of its own stages: leave the callback out, or use "
+                   "DistributedDataParallel",
+                   accepts<T>, !reads_whole_model<T>() || !splits_model<S>())
     return Fine{};
   }
 };

@@ -18,23 +18,43 @@
 namespace fulgurite::distributed {
 
 [[noreturn]] inline void refuse_cut(std::string const& why) {
-  throw Error("fulgurite.pipeline.batch",
-              "a batch cannot be cut into micro batches: " + why +
-                  ". Its tensors need one row for each sample, in dimension 0; .micro_batches = 1 leaves it whole");
+  throw Error(
+      "fulgurite.pipeline.batch",
+      "a batch cannot be cut into micro batches: " + why +
+          ". Its tensors need one row for each sample, in dimension 0, and its lists one element; .micro_batches = 1 "
+          "leaves it whole");
 }
 
-/// Leaves `count` of the object's samples, from `from` on. A tensor without dimensions belongs to all of them.
+template <class T>
+inline constexpr bool is_list = false;
+template <class T, class A>
+inline constexpr bool is_list<std::vector<T, A>> = true;
+
+inline void require_rows(std::int64_t rows, std::int64_t samples) {
+  if (rows != samples)
+    refuse_cut("one of its tensors or lists has " + std::to_string(rows) + " rows, and the batch " +
+               std::to_string(samples) + " samples");
+}
+
+/// Leaves `count` of the object's samples, from `from` on: of its tensors, and of a std::vector of what is no tensor,
+/// as of names. A tensor without dimensions, a number and a text belong to all of them.
 template <class T>
 void cut_rows(T& object, std::int64_t samples, std::int64_t from, std::int64_t count) {
-  if constexpr (!libtorch::holds_tensors<T>) {
+  constexpr bool cuttable = libtorch::TensorLike<T> || is_list<std::remove_const_t<T>>;
+  if constexpr (libtorch::hides_parts<T> || libtorch::PackedSequenceLike<T> || (cuttable && std::is_const_v<T>)) {
+    refuse_cut("a part of it has no rows that could be found, or is const");
+  } else if constexpr (!libtorch::holds_tensors<T>) {
+    if constexpr (is_list<T>) {
+      require_rows(static_cast<std::int64_t>(object.size()), samples);
+      object.erase(object.begin() + (from + count), object.end());
+      object.erase(object.begin(), object.begin() + from);
+    } else if constexpr (std::is_class_v<T> && !libtorch::walk::Container<T>) {
+      libtorch::each_part(object, [&](auto& part) { cut_rows(part, samples, from, count); });
+    }
   } else if constexpr (libtorch::TensorLike<T>) {
     if (!object.defined() || object.dim() == 0) return;
-    if (object.size(0) != samples)
-      refuse_cut("one of its tensors has " + std::to_string(object.size(0)) + " rows, and the batch " +
-                 std::to_string(samples) + " samples");
+    require_rows(object.size(0), samples);
     object = object.narrow(0, from, count);
-  } else if constexpr (std::is_const_v<T> || libtorch::PackedSequenceLike<T> || libtorch::is_opaque<T>) {
-    refuse_cut("a part of it has no rows that could be found");
   } else {
     libtorch::each_part(object, [&](auto& part) { cut_rows(part, samples, from, count); });
   }

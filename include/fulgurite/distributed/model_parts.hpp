@@ -42,16 +42,21 @@ class ModelParts {
     counts_ = stages_of_ranks(asked, sizes, processes);
     owners_.clear();
     tensors_.clear();
+    names_.clear();
     std::size_t at = 0;
     for (int rank = 0; rank != processes; ++rank)
       for (int i = 0; i != counts_[static_cast<std::size_t>(rank)]; ++i)
         if (auto* const module = stages[at++].module) own(model, *module, rank);
-    for (auto const& parameter : model.named_parameters())
+    // What belongs to no stage is changed by what follows the stages, if at all.
+    for (auto const& buffer : model.buffers()) add(buffer, processes - 1);
+    for (auto const& parameter : model.named_parameters()) {
+      names_.emplace(parameter.value().unsafeGetTensorImpl(), parameter.key());
       if (!owners_.contains(parameter.value().unsafeGetTensorImpl()))
         throw Error("fulgurite.pipeline.outside",
                     "the parameter '" + parameter.key() +
                         "' is in none of the model's stages(), so no process of the pipeline would train it: name its "
                         "module there, in the place where it computes");
+    }
   }
 
   /// The stages of one process.
@@ -90,17 +95,45 @@ class ModelParts {
     }
     if (gradients) optimizer.set_received(received);
   }
+  /// Gradients of other processes' stages count no more: they were gathered for a file, or came from one. Where neither
+  /// can be (`any_expected`), the step has used weights in another way than by its stages, which is an Error.
+  template <KeepsArena Optimizer>
+  void keep_own_gradients(Optimizer& optimizer, int rank, bool any_expected) const {
+    at::NoGradGuard const no_graph;
+    auto& slots = optimizer.parameters().arena().slots();
+    auto received = optimizer.received();
+    bool any = false;
+    for (std::size_t i = 0; i != slots.size(); ++i) {
+      if (!received[i] || owner_of(slots[i].parameter) == rank) continue;
+      if (!any_expected) refuse_use(slots[i].parameter, rank);
+      slots[i].gradient.zero_();
+      received[i] = false;
+      any = true;
+    }
+    if (any) optimizer.set_received(received);
+  }
 
  private:
+  /// Who has it; a rank before keeps it.
+  int add(at::Tensor const& tensor, int rank) {
+    if (!tensor.defined()) return rank;
+    auto const [found, is_new] = owners_.try_emplace(tensor.unsafeGetTensorImpl(), rank);
+    if (is_new) tensors_.emplace_back(tensor, rank);
+    return found->second;
+  }
   void own(torch::nn::Module& model, torch::nn::Module& module, int rank) {
-    auto const add = [&](at::Tensor const& tensor, bool is_parameter) {
-      if (!tensor.defined()) return;
-      auto const [found, is_new] = owners_.try_emplace(tensor.unsafeGetTensorImpl(), rank);
-      if (is_new) tensors_.emplace_back(tensor, rank);
-      else if (is_parameter && found->second != rank) refuse_shared(model, tensor, found->second, rank);
-    };
-    for (auto const& parameter : module.parameters()) add(parameter, true);
-    for (auto const& buffer : module.buffers()) add(buffer, false);
+    for (auto const& parameter : module.parameters())
+      if (int const owner = add(parameter, rank); owner != rank) refuse_shared(model, parameter, owner, rank);
+    for (auto const& buffer : module.buffers()) add(buffer, rank);
+  }
+  [[noreturn]] void refuse_use(at::Tensor const& parameter, int rank) const {
+    auto const found = names_.find(parameter.unsafeGetTensorImpl());
+    throw Error("fulgurite.pipeline.other_stages",
+                "a step on rank " + std::to_string(rank) + " has a gradient of the parameter '" +
+                    (found == names_.end() ? "" : found->second) + "', which rank " +
+                    std::to_string(owner_of(parameter)) +
+                    " trains and would not hear of: a step uses its parameters by through_stages(*this, x) alone, and "
+                    "a penalty on weights is the optimizer's .weight_decay");
   }
   [[noreturn]] static void refuse_shared(torch::nn::Module& model, at::Tensor const& tensor, int one, int other) {
     std::string name = "a parameter";
@@ -126,6 +159,7 @@ class ModelParts {
   std::vector<int> counts_ = {};
   std::unordered_map<c10::TensorImpl const*, int> owners_ = {};
   std::vector<std::pair<at::Tensor, int>> tensors_ = {};
+  std::unordered_map<c10::TensorImpl const*, std::string> names_ = {};
 };
 
 }  // namespace fulgurite::distributed

@@ -26,6 +26,7 @@
 #include <fulgurite/distributed/model_parts.hpp>
 #include <fulgurite/distributed/numbers.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
+#include <fulgurite/distributed/pipeline_state.hpp>
 #include <fulgurite/distributed/processors.hpp>
 #include <fulgurite/distributed/replica.hpp>
 #include <fulgurite/distributed/split_norm.hpp>
@@ -41,23 +42,6 @@
 #include <fulgurite/torch/native/products.hpp>
 
 namespace fulgurite {
-namespace distributed {
-/// What the strategy keeps during a fit. A copy of the strategy begins with nothing.
-struct PipelineState {
-  ModelParts parts = {};
-  std::unique_ptr<StageRunner> runner = nullptr;
-  std::vector<std::string> account = {};  ///< of the run before
-  Group* group = nullptr;
-  bool has_failed = false;
-
-  PipelineState() = default;
-  PipelineState(PipelineState const&) : PipelineState() {}
-  PipelineState(PipelineState&&) noexcept = default;
-  PipelineState& operator=(PipelineState const&) { return *this = PipelineState(); }
-  PipelineState& operator=(PipelineState&&) noexcept = default;
-};
-}  // namespace distributed
-
 /// Each process runs a part of the model, its stages; a batch is cut into micro batches, so that all processes have
 /// something to do. The gradients are those of one process that takes the same micro batches one after another, with
 /// the bits of `Automatic{.accumulate_grad_batches = micro_batches}`. Use it for a model whose activations are too
@@ -110,13 +94,14 @@ struct Pipeline {
                   ".micro_batches = " + std::to_string(micro_batches) + ": a batch is cut into 1 at least");
     auto& all = *(run.group = &distributed::Group::of(options()));
     run.has_failed = false;
+    run.has_all_gradients = true;
     distributed::share_processors();
     libtorch::relocate(model, device(), libtorch::scalar_type(Precision::parameters));
     distributed::Replica().take(all, model);
     auto&& list = model.stages();
     auto const stages = distributed::stages_of(list);
     run.parts.share_out(model, stages, balance, world());
-    run.runner = std::make_unique<distributed::StageRunner>(all, run.parts.of_rank(stages, rank()));
+    run.runner = std::make_unique<distributed::StageRunner>(all, model, run.parts.of_rank(stages, rank()));
   }
   /// All processes have the whole model again, unless the run has failed.
   template <class Model>
@@ -137,27 +122,7 @@ struct Pipeline {
   template <class Batch, class Board, class Step>
   at::Tensor gradients(StepKey, Batch& batch, Board&, Step& step) {
     auto const products = matmul_scope();
-    auto parts = distributed::micro_batches_of(batch, micro_batches);
-    auto const fingerprint = distributed::fingerprint_of(batch);
-    auto const count = static_cast<int>(parts.size());
-    std::vector<at::Tensor> losses(parts.size());
-    double sum = 0;
-    run.runner->begin(count);
-    for (auto const& [kind, at] : distributed::pipeline_actions(schedule, rank(), world(), count)) {
-      auto const i = static_cast<std::size_t>(at);
-      if (kind == distributed::PipelineAction::Kind::forward) {
-        run.runner->forward(at, fingerprint, [&] { losses[i] = step.forward(parts[i]); });
-        continue;
-      }
-      if (run.runner->is_last()) {
-        step.backward(losses[i], count);
-        sum += libtorch::read(losses[i]);
-        losses[i].reset();
-      }
-      run.runner->backward(at);
-    }
-    run.runner->finish();
-    return at::scalar_tensor(of_last(sum / count), at::TensorOptions().dtype(at::kDouble));
+    return at::scalar_tensor(of_last(run.take(batch, micro_batches, schedule, step)), at::kDouble);
   }
   void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
   template <class Optimizer>
@@ -179,8 +144,11 @@ struct Pipeline {
   void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
     if (riders.empty()) {
       std::apply([&](auto&... one) { (run.parts.gather(group(), one, true), ...); }, optimizers);
+      run.has_all_gradients = true;
       return;
     }
+    bool const any_expected = std::exchange(run.has_all_gradients, false);
+    std::apply([&](auto&... one) { (run.parts.keep_own_gradients(one, rank(), any_expected), ...); }, optimizers);
     distributed::fold_all(group(), riders, [](std::size_t) { return Reduce::sum; });
   }
   /// Over the gradients of all stages, with the bits of one process that has all.

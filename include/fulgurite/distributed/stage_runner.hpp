@@ -26,7 +26,9 @@ namespace fulgurite::distributed {
 /// Between `forward` and `backward` of a micro batch it keeps what went in and what came out.
 class StageRunner final : public StageRun {
  public:
-  StageRunner(Group& group, std::vector<NamedStage> own) : group_(&group), own_(std::move(own)) {
+  StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own)
+      : group_(&group), model_(&model), own_(std::move(own)) {
+    current() = this;
     int const rank = group.place().rank;
     using enum Channel::Direction;
     if (!is_first()) {
@@ -37,6 +39,11 @@ class StageRunner final : public StageRun {
       to_next_.emplace(group, to, rank + 1);
       from_next_.emplace(group, from, rank + 1);
     }
+  }
+  StageRunner(StageRunner const&) = delete;
+  StageRunner& operator=(StageRunner const&) = delete;
+  ~StageRunner() {
+    if (current() == this) current() = nullptr;
   }
   bool is_first() const { return group_->place().rank == 0; }
   bool is_last() const { return group_->place().rank + 1 == group_->place().world; }
@@ -54,9 +61,10 @@ class StageRunner final : public StageRun {
     fingerprint_ = fingerprint;
     has_run_ = false;
     struct Scope {
-      StageRun* before;
-      ~Scope() { current() = before; }
-    } const scope{std::exchange(current(), this)};
+      bool& in_step;
+      ~Scope() { in_step = false; }
+    } const scope{in_step_};
+    in_step_ = true;
     try {
       step();
     } catch (StagesEnd) { return false; }
@@ -68,6 +76,7 @@ class StageRunner final : public StageRun {
   /// The gradients of what this process has computed of a micro batch. On the last one the loss has been gone back from
   /// already.
   void backward(int micro_batch) {
+    has_trained_ = true;
     auto [input, output] = std::exchange(kept_.at(static_cast<std::size_t>(micro_batch)), {});
     if (!is_last() && output.requires_grad()) {
       auto const gradient = at::empty(output.sizes(), output.options().requires_grad(false));
@@ -93,7 +102,16 @@ class StageRunner final : public StageRun {
     return {std::to_string(messages) + " messages to other stages, " + std::to_string(bytes) + " bytes in all"};
   }
 
-  /// By through_stages.
+  /// By through_stages, as `run` is.
+  bool is_in_step(torch::nn::Module const& model) const override {
+    if (&model != model_ || in_step_) return &model == model_;
+    if (has_trained_ && group_->place().world != 1)
+      throw Error(
+          "fulgurite.pipeline.hook",
+          "through_stages(model, x) is called outside of a step, where rank " + std::to_string(group_->place().rank) +
+              " has old weights of the other processes' stages: call it in a step, or train by another strategy");
+    return false;
+  }
   at::Tensor run(at::Tensor x) override {
     if (std::exchange(has_run_, true))
       throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, where the other "
@@ -165,12 +183,14 @@ class StageRunner final : public StageRun {
   };
 
   Group* group_;
+  torch::nn::Module const* model_;
   std::vector<NamedStage> own_;
   std::optional<Channel> from_before_ = {}, to_before_ = {}, to_next_ = {}, from_next_ = {};
   std::vector<Kept> kept_ = {};
   int at_ = 0;
   std::int64_t fingerprint_ = 0;
-  bool has_run_ = false;
+  bool in_step_ = false, has_run_ = false;
+  bool has_trained_ = false;  ///< the weights are no longer everybody's
 };
 
 }  // namespace fulgurite::distributed

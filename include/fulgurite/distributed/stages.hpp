@@ -76,12 +76,16 @@ std::vector<NamedStage> stages_of(List& list) {
   return all;
 }
 
-/// Where a step is under way whose stages are shared out between processes: who runs those of this one.
+/// Where a model's stages are shared out between processes: who runs those of this one.
 class StageRun {
  public:
+  /// Whether a step of this model is under way, whose stages are `run`. An Error outside of steps, as in a hook, where
+  /// this process has old weights of other stages.
+  virtual bool is_in_step(torch::nn::Module const& model) const = 0;
   /// What the model's last stage makes of `x`, on the last process. On the others it throws StagesEnd.
   virtual at::Tensor run(at::Tensor x) = 0;
 
+  /// Of the run that this thread is in.
   static StageRun*& current() {
     thread_local StageRun* run = nullptr;
     return run;
@@ -108,10 +112,13 @@ concept HasStages =
 ///
 /// Under Pipeline{...} each process runs its own stages alone. A step that calls this then ends here in all but the
 /// last process, by an exception of no standard type; the last one goes on with the output. So a step calls it once,
-/// and what it does before is done by all.
+/// and what it does before is done by all. Hooks have no weights of other processes: after the first step a call there
+/// is an Error.
 template <HasStages Model>
 at::Tensor through_stages(Model& model, at::Tensor x) {
-  if (auto* const run = distributed::StageRun::current()) return run->run(std::move(x));
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    if (auto* const run = distributed::StageRun::current(); run && run->is_in_step(model))
+      return run->run(std::move(x));
   auto&& list = model.stages();
   for (auto const& stage : distributed::stages_of(list)) x = stage.forward(std::move(x));
   return x;

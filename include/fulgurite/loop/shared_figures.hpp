@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/metric/board.hpp>
 
@@ -15,26 +16,36 @@ namespace fulgurite::loop {
 /// The figures of several cells on their way through one collective.
 class FiguresOnTheWay {
  public:
+  /// `of_last`: the model is split, and what the last rank has logged is what all have.
+  explicit FiguresOnTheWay(bool of_last) : of_last_(of_last) {}
+
   void add(Figures& figures) {
     all_.push_back(&figures);
     bool const any = figures.count != 0;
     add(figures.sum, Reduce::sum);
     add(figures.weighted, Reduce::sum);
     add(figures.weight, Reduce::sum);
-    add(figures.least, Reduce::min);
-    add(figures.greatest, Reduce::max);
+    add(figures.least, of_last_ ? Reduce::sum : Reduce::min);
+    add(figures.greatest, of_last_ ? Reduce::sum : Reduce::max);
     add(static_cast<double>(figures.count), Reduce::sum);
     add(any ? figures.last : 0, Reduce::sum);
     add(any ? 1 : 0, Reduce::sum);
+    if (of_last_) add(any ? 1 : 0, Reduce::max);
   }
   bool empty() const { return all_.empty(); }
   std::span<double> values() { return values_; }
   std::span<Reduce const> how() const { return how_; }
 
-  /// What came back is what all ranks have logged; the last value is the mean of theirs.
+  /// What came back is what all ranks have logged; the last value is the mean of theirs. An Error on all ranks where
+  /// the last one has not logged what another has: the model is split, and it would be lost.
   void arrive() {
+    std::size_t const each = of_last_ ? 9 : 8;
     for (std::size_t i = 0; i != all_.size(); ++i) {
-      double const* const at = &values_[i * 8];
+      double const* const at = &values_[i * each];
+      if (of_last_ && at[7] == 0 && at[8] != 0)
+        throw Error("fulgurite.pipeline.metric",
+                    "a metric was logged by another rank and not by the last one, whose values are everybody's: log it "
+                    "in a step behind through_stages, or in a hook on all ranks");
       *all_[i] = {.last = at[7] == 0 ? 0 : at[6] / at[7],
                   .sum = at[0],
                   .weighted = at[1],
@@ -51,6 +62,7 @@ class FiguresOnTheWay {
     how_.push_back(how);
   }
 
+  bool of_last_;
   std::vector<Figures*> all_;
   std::vector<double> values_;
   std::vector<Reduce> how_;
@@ -71,7 +83,7 @@ void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
     auto& board = run.measured.train_board;
     board.collect();
     std::array<Figures, State<R>::metrics> all{};
-    FiguresOnTheWay figures;
+    FiguresOnTheWay figures(splits_model<R>);
     for (std::size_t i = 0; i != all.size(); ++i) {
       auto const& cell = board[i];
       if (!cell.shared && cell.origin == origin) all[i] = cell.epoch;
@@ -90,7 +102,7 @@ void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
 template <class R>
 void share_found(State<R>& run, Figures& mine, bool news) {
   Figures all = news ? mine : Figures{};
-  FiguresOnTheWay figures;
+  FiguresOnTheWay figures(splits_model<R>);
   figures.add(all);
   share(run, figures);
   if (all.count != 0) mine = all;
@@ -100,7 +112,7 @@ void share_found(State<R>& run, Figures& mine, bool news) {
 template <class R>
 void share_evaluation(State<R>& run) {
   if constexpr (shares<R> && State<R>::metrics != 0) {
-    FiguresOnTheWay figures;
+    FiguresOnTheWay figures(splits_model<R>);
     for (auto& board : run.measured.eval_boards) {
       board.collect();
       for (std::size_t i = 0; i != State<R>::metrics; ++i) figures.add(board[i].epoch);

@@ -32,6 +32,12 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Archive::loading) random.restore();
 }
 
+/// The rank whose figures are those of all, once all have them: where the model is split, the one that steps end on.
+template <class R>
+int teller_of(State<R> const& run) {
+  return splits_model<R> ? run.parts.strategy.world() - 1 : 0;
+}
+
 /// While one lives, the file that is being written has the parts of all ranks, and in place of this rank's figures
 /// those of all, which is what another number of ranks goes on with. Made and ended by every rank.
 template <class R, class Source>
@@ -39,15 +45,16 @@ class PartsOfAll {
  public:
   PartsOfAll(State<R>& run, Source& source) : run_(run) {
     if (run.shared.alone) return;
-    if constexpr (splits_model<R>) run.parts.strategy.gather(*run.parts.model, run.parts.optimizers->optimizers);
+    if constexpr (splits_model<R>) bring_model_together();
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
-    FiguresOnTheWay figures;
+    FiguresOnTheWay figures(splits_model<R>);
+    int const teller = teller_of(run);
     for (std::size_t i = 0; i != before_.size(); ++i) {
       auto& cell = run.measured.train_board[i];
       before_[i] = cell.epoch;
-      if (cell.shared && run.parts.strategy.rank() != 0) cell.epoch = {};  // rank 0 tells of them
+      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // one of them tells
       figures.add(cell.epoch);
     }
     share(run, figures);
@@ -62,6 +69,22 @@ class PartsOfAll {
   PartsOfAll& operator=(PartsOfAll const&) = delete;
 
  private:
+  /// Weights of all stages; beside them the model keeps what it has on the last rank, where steps go on to their end.
+  void bring_model_together() {
+    auto& strategy = run_.parts.strategy;
+    strategy.gather(*run_.parts.model, run_.parts.optimizers->optimizers);
+    using RunFile = typename R::Backend::RunFile;
+    if constexpr (Stateful<typename R::Model, typename RunFile::Saver>) {
+      typename RunFile::Memory kept;
+      auto const fold = [&](auto& archive) { archive.child("model", *run_.parts.model); };
+      int const last = strategy.world() - 1;
+      if (strategy.rank() == last) kept.save(fold);
+      auto const text = strategy.broadcast(strategy.rank() == last ? kept.text() : std::string(), last);
+      if (strategy.rank() == last) return;
+      kept.read(text);
+      kept.load(fold);
+    }
+  }
   /// The gradients of a window that is open become their mean over the ranks, with which this run and one that goes on
   /// from the file both go on.
   void exchange_open_window() {
@@ -103,8 +126,8 @@ void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
   }
 }
 
-/// Loaded, this rank goes on with its own part. In a file of another number of ranks there is none for it: rank 0 has
-/// the figures of the epoch so far, and random numbers are those of rank 0 for all.
+/// Loaded, this rank goes on with its own part. In a file of another number of ranks there is none for it: one rank
+/// has the figures of the epoch so far, and random numbers are those of rank 0 for all.
 template <class R, class Source>
 void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
   if constexpr (shares<R>) {
@@ -114,7 +137,7 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
       typename R::Backend::RunFile::Memory mine;
       mine.read(parts[rank]);
       mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
-    } else if (rank != 0) {
+    } else if (static_cast<int>(rank) != teller_of(run)) {
       for (std::size_t i = 0; i != State<R>::metrics; ++i) run.measured.train_board[i].epoch = {};
     }
   }

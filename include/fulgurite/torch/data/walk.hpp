@@ -139,12 +139,14 @@ template <class T>
 inline constexpr bool holds_tensors = walk::holds<std::remove_cvref_t<T>, 6>();
 
 /// A class whose parts cannot be found, because of private members, base classes, or more fields than can be counted.
-/// It may hold tensors.
 template <class T, class B = std::remove_cvref_t<T>>
-inline constexpr bool is_opaque =
-    std::is_class_v<B> && !std::is_empty_v<B> && !TensorLike<B> && !PackedSequenceLike<B> && !MovesItself<B> &&
-    !walk::is_optional<B> && !walk::is_example<B> && !walk::Container<B> && !walk::TupleLike<B> &&
-    !walk::HanaStruct<B> && aggregate::fields<B> == 0;
+inline constexpr bool hides_parts =
+    std::is_class_v<B> && !std::is_empty_v<B> && !TensorLike<B> && !PackedSequenceLike<B> && !walk::is_optional<B> &&
+    !walk::is_example<B> && !walk::Container<B> && !walk::TupleLike<B> && !walk::HanaStruct<B> &&
+    aggregate::fields<B> == 0;
+/// One that does not move itself either. It may hold tensors.
+template <class T, class B = std::remove_cvref_t<T>>
+inline constexpr bool is_opaque = hides_parts<B> && !MovesItself<B>;
 
 /// f(tensor) for each defined tensor, in order of declaration or iteration.
 template <class T, class F>
