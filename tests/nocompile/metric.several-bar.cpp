@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.several] the numbers of this metric go to loggers and results alone, neither to the bar nor to callbacks: leave .prog_bar and .logger out of its declaration
+// refused: [fulgurite.metric.several] the numbers of this metric go to loggers and results alone, once an evaluation: leave .prog_bar, .logger, .on_step and .on_epoch out of its declaration
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

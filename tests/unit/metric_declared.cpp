@@ -226,8 +226,10 @@ TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
   net.extra = "val/mean";
   auto trainer = toy::train<Several>({.max_epochs = 1}, {}, toy::Rows{});
   CHECK(toy::refusal([&] { trainer.fit(net, toy::batches(2), val); }) == "fulgurite.metric.dynamic_name");
-  net.extra = "";
-  CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.dynamic_name");
+  for (std::string const name : {"", "epoch", "step", "val/mean_epoch", "val/mean/dataloader_idx_0"}) {
+    net.extra = name;
+    CHECK(toy::refusal([&] { trainer.validate(net, val); }) == "fulgurite.metric.dynamic_name");
+  }
   auto without = toy::train<Several>({.max_epochs = 1}, {});
   without.fit(net, toy::batches(2), val);
   REQUIRE(without.warnings().size() == 1);

@@ -42,7 +42,9 @@ template <class Metrics>
 inline constexpr bool has_several_shown = false;
 template <auto... Ms>
 inline constexpr bool has_several_shown<MetricList<Ms...>> =
-    ((metric::counts_several<decltype(Ms)> && (Ms.prog_bar || !Ms.logger)) || ...);
+    ((metric::counts_several<decltype(Ms)> &&
+      (Ms.prog_bar || !Ms.logger || Ms.on_step == Report::yes || Ms.on_epoch == Report::no)) ||
+     ...);
 template <class Metrics>
 inline constexpr bool has_unsound = false;
 template <auto... Ms>

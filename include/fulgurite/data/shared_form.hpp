@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -49,9 +50,11 @@ concept HasSharedForm = requires(SharedParts& parts, T const& value, SharedReade
   SharedForm<T>::take(reader);
 };
 
-/// Copied as bytes, and means the same in another process.
+/// Copied as bytes, and means the same in another process: no pointer, no std::string_view or std::span. Of a struct of
+/// yours nobody can see what is in it, so it must not hold such either.
 template <class T>
-concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, bool>;
+concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::is_same_v<T, bool> &&
+                     !std::ranges::enable_view<T>;
 
 template <PlainValue T>
 struct SharedForm<std::vector<T>> {

@@ -42,8 +42,8 @@ struct ModelRules {
     FULGURITE_RULE("[fulgurite.metric.one_number] this metric's definition computes no single number, so it cannot be "
                    "reported: name its numbers by each(value, f), or keep a metric::Meter of it in the model",
                    accepts<M>, !has_no_number<typename MetricsOf<M>::type>)
-    FULGURITE_RULE("[fulgurite.metric.several] the numbers of this metric go to loggers and results alone, neither to "
-                   "the bar nor to callbacks: leave .prog_bar and .logger out of its declaration",
+    FULGURITE_RULE("[fulgurite.metric.several] the numbers of this metric go to loggers and results alone, once an "
+                   "evaluation: leave .prog_bar, .logger, .on_step and .on_epoch out of its declaration",
                    accepts<M>, !has_several_shown<typename MetricsOf<M>::type>)
     FULGURITE_RULE("[fulgurite.metric.how] a metric is declared with options that its definition refuses: fault() of "
                    "its `.how` says which, such as .num_classes below 2",

@@ -112,8 +112,9 @@ class LogContext : public ValuesContext<R, Phase> {
 
   /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
   /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
-  /// several processes rank 0's counts: what is to be watched is declared, and logged by ctx.log. In a hook rather than
-  /// in a step, since it allocates; a captured step that calls it is refused.
+  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
+  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
+  /// that calls it is refused.
   template <class V>
   void log_dynamic(std::string_view name, V value) const {
     constexpr bool number = std::is_arithmetic_v<V>;
@@ -153,13 +154,21 @@ class LogContext : public ValuesContext<R, Phase> {
                           "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
                           "CSVLogger{}, or leave the call out");
     bool declared = false;
-    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || metric.name() == name; });
-    if (declared || name.empty())
-      throw Error("fulgurite.metric.dynamic_name", "ctx.log_dynamic was given the name '" + std::string(name) +
-                                                       "', which " +
-                                                       (declared ? "the model declares as a metric: log that by ctx.log"
-                                                                 : "is none: give the number a name of its own"));
+    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
+    if (declared || name.empty() || name == "epoch" || name == "step")
+      throw Error("fulgurite.metric.dynamic_name",
+                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
+                      (declared ? "the model declares as a metric: log that by ctx.log"
+                                : "is none, or a column of every row: give the number a name of its own"));
+    for (auto& [posted, last] : state_->due.posted)
+      if (posted == name) return static_cast<void>(last = value);
     state_->due.posted.emplace_back(name, value);
+  }
+  /// A metric has rows under its name, and under this name and a word.
+  static bool is_reported_as(std::string_view metric, std::string_view name) {
+    if (!name.starts_with(metric)) return false;
+    auto const rest = name.substr(metric.size());
+    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
   }
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
   void check_place(std::size_t at) const {

@@ -137,7 +137,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// The same on the model's own loader. That of the last fit's data module has to be passed: its batches decide the
   /// type of what is predicted.
   template <class Model>
-    requires(judge::is_model<M, Model> && SourceOf<M, true>::template evaluates<hook::predict_dataloader>)
+    requires(judge::is_model<M, Model&> && SourceOf<M, true>::template evaluates<hook::predict_dataloader>)
   auto predict(Model& model) {
     return predict(model, model);
   }

@@ -43,9 +43,9 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
 }
 
 /// f(file) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit is an
-/// Error. Of files that were searched for, one that is
-/// damaged or holds too little is passed over where another is left, which is said; files of others do not count.
-/// Whether there was any. Error where all that there are are damaged or hold weights alone.
+/// Error. Of files that were searched for, one that is damaged or holds too little is passed over where another is
+/// left, which is said; files of others do not count. Whether there was any. Error where all that there are are damaged
+/// or hold weights alone.
 template <class R, class F>
 bool with_whole_file(State<R>& run, Candidates const& from, bool for_fit, F&& f) {
   using RunFile = typename R::Backend::RunFile;

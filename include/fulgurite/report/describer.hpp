@@ -35,7 +35,6 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
   using Base::automatic;
   using Base::each_callback;
   using Base::of_callbacks;
-  using Base::out;
   using Base::scheduled;
 
  public:
@@ -55,22 +54,22 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
 
  private:
   constexpr void head() {
-    out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     "
-        << type_name<P>() << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
+    this->out << "Trainer of " << type_name<M>() << "\n  strategy      " << type_name<S>() << "\n  precision     "
+              << type_name<P>() << "\n  optimization  " << type_name<O>() << "\n  optimizers    ";
     optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
-    out << "\n  metrics       ";
+    this->out << "\n  metrics       ";
     bool any = false;
     R::Metrics::each([&](std::size_t, auto const& metric) {
-      out << (any ? ", " : "") << metric.name() << (metric.prog_bar ? " (bar)" : "");
+      this->out << (any ? ", " : "") << metric.name() << (metric.prog_bar ? " (bar)" : "");
       any = true;
     });
-    out << (any ? "\n" : "none\n");
-    if (sizeof...(Cs) != 0) out << "  callbacks, in firing order\n";
+    this->out << (any ? "\n" : "none\n");
+    if (sizeof...(Cs) != 0) this->out << "  callbacks, in firing order\n";
     each_callback([&]<class C>() {
-      out << "    " << order_name(order_of<C>());
-      out.to_column(16) << type_name<C>();
+      this->out << "    " << order_name(order_of<C>());
+      this->out.to_column(16) << type_name<C>();
       touches<C>();
-      out << "\n";
+      this->out << "\n";
     });
   }
   template <class... Os>
@@ -81,7 +80,7 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
   template <class T>
   constexpr void optimizer(bool& any) {
     using Parts = loop::Entry<typename R::Backend, T>;
-    out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
+    this->out << (std::exchange(any, true) ? ", " : "") << type_name<typename judge::Parts<T>::Optimizer>();
     schedules(std::type_identity<typename Parts::Schedulers>{});
   }
   template <class... Ss>
@@ -89,7 +88,7 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
     std::string_view before = " with ";
     auto const one = [&]<class Scheduler>(std::type_identity<Scheduler>) {
       if constexpr (Scheduler::exists)
-        out << std::exchange(before, " and ") << type_name<typename Scheduler::Schedule>();
+        this->out << std::exchange(before, " and ") << type_name<typename Scheduler::Schedule>();
     };
     (one(std::type_identity<Ss>{}), ...);
   }
@@ -99,8 +98,8 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
     bool any = false;
     auto const read = [&](std::string_view what) {
       if (what.empty()) return;
-      if (!any) out.to_column(42);
-      out << (any ? ", " : "reads ") << what;
+      if (!any) this->out.to_column(42);
+      this->out << (any ? ", " : "reads ") << what;
       any = true;
     };
     if constexpr (requires {
@@ -111,14 +110,14 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
     // Only texts that are known while compiling count. A data member of that name is something else.
     if constexpr (FULGURITE_SAYS_TEXT(C, reads)) read(C::reads);
     if constexpr (FULGURITE_SAYS_TEXT(C, writes)) {
-      if (!any) out.to_column(42);
-      out << (any ? "; writes " : "writes ") << C::writes;
+      if (!any) this->out.to_column(42);
+      this->out << (any ? "; writes " : "writes ") << C::writes;
     }
   }
 
   /// What the loops ask of a part only where it is there.
   constexpr void functions() {
-    out << "\nfunctions that are no events\n";
+    this->out << "\nfunctions that are no events\n";
     functions_of(type_name<S>(), [](auto f) { each_function_of_strategy<S>(f); });
     functions_of_optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
   }
@@ -141,20 +140,20 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
   constexpr void functions_of(std::string_view part, Each each) {
     bool any = false;
     each([&](std::string_view name) {
-      if (any) out << ", ";
-      else (out << "  " << part).to_column(34);
-      out << name;
+      if (any) this->out << ", ";
+      else (this->out << "  " << part).to_column(34);
+      this->out << name;
       any = true;
     });
-    if (any) out << "\n";
+    if (any) this->out << "\n";
   }
 
   constexpr void off() {
-    out << "\noff\n";
+    this->out << "\noff\n";
     auto const without = [&](bool there, std::string_view what, std::string_view why) {
       if (there) return;
-      out << "  " << what;
-      out.to_column(34) << why << "\n";
+      this->out << "  " << what;
+      this->out.to_column(34) << why << "\n";
     };
     without(hook::validation_step::named<M>, "validation", "the model has no validation_step");
     without(hook::test_step::named<M>, "test", "the model has no test_step");
@@ -167,23 +166,23 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
     without(S::is_distributed, "processes", "the strategy works alone");
   }
   constexpr void state() {
-    out << "\nsaved in a checkpoint\n";
+    this->out << "\nsaved in a checkpoint\n";
     of_callbacks(hook::before_save{}, "  ");
     of_callbacks(hook::after_save{}, "  ");
-    out << "  weights and buffers\n  counters of the run\n";
-    if (Stateful<M, ArchiveProbe>) out << "  state of " << type_name<M>() << "\n";
-    if (Stateful<S, ArchiveProbe>) out << "  state of " << type_name<S>() << "\n";
-    if (P::scales_loss) out << "  scale of the loss\n";
-    if (scheduled) out << "  schedules\n";
+    this->out << "  weights and buffers\n  counters of the run\n";
+    if (Stateful<M, ArchiveProbe>) this->out << "  state of " << type_name<M>() << "\n";
+    if (Stateful<S, ArchiveProbe>) this->out << "  state of " << type_name<S>() << "\n";
+    if (P::scales_loss) this->out << "  scale of the loss\n";
+    if (scheduled) this->out << "  schedules\n";
     each_callback([&]<class C>() {
-      if (Stateful<C, ArchiveProbe>) out << "  state of " << type_name<C>() << "\n";
+      if (Stateful<C, ArchiveProbe>) this->out << "  state of " << type_name<C>() << "\n";
     });
     bool any = false;
     each_callback([&]<class C>() {
       if (Stateful<C, ArchiveProbe> || std::is_empty_v<C>) return;
-      out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << type_name<C>();
+      this->out << (std::exchange(any, true) ? ", " : "not saved, by choice\n  ") << type_name<C>();
     });
-    if (any) out << "\n";
+    if (any) this->out << "\n";
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Mean and variance of what several ranks have, and a normalization by them with its gradient. Sums over ranks are in
-// float64 and in the order of ranks, so all ranks have the same bits.
+// float64 and the same in all of them: those of moments are made on each in the order of ranks, those of gradients by
+// one all-reduce.
 
 #include <array>
 #include <cstdint>
@@ -70,6 +71,10 @@ inline Moments moments_of(at::Tensor const& input, LayerRanks& ranks) {
   auto const means = all.narrow(1, 0, channels), variances = all.narrow(1, channels, channels);
   auto const counts = all.narrow(1, 2 * channels, 1);
   auto const count = counts.sum();
+  if (count.is_cpu() && count.item<double>() < 2)  // LibTorch refuses one value, too; a GPU would have to be waited for
+    throw Error("fulgurite.distributed.sync_batchnorm_input",
+                "all ranks together have fewer than 2 values in a channel, which have no variance: give the batch more "
+                "samples, or evaluate the model");
   auto const mean = (means * counts).sum(0) / count;
   return {mean, ((variances + (means - mean).square()) * counts).sum(0) / count, count};
 }

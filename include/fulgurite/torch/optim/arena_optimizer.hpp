@@ -65,13 +65,13 @@ struct ParameterState {
 /// clipping one, and the update one pass. The steps are those of torch::optim, bit for bit on x86 CPUs for float and
 /// double (LibTorch 2.11): same operations, same order, same rounding. Different are
 ///   - gradients: they stay where they are and are added to, so that -0 becomes 0; `p.grad()` is defined, and zero,
-///   where backward did not
-///     reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see libtorch::Arena);
+///     where backward did not reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see
+///     libtorch::Arena);
 ///   - a parameter that is listed twice in a group (a shared module): it is stepped once;
 ///   - sparse gradients, which become dense;
 ///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over
-///   when the other does.
-///     Where both were cleared and no backward reached it, it counts for the second as having a gradient of zero.
+///     when the other does. Where both were cleared and no backward reached it, it counts for the second as having a
+///     gradient of zero.
 /// Everybody keeps using the module as before: loading weights, to(device), freezing, taking p.grad(), even set_data or
 /// Module::zero_grad. Where that takes a tensor out of the buffers it is copied back in at the next step, which costs
 /// time but no gradient.

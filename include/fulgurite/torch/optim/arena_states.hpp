@@ -80,8 +80,8 @@ class ArenaStates {
     if (made_) lay(slots, buffers);
   }
 
-  /// Of states in parts, all of them in the slots until `drop_gathered`; with `keeps_all` = false in those of the other
-  /// processes alone. A collective.
+  /// Of states in parts, all of them in the slots until `drop_gathered`. A process that says `keeps_all` = false takes
+  /// part, so that others may have them, and keeps its own part alone. A collective.
   void gather(Slots& slots, Buffers const& buffers, bool keeps_all) {
     if (!made_ || are_whole()) return;
     for (auto const& buffer : buffers)
