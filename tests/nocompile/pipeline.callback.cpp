@@ -2,6 +2,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;
@@ -18,7 +19,7 @@ struct Split : toy::Several {
 
 int main() {
   toy::P net;
-  auto trainer =
-      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Split{}, Float32{}, Automatic{}, GradientNorm{});
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Split{}, Float32{}, Automatic{}, GradientNorm{},
+                                      CSVLogger{"."});
   trainer.fit(net, toy::OwnPart<double>{toy::batches(4)});
 }
