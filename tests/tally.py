@@ -1,7 +1,7 @@
 """Counts the named tests of the last `meson test` in a build folder.
 
     tally.py count BUILD               prints "PASSED FAILED"
-    tally.py failures BUILD            prints a line for each test that failed, with the place in its source if it has one
+    tally.py failures BUILD            prints a line for each test that failed, with the place in its source
     tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
     tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run or are given
 
@@ -36,7 +36,7 @@ def failed_cases(report: str) -> list[str]:
     for case in report.split('<TestCase ')[1:]:
         if '<OverallResult success="true"' in case:
             continue
-        place = re.search(r'<(?:Expression|Failure|Exception|FatalErrorCondition)[^>]*filename="([^"]*)" line="(\d+)"', case)
+        place = re.search(r'<(?:Expression|Failure|Exception|Fatal\w*)[^>]*filename="([^"]*)" line="(\d+)"', case)
         named = html.unescape(re.search(r'name="([^"]*)"', case)[1])
         lines.append(named + (f' ({pathlib.Path(place[1]).name}:{place[2]})' if place else ''))
     return lines
