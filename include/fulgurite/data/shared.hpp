@@ -41,26 +41,9 @@ FULGURITE_COLD std::string address_for(std::size_t rank, std::vector<std::string
                   "one container, or leave data::shared out");
 }
 
-/// Data that do not change, once in the memory of each machine, however many ranks it has:
-///
-///     auto [images, labels] = data::shared(strategy, [] { return std::pair{read_images(), read_labels()}; });
-///
-/// One rank of a machine calls `make`; what it returned is copied into shared memory, and all ranks, that one too, get
-/// a view of it: a SharedVector<T> for a std::vector<T>, a tensor for a tensor (torch/data/shared.hpp), a pair, tuple
-/// or vector of these. Nobody can write to it: a program that does is killed (SIGSEGV). A collective of all ranks; the
-/// others wait for `make` no longer than the strategy's `.timeout`. With one process it is the same, without the
-/// others.
-///
-/// The memory has no name and is freed when the last view of it is gone, or the last process, even by SIGKILL. However
-/// many tensors there are, it is one file handle, and none once all have mapped it. Errors: what `make` throws, which
-/// the others are told; [fulgurite.data.shared_memory]; [fulgurite.data.shared_machine].
-template <class Strategy, class Make>
-auto shared(Strategy&& strategy, Make&& make) {
-  using Made = std::remove_cvref_t<std::invoke_result_t<Make&>>;
-  static_assert(HasSharedForm<Made>,
-                "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
-                "(torch/data/shared.hpp), and pairs, tuples and vectors of these: return such, or specialize "
-                "data::SharedForm for this type");
+/// What `shared` does with what can be shared.
+template <HasSharedForm Made, class Strategy, class Make>
+auto shared_by_ranks(Strategy& strategy, Make& make) {
   auto const made = [&] {
     auto const value = make();
     SharedParts parts;
@@ -90,6 +73,30 @@ auto shared(Strategy&& strategy, Make&& make) {
   memory->leave();
   SharedReader reader(std::move(memory));
   return SharedForm<Made>::take(reader);
+}
+
+/// Data that do not change, once in the memory of each machine, however many ranks it has:
+///
+///     auto [images, labels] = data::shared(strategy, [] { return std::pair{read_images(), read_labels()}; });
+///
+/// One rank of a machine calls `make`; what it returned is copied into shared memory, and all ranks, that one too, get
+/// a view of it: a SharedVector<T> for a std::vector<T>, a tensor for a tensor (torch/data/shared.hpp), a pair, tuple
+/// or vector of these. Nobody can write to it: a program that does is killed (SIGSEGV). A collective of all ranks; the
+/// others wait for `make` no longer than the strategy's `.timeout`. With one process it is the same, without the
+/// others.
+///
+/// The memory has no name and is freed when the last view of it is gone, or the last process, even by SIGKILL. However
+/// many tensors there are, it is one file handle, and none once all have mapped it. Errors: what `make` throws, which
+/// the others are told; [fulgurite.data.shared_memory]; [fulgurite.data.shared_machine].
+template <class Strategy, class Make>
+auto shared(Strategy&& strategy, Make&& make) {
+  using Made = std::remove_cvref_t<std::invoke_result_t<Make&>>;
+  static_assert(HasSharedForm<Made>,
+                "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
+                "(torch/data/shared.hpp), and pairs, tuples and vectors of these: return such, or specialize "
+                "data::SharedForm for this type");
+  if constexpr (HasSharedForm<Made>) return shared_by_ranks<Made>(strategy, make);
+  else return make();
 }
 
 }  // namespace fulgurite::data
