@@ -560,7 +560,15 @@ def main(cases=CASES):
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                one(Lab(words.trainee, folder))
+                try:
+                    one(Lab(words.trainee, folder))
+                except Failed as why:
+                    # Seen once in three: gloo gives up a connection after seconds, on a busy machine. The cause is open.
+                    if 'Operation timed out!' not in str(why):
+                        raise
+                    print(f'{one.__name__}, tried once more: {why}', file=sys.stderr)
+                    os.mkdir(os.path.join(folder, 'again'))
+                    one(Lab(words.trainee, os.path.join(folder, 'again')))
                 result = 'ok'
             except Skipped as why:
                 print(f'ok {number} - {one.__name__.replace("_", " ")} # SKIP {why}', flush=True)
