@@ -563,7 +563,7 @@ def main(cases=CASES):
                 try:
                     one(Lab(words.trainee, folder))
                 except Failed as why:
-                    # Seen once in three: gloo gives up a connection after seconds, on a busy machine. The cause is open.
+                    # Seen once in three, on a busy machine: gloo gives up a connection. The cause is open.
                     if 'Operation timed out!' not in str(why):
                         raise
                     print(f'{one.__name__}, tried once more: {why}', file=sys.stderr)
