@@ -161,7 +161,7 @@ def identifiers() -> list[tuple[str, list[str]]]:
         if head := FIRST_LINE.match(case.read_text().split('\n', 1)[0]):
             refused.setdefault(head[2], case.name)
     # What several processes say is read by the script that starts them.
-    sources = [*(flags.ROOT / 'tests').rglob('*.cpp'), *(flags.ROOT / 'tests' / 'distributed').glob('*.py')]
+    sources = [*(flags.ROOT / 'tests').rglob('*.[ch]pp'), *(flags.ROOT / 'tests' / 'distributed').glob('*.py')]
     tests = '\n'.join(path.read_text(errors='replace') for path in sources)
     tested = set(re.findall(IDENTIFIER, tests))
 

@@ -91,11 +91,11 @@ auto shared_by_ranks(Strategy& strategy, Make& make) {
 template <class Strategy, class Make>
 auto shared(Strategy&& strategy, Make&& make) {
   using Made = std::remove_cvref_t<std::invoke_result_t<Make&>>;
-  static_assert(HasSharedForm<Made>,
-                "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
-                "(torch/data/shared.hpp), and pairs, tuples and vectors of these: return such, or specialize "
-                "data::SharedForm for this type");
-  if constexpr (HasSharedForm<Made>) return shared_by_ranks<Made>(strategy, make);
+  constexpr bool shareable = HasSharedForm<Made>;  // by a name: of a concept g++ would explain each requirement
+  static_assert(shareable, "[fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors "
+                           "(torch/data/shared.hpp), and pairs, tuples and vectors of these: return such, or "
+                           "specialize data::SharedForm for this type");
+  if constexpr (shareable) return shared_by_ranks<Made>(strategy, make);
   else return make();
 }
 

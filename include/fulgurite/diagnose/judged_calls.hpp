@@ -13,16 +13,15 @@
 
 namespace fulgurite::judge {
 
-/// `Run` is the key of the trainer's runs, `Cs` are its callbacks.
+/// `Run` is the key of the trainer's runs, `Cs` are its callbacks. Where a call is declared, VerdictOnCall is asked
+/// about one of these: g++ adds a line to every refusal for each alias that asks it for somebody else.
 template <class Run, class... Cs>
 struct Calls {
   using M = typename Run::Model;
   template <class Model, class Source, bool Waived, bool Mixed, class... Data>
-  using OnFit =
-      typename VerdictOnCall<Training<decltype(passed<M, Mixed, Model, Data...>()), Run, Source, Waived, Cs...>>::type;
+  using Fit = Training<decltype(passed<M, Mixed, Model, Data...>()), Run, Source, Waived, Cs...>;
   template <class Model, class Kind, class Data>
-  using OnEvaluation = typename VerdictOnCall<
-      Request<decltype(passed<M, false, Model, Data>()), Run, Kind, loop::SourceOf<Data, true>, Cs...>>::type;
+  using Evaluation = Request<decltype(passed<M, false, Model, Data>()), Run, Kind, loop::SourceOf<Data, true>, Cs...>;
 };
 
 /// What predict_step makes of the batches of a source.

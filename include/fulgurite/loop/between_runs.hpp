@@ -41,7 +41,8 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
 
   /// What tune::rehearse does between fits: `what(rehearser)` is called when the optimizers are made.
   template <class Model, class Data, class Source = SourceOfTwo<std::remove_reference_t<Data>, NoModule>,
-            class Verdict = typename Calls::template OnFit<Model, Source, true, false, Data>>
+            class Verdict =
+                typename judge::VerdictOnCall<typename Calls::template Fit<Model, Source, true, false, Data>>::type>
   void search(Model&& model, Data&& data, RunSearch<R> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (!Verdict::ok) return;
@@ -52,7 +53,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
 
   /// The same for batches of an evaluation. `Kind`: Validation, Testing or Prediction.
   template <class Kind, class Model, class Data,
-            class Verdict = typename Calls::template OnEvaluation<Model, Kind, Data>>
+            class Verdict = typename judge::VerdictOnCall<typename Calls::template Evaluation<Model, Kind, Data>>::type>
   void search_evaluation(Model&& model, Data&& data, RunSearch<R> const& what) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) {

@@ -35,9 +35,9 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   using SourceOf = loop::SourceOf<Data, Evaluation>;
   using Calls = judge::Calls<Run, Cs...>;
   template <class Model, class Source, bool Waived, bool Mixed, class... Data>
-  using OnFit = typename Calls::template OnFit<Model, Source, Waived, Mixed, Data...>;
+  using Fit = typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>;
   template <class Model, class Kind, class Data>
-  using OnEvaluation = typename Calls::template OnEvaluation<Model, Kind, Data>;
+  using Evaluation = typename Calls::template Evaluation<Model, Kind, Data>;
 
  public:
   using Other::fit;
@@ -59,7 +59,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
   /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnFit<Model, SourceOf<Data>, false, false, Data>>
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Data>, false, false, Data>>::type>
     requires(!loop::names_file<Data>)
   void fit(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -69,7 +69,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   template <class Model, class Data, class Val,
             class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
             loop::StartingPoint From = loop::Anew,
-            class Verdict = OnFit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>>
+            class Verdict = typename judge::VerdictOnCall<
+                Fit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>>::type>
     requires(!loop::names_file<Val>)
   void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
@@ -81,7 +82,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
   /// The model has the loaders itself.
   template <class Model, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnFit<Model, SourceOf<Model>, false, false>>
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Model>, false, false>>::type>
   void fit(Model&& model, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) last_.forget(), fit_from(model, SourceOf<Model>(model), from);
@@ -89,7 +90,8 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   /// The same without validation.
   template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
-            loop::StartingPoint From = loop::Anew, class Verdict = OnFit<Model, Source, true, false>>
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, Source, true, false>>::type>
   void fit(Model&& model, NoValidation, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
@@ -97,7 +99,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
 
   /// One pass of validation_step, gradients off; the values of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnEvaluation<Model, loop::Validation, Data>>
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
   Results validate(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok)
@@ -107,7 +109,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
   /// One pass of test_step, gradients off; the values of each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnEvaluation<Model, loop::Testing, Data>>
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
   Results test(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok)
@@ -128,7 +130,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
   /// What predict_step returned for each batch, for each loader.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnEvaluation<Model, loop::Prediction, Data>>
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   auto predict(Model&& model, Data&& data, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) return predict_from(model, loop::source_of<true>(data, none_), true, from);
@@ -143,7 +145,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
   /// The same for callbacks that take predictions as they come: nothing is collected.
   template <class Model, class Data, loop::StartingPoint From = loop::Anew,
-            class Verdict = OnEvaluation<Model, loop::Prediction, Data>>
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
   void predict(Model&& model, Data&& data, DiscardPredictions, From from = {}) {
     static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
     if constexpr (Verdict::ok) predict_from(model, loop::source_of<true>(data, none_), false, from);
@@ -158,7 +160,7 @@ class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite:
   }
 
   template <class Kind, class Data>
-  static constexpr bool can_evaluate = OnEvaluation<M&, Kind, Data&>::ok;
+  static constexpr bool can_evaluate = judge::VerdictOnCall<Evaluation<M&, Kind, Data&>>::type::ok;
   template <class Data, class D>
   void remember(D& data) {
     last_.forget();
