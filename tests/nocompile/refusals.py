@@ -68,8 +68,10 @@ def precompiled(build: pathlib.Path):
     header.write_text(COMMON)
     clang = b'clang' in subprocess.run([words[0], '--version'], capture_output=True).stdout
     made = header.with_suffix('.hpp.pch' if clang else '.hpp.gch')
+    # What headers use of the standard library is then instantiated once, and not in each of the programs.
+    once = ['-fpch-instantiate-templates'] if clang else []
     run = subprocess.run(
-        words + ['-x', 'c++-header', str(header), '-o', str(made)], cwd=folder, capture_output=True, text=True
+        words + once + ['-x', 'c++-header', str(header), '-o', str(made)], cwd=folder, capture_output=True, text=True
     )
     if run.returncode != 0:
         sys.exit(f'the toy and the trainer do not compile:\n{run.stderr}')
