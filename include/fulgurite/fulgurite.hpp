@@ -253,6 +253,7 @@
 #include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/device_stats_monitor.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/epoch_start.hpp>
 #include <fulgurite/callback/file_name.hpp>
 #include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/gradient_accumulation_scheduler.hpp>

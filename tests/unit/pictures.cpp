@@ -54,8 +54,8 @@ TEST_CASE("panels: what is of one kind shares a plot") {
   CHECK(report::subject_of("train") == "train");
   CHECK(report::subject_of("training") == "training");
   CHECK(report::subject_of("lr-SGD") == "lr-SGD");
-  CHECK((report::html_page::smaller_is_better("val/loss") && report::html_page::smaller_is_better("rmse_epoch")));
-  CHECK(!(report::html_page::smaller_is_better("answers") || report::html_page::smaller_is_better("lossless-rate")));
+  CHECK((report::smaller_is_better("val/loss") && report::smaller_is_better("rmse_epoch")));
+  CHECK(!(report::smaller_is_better("answers") || report::smaller_is_better("lossless-rate")));
   auto const plots = report::panels({{.label = "train/loss", .x = {0, 1}, .y = {2, 1}},
                                      {.label = "val/acc", .x = {1}, .y = {0.5}},
                                      {.label = "val/loss", .x = {1}, .y = {3}}});

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <limits>
@@ -16,6 +15,7 @@
 
 #include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/resources_line.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/hooks.hpp>
@@ -24,7 +24,6 @@
 #include <fulgurite/report/block_of_lines.hpp>
 #include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/history.hpp>
-#include <fulgurite/report/host_stats.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/terminal.hpp>
 
@@ -70,9 +69,7 @@ class Dashboard {
     if (!on_) return tell_bar<hook::on_fit_start>(ctx);
     if (ctx.global_step() == 0) history_.clear();
     counts_.begin(ctx);
-    samples_ = counted_ = 0;
-    counted_at_.reset();
-    host_.read();
+    resources_.begin();
   }
   void on_train_start(auto& ctx) {
     if (!on_) return tell_bar<hook::on_train_start>(ctx);
@@ -95,7 +92,7 @@ class Dashboard {
     double const now = ctx.seconds_now();
     if (train_->done() == 0) train_->start_at(ctx.batch_idx());
     train_->advance(ctx.batch_idx() + 1, now);
-    samples_ += ctx.batch_size();
+    resources_.count(ctx.batch_size());
     if (due(now)) draw(ctx, now);
   }
   void on_train_epoch_end(auto& ctx) {
@@ -191,32 +188,9 @@ class Dashboard {
         (values += values.empty() ? "" : "   ") += std::string(metric.name()) + " " + report::short_value(*value);
     });
     frame.facts.push_back(std::move(values));
-    frame.facts.push_back(facts(ctx, now));
+    frame.facts.push_back(resources_.text(ctx, now));
     block_.show(report::frame_lines(frame, static_cast<std::size_t>(columns),
                                     static_cast<std::size_t>(std::max(1, lines - block_.beside)), glyphs_));
-  }
-
-  std::string facts(auto& ctx, double now) {
-    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
-    std::string text;
-    auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
-    if (samples_ != 0) {
-      if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
-      counted_ = samples_;
-      counted_at_ = now;
-      if (auto const rate = rate_.value()) add(report::count_text(static_cast<std::int64_t>(*rate)) + " samples/s");
-    }
-    for (auto const& [name, value] : host_.read()) {
-      if (name == "cpu_process_bytes") add(report::bytes_text(static_cast<std::int64_t>(value)) + " resident");
-      if (name == "cpu_percent") add(report::formatted("%.0f", value) + " % of the cores");
-    }
-    if constexpr (requires { Backend::device_stats(ctx.device()); })
-      for (auto const& [name, value] : Backend::device_stats(ctx.device())) {
-        if (name == "allocated_bytes.all.current")
-          add(report::bytes_text(static_cast<std::int64_t>(value)) + " on the device");
-        if (name == "allocated_bytes.all.peak") add(report::bytes_text(static_cast<std::int64_t>(value)) + " at most");
-      }
-    return text;
   }
 
   DashboardOptions options_;
@@ -225,12 +199,9 @@ class Dashboard {
   report::BlockOfLines block_;
   ProgressBar bar_;
   report::History history_{500};
-  report::HostStats host_{};
   std::optional<report::ProgressMeter> train_ = std::nullopt;
   std::optional<report::ProgressMeter> validation_ = std::nullopt;
-  report::Rate rate_{};
-  long samples_ = 0, counted_ = 0;
-  std::optional<double> counted_at_ = std::nullopt;
+  ResourcesLine resources_{};
   double drawn_ = -std::numeric_limits<double>::infinity();
   double began_ = 0;
   FitCounts counts_{};

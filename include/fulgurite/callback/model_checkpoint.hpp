@@ -2,7 +2,6 @@
 // Decides when a checkpoint is due, what it is called and which older ones give way; the trainer writes it at the next
 // safe point. See docs/semantics.md, Checkpoints.
 
-#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/checkpoint_admission.hpp>
 #include <fulgurite/callback/checkpoint_name.hpp>
-#include <fulgurite/callback/checkpoint_requests.hpp>
 #include <fulgurite/callback/checkpoint_timing.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
 #include <fulgurite/callback/no_monitor.hpp>
@@ -36,8 +35,8 @@ inline constexpr bool is_folder = std::is_convertible_v<T const&, std::filesyste
 /// Mode::max, .save_top_k = 2}}`. It never saves before the first optimizer step, twice at one step, in the sanity
 /// check or outside of fit.
 template <class M = NoMonitor>
-class ModelCheckpoint : public checkpointing::Requests<checkpointing::watches<M>> {
-  using Base = checkpointing::Requests<checkpointing::watches<M>>;
+class ModelCheckpoint : public checkpointing::Admission<M> {
+  using Base = checkpointing::Admission<M>;
   static constexpr bool is_metric = Watchable<M>;  // a bool: the concept's own explanation would follow the sentence
   static_assert(
       is_metric,
@@ -56,10 +55,7 @@ class ModelCheckpoint : public checkpointing::Requests<checkpointing::watches<M>
   using Options = ModelCheckpointOptions;
 
   explicit ModelCheckpoint(M monitor, Options options = {})
-      : Base(std::move(options), checkpointing::watched_name<M>()),
-        monitor_(monitor),
-        name_(options_),
-        timing_(checkpointing::checked(options_, watches)) {}
+      : Base(monitor, std::move(options)), timing_(checkpointing::checked(options_, watches)) {}
   explicit ModelCheckpoint(Options options = {})
     requires(!watches)
       : ModelCheckpoint(NoMonitor{}, std::move(options)) {}
@@ -101,27 +97,28 @@ class ModelCheckpoint : public checkpointing::Requests<checkpointing::watches<M>
     // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
     if (ctx.accumulating()) return;
     bool const by_step = timing_.by_steps(ctx);
-    if (!skips(ctx) && (by_step || timing_.by_time(ctx))) save_step(ctx, true);
+    if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step(ctx, true);
   }
 
   void on_train_epoch_end(auto& ctx) {
     bool const by_step = timing_.by_flushed_step(ctx);
-    if (skips(ctx)) return;
-    if (by_step) save_step(ctx, false);
-    else if (this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx)) save(ctx);
+    if (this->skips(ctx)) return;
+    if (by_step) this->save_step(ctx, false);
+    else if (this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx)) this->save(ctx);
   }
 
   void on_validation_end(auto& ctx) {
     if (!watch::in_fit(ctx)) return;
     validated_ = true;
     bool const by_step = timing_.by_flushed_step(ctx);
-    if (skips(ctx)) return;
+    if (this->skips(ctx)) return;
     if (std::exchange(deferred_, false) || by_step || (!this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx)))
-      save(ctx);
+      this->save(ctx);
   }
 
   void on_train_end(auto& ctx) {
-    if (std::exchange(deferred_, false) && !skips(ctx)) save(ctx);  // the validation it waited for did not come
+    // The validation that it waited for did not come.
+    if (std::exchange(deferred_, false) && !this->skips(ctx)) this->save(ctx);
     if (!KeptFiles::copies_last(options_) || !watch::in_fit(ctx) || ctx.global_step() == 0) return;
     this->ask_for_last(ctx);
   }
@@ -129,7 +126,7 @@ class ModelCheckpoint : public checkpointing::Requests<checkpointing::watches<M>
   void teardown(auto&) { in_fit_ = false; }
   void on_exception(auto& ctx) {
     in_fit_ = false;
-    if (options_.save_on_exception && !skips(ctx))
+    if (options_.save_on_exception && !this->skips(ctx))
       this->request(ctx, {.name = name_.text(ctx), .step = ctx.global_step(), .ranked = false});
   }
 
@@ -178,57 +175,15 @@ class ModelCheckpoint : public checkpointing::Requests<checkpointing::watches<M>
   using Base::gone_;
   using Base::kept_;
   using Base::last_saved_;
+  using Base::name_;
   using Base::options_;
   using Base::place_;
+  using Base::validated_;
   using Base::waiting_;
 
-  bool skips(auto& ctx) const { return !watch::in_fit(ctx) || ctx.global_step() == last_saved_; }
-
-  /// Saves the step that is due: at once, or when the validation that follows knows the metric.
-  void save_step(auto& ctx, bool in_batch) {
-    if constexpr (watches) {
-      if ((in_batch && this->validation_follows(ctx)) || (ctx.has_validation() && !ctx.shared_value(monitor_))) {
-        deferred_ = true;
-        return;
-      }
-    }
-    save(ctx, in_batch);
-  }
-
-  void save(auto& ctx, bool in_batch = false) {
-    SavingFile now{.name = {}, .epoch = ctx.current_epoch(), .step = ctx.global_step()};
-    if constexpr (watches) {
-      now.score = ctx.shared_value(monitor_);
-      if (!now.score) return missing(ctx);
-      if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
-      current_ = now.score;
-      if (options_.save_top_k != 0 && !this->top().admits(*now.score)) {
-        this->tell(ctx.rank() == 0,
-                   std::string(M::name()) + " = " + report::exact(*now.score) + " is not among the best");
-        return;
-      }
-    }
-    if (!this->writes_any()) return;
-    now.name = name_.text(ctx);
-    this->request(ctx, std::move(now), in_batch);
-  }
-
-  void missing(auto& ctx) {
-    std::string const what = "ModelCheckpoint watches '" + std::string(M::name()) +
-                             "', which nobody has logged by step " + std::to_string(ctx.global_step());
-    if (validated_ || !ctx.has_validation())
-      throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
-    if (!std::exchange(warned_, true))
-      ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
-  }
-
-  [[no_unique_address]] M monitor_;
-  checkpointing::Name name_;
   checkpointing::Timing timing_;
   bool resumed_ = false;
   bool in_fit_ = false;
-  bool validated_ = false;
-  bool warned_ = false;
 };
 
 ModelCheckpoint() -> ModelCheckpoint<NoMonitor>;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/callback/ended_fits.hpp>
+#include <fulgurite/callback/failing_run.hpp>
 #include <fulgurite/callback/hpc_files.hpp>
 #include <fulgurite/core/caught_signals.hpp>
 #include <fulgurite/core/cold.hpp>
@@ -76,7 +77,7 @@ class Signals {
   void on_train_start() { trains_ = true; }
 
   void on_train_batch_end(auto& ctx) {
-    int const ends_by = ctx.signal_of_all(signal());
+    int const ends_by = ctx.signal_of_all(CaughtSignals::gravest());
     if (ends_by == 0) [[likely]]
       return;
     // Once, inside a window of several batches; again where captured steps went back to before it was asked for.
@@ -87,7 +88,7 @@ class Signals {
     // One process ends by what it was asked for last; several by what they have told each other.
     bool const alone = ctx.world() == 1;
     ctx.request_checkpoint(
-        {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? signal() : ends_by); }});
+        {this, [ends_by, alone](CheckpointFiles&) { throw Interrupted(alone ? CaughtSignals::gravest() : ends_by); }});
   }
   void on_validation_batch_end(auto& ctx) {
     // Several processes end a fit together, after the next step.
@@ -106,15 +107,15 @@ class Signals {
       return leave(interrupted->signal(), ctx);
     // The handlers stay until the files of that exception are written: no signal ends the program meanwhile.
     auto const until =
-        std::make_shared<Failing<std::remove_cvref_t<decltype(ctx)>>>(std::exchange(caught_, nullptr), ctx);
+        std::make_shared<FailingRun<std::remove_cvref_t<decltype(ctx)>>>(std::exchange(caught_, nullptr), ctx);
     forget();
     if (ctx.stage() == decltype(ctx.stage())::fit) ctx.request_checkpoint({this, [until](CheckpointFiles&) {}});
   }
   void teardown(auto& ctx) {
-    late_ = ctx.signal_here(signal());
+    late_ = ctx.signal_here(CaughtSignals::gravest());
     if (late_ == 0) {
       forget();
-      late_ = ctx.signal_here(signal());
+      late_ = ctx.signal_here(CaughtSignals::gravest());
     }
     if (in_fit(ctx)) give_up(ctx, late_ == 0);
     if (late_ != 0) leave(late_, ctx);
@@ -137,26 +138,6 @@ class Signals {
   bool resumes_hpc() const { return slurm::job().has_value(); }
 
  private:
-  /// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
-  template <class Ctx>
-  struct Failing {
-    std::shared_ptr<CaughtSignals> caught;
-    Ctx ctx;
-
-    Failing(std::shared_ptr<CaughtSignals> signals, Ctx const& context) : caught(std::move(signals)), ctx(context) {}
-    Failing(Failing const&) = delete;
-    ~Failing() {
-      int const came = caught ? signal() : 0;
-      if (came == 0) return;
-      try {
-        ctx.warn_each("fulgurite.run.failing",
-                      "signal " + std::to_string(came) +
-                          " came while the run was ending by an exception: its files are written, and it ends by that "
-                          "exception; no job is put back into SLURM's queue, since it would fail again");
-      } catch (...) {}  // a warning that cannot be given
-    }
-  };
-
   /// Where the files of a run are.
   FULGURITE_COLD void find_files(std::filesystem::path const& root, std::string_view model) {
     job_ = slurm::job();
@@ -170,13 +151,8 @@ class Signals {
     hpc_files_ = {folder, job_ ? job_->task : std::string(), before + 1};
   }
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
-  /// To begin again is more than to end.
-  static int signal() {
-    int const requested = CaughtSignals::requested();
-    return requested != 0 ? requested : CaughtSignals::caught();
-  }
   static void end_now() {
-    if (int const caught = signal()) throw Interrupted(caught);
+    if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
   }
   static std::string of_program() {
 #ifdef __GLIBC__

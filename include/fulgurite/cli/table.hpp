@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <fulgurite/cli/near.hpp>
-#include <fulgurite/cli/text.hpp>
+#include <fulgurite/cli/trainer_text.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::cli {

@@ -35,6 +35,11 @@ class CaughtSignals {
   static int caught() { return noted_; }
   /// The signal that requests something, where it has come; else 0.
   static int requested() { return noted_request_; }
+  /// The one to obey: a request, since it asks for more than an end; else the first.
+  static int gravest() {
+    int const request = requested();
+    return request != 0 ? request : caught();
+  }
 
  private:
   using Action = struct sigaction;

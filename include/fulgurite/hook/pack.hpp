@@ -27,8 +27,8 @@ consteval Order order_of() {
   else return Order::normal;
 }
 
-/// How far an event has come.
-struct Told {
+/// How far an event has come: how many have heard it, and the gravest of their answers.
+struct HeardSoFar {
   int participants = 0;
   Flow gravest = Flow::proceed;
 };
@@ -97,7 +97,7 @@ struct Pack {
   }
 
   template <class Hook, Order From, bool Upwards, class... Args>
-  [[gnu::always_inline]] constexpr void tell(Told& told, Args&... args) {
+  [[gnu::always_inline]] constexpr void tell(HeardSoFar& told, Args&... args) {
     constexpr auto list = subscribers<Hook, From, Upwards, Args...>();
     [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
       (tell_watched<Hook, "Callback">(told, slots.template get<list[N]>(), args...), ...);
@@ -105,7 +105,7 @@ struct Pack {
   }
   /// The same as an action. Profilers do not watch themselves.
   template <class Hook, FixedString Role, class T, class... Args>
-  [[gnu::always_inline]] constexpr void tell_watched(Told& told, T& participant, Args&... args) {
+  [[gnu::always_inline]] constexpr void tell_watched(HeardSoFar& told, T& participant, Args&... args) {
     if constexpr (profiles && !Profiler<T>) {
       [[maybe_unused]] auto const watched = profile<action::HookOf<Role, T, Hook>>();
       tell_one<Hook>(told, participant, args...);
@@ -114,7 +114,7 @@ struct Pack {
     }
   }
   template <class Hook, class T, class... Args>
-  [[gnu::always_inline]] static constexpr void tell_one(Told& told, T& participant, Args&... args) {
+  [[gnu::always_inline]] static constexpr void tell_one(HeardSoFar& told, T& participant, Args&... args) {
     told.gravest = graver(told.gravest, answer_of<Hook>(participant, args...));
     ++told.participants;
   }
@@ -122,7 +122,7 @@ struct Pack {
   /// Tells the callbacks, then the model. Two statements: the order of evaluation of arguments differs between
   /// compilers.
   template <class Hook, class Model, class... Args>
-  [[gnu::always_inline]] constexpr void fire(Told& told, Model& model, Args&... args) {
+  [[gnu::always_inline]] constexpr void fire(HeardSoFar& told, Model& model, Args&... args) {
     if constexpr (hook::model_before_monitors<Hook>) {
       tell<Hook, Order::monitor, false>(told, args...);
       if constexpr (Listens<Hook, Model, Args...>) tell_watched<Hook, "LightningModule">(told, model, args...);

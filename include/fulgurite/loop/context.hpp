@@ -22,8 +22,8 @@
 namespace fulgurite {
 
 /// Where a step or a hook stands in its run, and what it may ask for there: counters (context_place.hpp), metrics
-/// (context_values.hpp, context_log.hpp), optimizers, stops, checkpoints. One pointer; never kept beyond the call.
-/// `Phase` decides which members exist.
+/// (context_values.hpp, context_log.hpp, context_dynamic.hpp), optimizers, stops, checkpoints. One pointer; never kept
+/// beyond the call. `Phase` decides which members exist.
 template <class R, class Phase>
 class Context : public loop::LogContext<R, Phase> {
   using Base = loop::LogContext<R, Phase>;

@@ -4,11 +4,9 @@
 #include <concepts>
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <type_traits>
-#include <vector>
 
-#include <fulgurite/loop/context_values.hpp>
+#include <fulgurite/loop/context_dynamic.hpp>
 #include <fulgurite/loop/phase.hpp>
 
 namespace fulgurite {
@@ -21,8 +19,8 @@ struct LogOptions {
 namespace loop {
 
 template <class R, class Phase>
-class LogContext : public ValuesContext<R, Phase> {
-  using Base = ValuesContext<R, Phase>;
+class LogContext : public DynamicContext<R, Phase> {
+  using Base = DynamicContext<R, Phase>;
 
  public:
   // Not inherited: the compiler would need the whole State before a model's configure_optimizers(ctx) is known.
@@ -60,9 +58,7 @@ class LogContext : public ValuesContext<R, Phase> {
         "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
         "it would never change: log a tensor");
     if constexpr (at < Metrics::size) {
-      if (state_->asked.options.barebones) [[unlikely]]
-        return state_->warn("fulgurite.options.barebones_log",
-                            "barebones keeps no metric: what is logged is lost, and can be left out");
+      if (is_lost()) return;
       check_place(at);
       // Read at once where that waits for nothing: a parameter that is logged will have been updated before the slot is
       // folded. A captured step needs the tensor itself, to post it again.
@@ -92,9 +88,7 @@ class LogContext : public ValuesContext<R, Phase> {
     static_assert(counted, "[fulgurite.metric.no_definition] ctx.update counts for a metric with a definition: declare "
                            "`static constexpr Metric<\"val/f1\", metric::F1> f1{}`, or ctx.log a value");
     if constexpr (here && declared && counted) {
-      if (state_->asked.options.barebones) [[unlikely]]
-        return state_->warn("fulgurite.options.barebones_log",
-                            "barebones keeps no metric: what is logged is lost, and can be left out");
+      if (is_lost()) return;
       if (!state_->facts.in_batch)
         throw Error("fulgurite.metric.no_batch", "ctx.update counts " + std::string(M::name()) +
                                                      " outside of a batch, where no value would be made of it: call it "
@@ -110,28 +104,6 @@ class LogContext : public ValuesContext<R, Phase> {
                         "training, validation or test");
   }
 
-  /// A row for the loggers under a name that is known at run time only, such as a class or a layer: `ctx.log_dynamic(
-  /// "val/f1/" + label, f1)`. No callback, schedule or `ctx.value` reads it, it is not reduced over an epoch, and of
-  /// several processes rank 0's counts; before its row is written the last value of a name counts. What is to be
-  /// watched is declared, and logged by ctx.log. In a hook rather than in a step, since it allocates; a captured step
-  /// that calls it is refused.
-  template <class V>
-  void log_dynamic(std::string_view name, V value) const {
-    constexpr bool number = std::is_arithmetic_v<V>;
-    static_assert(number, "[fulgurite.metric.dynamic_value] ctx.log_dynamic takes a number, since a tensor would have "
-                          "to be waited for: pass tensor.item<double>(), and do it seldom");
-    if constexpr (number) {
-      this->asked(Base::Asks::log_dynamic);
-      post_dynamic(name, static_cast<double>(value));
-    }
-  }
-  /// The same of several, which are called NAME.0, NAME.1 and so on: `ctx.log_dynamic("val/f1", meter.per_class(ctx))`.
-  void log_dynamic(std::string_view name, std::vector<double> const& values) const {
-    this->asked(Base::Asks::log_dynamic);
-    for (std::size_t i = 0; i != values.size(); ++i)
-      post_dynamic((std::string(name) += '.') += std::to_string(i), values[i]);
-  }
-
   /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.
   template <class M, class V, class... Rest>
     requires(Phase::logs)
@@ -142,34 +114,10 @@ class LogContext : public ValuesContext<R, Phase> {
 
  protected:
   using Base::board;
+  using Base::is_lost;
   using Base::state_;
 
  private:
-  void post_dynamic(std::string_view name, double value) const {
-    if (state_->asked.options.barebones) [[unlikely]]
-      return state_->warn("fulgurite.options.barebones_log",
-                          "barebones keeps no metric: what is logged is lost, and can be left out");
-    if (!state_->asked.logs)
-      return state_->warn("fulgurite.metric.no_logger",
-                          "ctx.log_dynamic writes to the loggers alone, and there is none: what is logged is lost; add "
-                          "CSVLogger{}, or leave the call out");
-    bool declared = false;
-    Metrics::each([&](std::size_t, auto const& metric) { declared = declared || is_reported_as(metric.name(), name); });
-    if (declared || name.empty() || name == "epoch" || name == "step")
-      throw Error("fulgurite.metric.dynamic_name",
-                  "ctx.log_dynamic was given the name '" + std::string(name) + "', which " +
-                      (declared ? "the model declares as a metric: log that by ctx.log"
-                                : "is none, or a column of every row: give the number a name of its own"));
-    for (auto& [posted, last] : state_->due.posted)
-      if (posted == name) return static_cast<void>(last = value);
-    state_->due.posted.emplace_back(name, value);
-  }
-  /// A metric has rows under its name, and under this name and a word.
-  static bool is_reported_as(std::string_view metric, std::string_view name) {
-    if (!name.starts_with(metric)) return false;
-    auto const rest = name.substr(metric.size());
-    return rest.empty() || rest == "_step" || rest == "_epoch" || rest.starts_with("/dataloader_idx_");
-  }
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
   void check_place(std::size_t at) const {
     auto const& cell = board()[at];

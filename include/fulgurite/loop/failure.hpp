@@ -7,6 +7,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/redo_window.hpp>

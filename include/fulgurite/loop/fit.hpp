@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/fit_epochs.hpp>

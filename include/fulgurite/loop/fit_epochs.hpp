@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/loop/actions.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/epoch_end.hpp>
 #include <fulgurite/loop/fit_opening.hpp>
 #include <fulgurite/loop/train_epoch.hpp>

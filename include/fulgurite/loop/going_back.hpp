@@ -11,9 +11,9 @@
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/snapshot.hpp>
 #include <fulgurite/loop/step_seam.hpp>
 

@@ -3,7 +3,8 @@
 
 #include <type_traits>
 
-#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
 

@@ -1,75 +1,23 @@
 #pragma once
-// A fit that goes on from a file: what is loaded when, and what is put back where something does not fit.
+// A fit that goes on from a file: what of it is loaded when, and what is refused before training starts.
 
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/all_errors.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/assembly.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/before_resuming.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
-#include <fulgurite/loop/kept_weights.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/resumed_loaders.hpp>
 #include <fulgurite/loop/starting_file.hpp>
 #include <fulgurite/loop/tried_out.hpp>
-#include <fulgurite/loop/validation_timing.hpp>
-#include <fulgurite/loop/whole_file.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
-
-/// The weights of a file for an evaluation, and what the model and the data module keep beside them. Where one does not
-/// fit, the others are put back. Counters and callbacks stay as they are.
-template <class R, class Pack, class Source, class From>
-class EvaluatedFile {
- public:
-  EvaluatedFile(State<R>& run, Pack& pack, Source& source, From const& from)
-      : run_(run), pack_(pack), source_(source), start_(from) {}
-
-  void find() { start_.template look<false>(run_, pack_); }
-  void load() {
-    find();
-    if (auto const file = start_.take(run_)) load(*file);
-  }
-
- private:
-  template <class File>
-  void load(File const& file) {
-    auto& model = *run_.parts.model;
-    auto const progress = run_.progress;
-    KeptWeights<R> before;
-    before.keep(model);
-    file.load_weights(model);
-    try {
-      if (is_of_trainer(file))
-        file.load([&](auto& archive) {
-          fold_weights_state(run_, archive);
-          fold_data_module<R>(source_, archive);
-        });
-      else if constexpr (Stateful<typename R::Model, typename R::Backend::RunFile::Saver>)
-        run_.warn_each("fulgurite.resume.no_state",
-                       "the file holds weights alone: what the model keeps beside them stays as it is");
-    } catch (...) {
-      before.put_back(model);
-      throw;
-    }
-    run_.progress = progress;
-  }
-
-  State<R>& run_;
-  Pack& pack_;
-  Source& source_;
-  StartOf<R, From> start_;
-};
-/// Of a call that names no file.
-template <class R, class Pack, class Source>
-struct EvaluatedFile<R, Pack, Source, Anew> {
-  EvaluatedFile(State<R>&, Pack&, Source&, Anew) {}
-  void find() {}
-  void load() {}
-};
 
 /// Loads one file in three parts. Weights and what the model, the data module and the callbacks keep are there before
 /// the optimizers are made, and these before training starts; what hooks did to them on the way is undone when the
@@ -83,7 +31,7 @@ class Resumption {
 
  public:
   Resumption(State<R>& run, Pack& pack, Source& source, RunFile file)
-      : run_(run), pack_(pack), source_(source), file_(std::move(file)) {}
+      : run_(run), pack_(pack), source_(source), file_(std::move(file)), before_(run, pack, source) {}
 
   /// After setup and configure_model. The model's parameters are written in place.
   void load_model() {
@@ -93,19 +41,17 @@ class Resumption {
             "fulgurite.resume.snapshot",
             "this fit has a loader or a data module that keeps its place by a state, and the snapshot was taken "
             "when no fit had ended with such: go on from a file, or take the snapshot after the fit");
-    outcome_ = run_.made.outcome;
-    weights_.keep(*run_.parts.model);
-    before_.save([&](auto& archive) { fold_model(archive); });
+    before_.keep_model();
     note([&] { file_.load_weights(*run_.parts.model); });
     note([&] {
-      file_.load([&](auto& archive) { fold_model(archive); });
+      file_.load([&](auto& archive) { fold_model(run_, pack_, source_, archive); });
       auto const& most = run_.asked.options.max_epochs;
       if (most && *most >= 0 && run_.progress.epoch > *most)
         throw Error("fulgurite.resume.max_epochs", "the file is of a run of " + std::to_string(run_.progress.epoch) +
                                                        " epochs, and max_epochs = " + std::to_string(*most) +
                                                        ": raise it, or take an earlier file");
     });
-    if (!problems_.empty()) put_back();
+    if (!problems_.empty()) before_.put_back();
   }
 
   /// When the optimizers are there: a file that did not fit so far is refused, with what else of it does not. Loaders
@@ -113,17 +59,17 @@ class Resumption {
   /// is known.
   template <class OpenLoaders, class Count>
   void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
-    training_before_.emplace().save([&](auto& archive) { fold_training(archive); });
+    before_.keep_training();
     if constexpr (!loaders_change)
-      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_short_data(count()); });
+      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_short_data(run_, file_, count()); });
     if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
       note([&] {
         open();
-        try_loaders();
+        try_loaders(run_, source_, file_);
       });
     if (problems_.empty()) return;
-    note([&] { file_.load([&](auto& archive) { fold_training(archive); }); });
-    put_back();
+    note([&] { file_.load([&](auto& archive) { fold_training(run_, archive); }); });
+    before_.put_back();
     auto const all = all_of(problems_);
     tell_of_difference(all);
     throw all;
@@ -135,8 +81,8 @@ class Resumption {
     refuse_forgetful();
     or_put_back([&] {
       file_.load([&](auto& archive) {
-        fold_model(archive);
-        fold_training(archive);
+        fold_model(run_, pack_, source_, archive);
+        fold_training(run_, archive);
         auto random = R::Backend::rng_state();
         archive.child("random", random);
       });
@@ -147,8 +93,8 @@ class Resumption {
   /// enough, where it is known how many `batches` training has: under several ranks fewer than a loader may have.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_put_back([&] {
-      refuse_short_data(batches);
-      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders();
+      refuse_short_data(run_, file_, batches);
+      if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, file_);
     });
   }
 
@@ -189,46 +135,6 @@ class Resumption {
   }
 
  private:
-  /// The batch at which the file's epoch goes on is one of those that training has.
-  void refuse_short_data(std::optional<long> batches) {
-    if (!batches) return;
-    Progress progress;
-    SafePoint point;
-    bool stop = false;
-    file_.load([&](auto& archive) {
-      if (!lacks(archive, "progress")) archive.child("progress", progress);
-      if (!lacks(archive, "point")) archive("point", point)("stop", stop);
-    });
-    auto const here = std::exchange(run_.progress, progress);
-    bool const stops_here = std::exchange(run_.due.stop, stop || run_.due.stop);
-    bool const asks = asks_for_batches(run_, point);
-    run_.progress = here;
-    run_.due.stop = stops_here;
-    if (asks && progress.batch != 0 && progress.batch >= *batches) refuse_short(progress.batch, *batches);
-  }
-
-  /// Loads what loaders keep, and puts them back: hooks are still to be heard before they are set to their place.
-  void try_loaders() {
-    typename R::Backend::RunFile::Memory before;
-    auto const fold = [&](auto& archive) { fold_loaders(run_, source_, archive); };
-    before.save(fold);
-    file_.load(fold);
-    before.put_back(fold);
-  }
-
-  template <class Archive>
-  void fold_model(Archive& archive) {
-    fold_weights_state(run_, archive);
-    fold_data_module<R>(source_, archive);
-    fold_parts(run_, pack_, archive);
-  }
-
-  template <class Archive>
-  void fold_training(Archive& archive) {
-    if constexpr (optimizers_resume<R, Saver>) fold_optimizers(run_, archive);
-    fold_run(run_, archive);
-  }
-
   /// An optimizer that saves nothing would begin anew, with other steps than those of the run that was stopped.
   void refuse_forgetful() {
     if constexpr (!optimizers_resume<R, Saver>)
@@ -236,19 +142,13 @@ class Resumption {
                   "an optimizer has no state(archive), so the run cannot go on: give it one that saves its moments");
   }
 
-  void put_back() {
-    weights_.put_back(*run_.parts.model);
-    before_.put_back([&](auto& archive) { fold_model(archive); });
-    if (training_before_) training_before_->put_back([&](auto& archive) { fold_training(archive); });
-    run_.made.outcome = outcome_;
-  }
   /// What does not fit is told when all of it is known. Anything else that goes wrong ends the fit now.
   template <class Load>
   void note(Load&& load) {
     try {
       load();
     } catch (Error const& error) { problems_.push_back(error); } catch (...) {
-      put_back();
+      before_.put_back();
       throw;
     }
   }
@@ -257,11 +157,11 @@ class Resumption {
     try {
       load();
     } catch (Error const& error) {
-      put_back();
+      before_.put_back();
       tell_of_difference(error);
       throw;
     } catch (...) {
-      put_back();
+      before_.put_back();
       throw;
     }
   }
@@ -282,11 +182,8 @@ class Resumption {
   Pack& pack_;
   Source& source_;
   RunFile file_;
-  KeptWeights<R> weights_{};
-  typename R::Backend::RunFile::Memory before_{};
-  std::optional<typename R::Backend::RunFile::Memory> training_before_{};
+  BeforeResuming<R, Pack, Source> before_;
   std::vector<Error> problems_{};
-  Outcome outcome_{};
 };
 
 }  // namespace fulgurite::loop

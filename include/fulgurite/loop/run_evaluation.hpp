@@ -6,9 +6,9 @@
 
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/evaluated_file.hpp>
 #include <fulgurite/loop/evaluation_rehearsal.hpp>
 #include <fulgurite/loop/frame.hpp>
-#include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/special_run.hpp>
 #include <fulgurite/loop/transfer.hpp>
 

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/evaluated_file.hpp>
 #include <fulgurite/loop/evaluation_rehearsal.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/predict.hpp>
-#include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/special_run.hpp>
 
 namespace fulgurite::loop {

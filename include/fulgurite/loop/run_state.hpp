@@ -105,32 +105,32 @@ constexpr std::string_view optimizer_name() {
   else return type_name<O>();
 }
 
-/// Optimizers, their schedules, the scaler of losses.
+/// The optimizers that keep a state, numbered, each under its name.
+template <class Archive, class... Os>
+void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
+  int number = 0;
+  auto const fold = [&]<class O>(O& optimizer) {
+    if constexpr (Stateful<O, Archive>)
+      archive.child(std::to_string(number++) + " " + std::string(optimizer_name<O>()), optimizer);
+  };
+  std::apply([&](auto&... all) { (fold(all), ...); }, optimizers);
+}
+/// The schedules, each under the key of its optimizer and its place among those of it.
+template <class Optimizers, class Archive>
+void fold_schedulers(Optimizers& optimizers, Archive& archive) {
+  std::size_t at = 0;
+  auto const fold = [&]<class S>(S& scheduler) {
+    if constexpr (S::exists) archive.child(Optimizers::key(at), scheduler);
+    ++at;
+  };
+  std::apply([&](auto&... all) { (fold(all), ...); }, optimizers.schedulers);
+}
+/// Both, and the scaler of losses: what a run has from configure_optimizers on.
 template <class R, class Archive>
 void fold_optimizers(State<R>& run, Archive& archive) {
-  archive.child("optimizers", [&](auto& inner) {
-    using Inner = std::remove_reference_t<decltype(inner)>;
-    std::apply(
-        [&, i = 0](auto&... all) mutable {
-          auto const one = [&]<class O>(O& optimizer) {
-            if constexpr (Stateful<O, Inner>)
-              inner.child(std::to_string(i++) + " " + std::string(optimizer_name<O>()), optimizer);
-          };
-          (one(all), ...);
-        },
-        run.parts.optimizers->optimizers);
-  });
-  archive.child("schedulers", [&](auto& inner) {
-    std::apply(
-        [&, i = std::size_t{0}](auto&... all) mutable {
-          auto const one = [&]<class S>(S& scheduler) {
-            if constexpr (S::exists) inner.child(Optimizers<R>::key(i), scheduler);
-            ++i;
-          };
-          (one(all), ...);
-        },
-        run.parts.optimizers->schedulers);
-  });
+  auto& made = *run.parts.optimizers;
+  archive.child("optimizers", [&](auto& inner) { fold_each_optimizer(made.optimizers, inner); });
+  archive.child("schedulers", [&](auto& inner) { fold_schedulers(made, inner); });
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/write_checkpoint.hpp>
 #include <fulgurite/policy/checks_replays.hpp>
 
 namespace fulgurite::loop {

@@ -1,7 +1,6 @@
 #pragma once
 // What moves the learning rates of one optimizer along a schedule.
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -43,7 +42,7 @@ class Scheduler {
   /// Takes the optimizer's present rates as the initial ones and sets the first factor.
   void attach(O& optimizer) {
     optimizer_ = &optimizer;
-    together_->begin(loop::rates_of(optimizer));
+    together_->begin(optimizer);
     begin();
   }
   /// A further schedule of an optimizer: it goes on from what those before it have made of the rates.
@@ -59,7 +58,7 @@ class Scheduler {
     requires(!observes)
   {
     ++moves_;
-    if constexpr (RateSetter<S>) setting([&] { schedule_.move(*optimizer_); });
+    if constexpr (RateSetter<S>) together_->let_set(*optimizer_, [&] { schedule_.move(*optimizer_); });
     else apply();
   }
   /// One move of a schedule that watches a metric.
@@ -67,7 +66,7 @@ class Scheduler {
     requires observes
   {
     ++moves_;
-    setting([&] { schedule_.observe(value, *optimizer_); });
+    together_->let_set(*optimizer_, [&] { schedule_.observe(value, *optimizer_); });
   }
 
   /// Asked by the loops with the count of optimizer steps, or epochs, of the whole run, `before` and `after` what has
@@ -82,20 +81,10 @@ class Scheduler {
 
   /// The rate that a group started from. Of one that was added later, which no schedule moves: that which has to its
   /// present rate the ratio of the first group's.
-  double initial(std::size_t group) const {
-    auto const& initial = together_->initial;
-    return group < initial.size() ? initial[group] : optimizer_->lr(group) / moved();
-  }
+  double initial(std::size_t group) const { return together_->initial_of(*optimizer_, group); }
   /// Each group starts from another rate from now on, with the moves that were made, by all schedules of the optimizer.
   /// One that sets the rates itself goes on from these.
-  void begin_from(std::span<double const> rates) {
-    auto const known = std::min(together_->initial.size(), rates.size());
-    std::copy_n(rates.begin(), known, together_->initial.begin());
-    std::copy_n(rates.begin(), known, together_->base.begin());
-    set_composed();
-    double const factor = moved();
-    for (std::size_t g = known; g < rates.size(); ++g) optimizer_->set_lr(g, rates[g] * factor);
-  }
+  void begin_from(std::span<double const> rates) { together_->begin_from(*optimizer_, rates); }
 
   /// What files call the schedule: its type. A function that was written in place has no name.
   static std::string kind() {
@@ -138,12 +127,8 @@ class Scheduler {
         if (optimizer_) loop::set_momenta(*optimizer_, momenta);
     }
     if constexpr (loading) {
-      if (!together_->several()) {
-        auto const& from = RateSetter<S> ? now : together_->initial;  // groups that came later have a rate and no base
-        together_->base.assign(
-            from.begin(), from.begin() + static_cast<std::ptrdiff_t>(std::min(from.size(), together_->initial.size())));
-      }
-      check_groups();
+      if (!together_->several()) together_->take_bases(RateSetter<S> ? now : together_->initial);
+      together_->check_groups(optimizer_ ? optimizer_->groups() : together_->initial.size());
       if (optimizer_) loop::set_rates(*optimizer_, together_->initial);
     }
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
@@ -166,15 +151,8 @@ class Scheduler {
     }
     if constexpr (moves_momentum) loop::check_momentum(schedule_, *optimizer_);
     if constexpr (requires(O& optimizer) { schedule_.attach(optimizer); })
-      setting([&] { schedule_.attach(*optimizer_); });
+      together_->let_set(*optimizer_, [&] { schedule_.attach(*optimizer_); });
     apply();
-  }
-
-  /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
-  double moved() const {
-    double const from = together_->initial.empty() ? 0 : together_->initial.front();
-    double const factor = from > 0 ? optimizer_->lr(0) / from : 1;
-    return factor > 0 ? factor : 1;
   }
 
   static constexpr Interval default_interval() {
@@ -185,48 +163,18 @@ class Scheduler {
   void apply() {
     if constexpr (gives_factors) {
       together_->factors[number_] = schedule_(moves_);
-      set_composed();
+      together_->set(*optimizer_);
     }
     if constexpr (moves_momentum)
       if (std::optional<double> const momentum = schedule_.momentum(moves_))
         for (std::size_t g = 0; g != together_->initial.size(); ++g) optimizer_->set_momentum(g, *momentum);
   }
-  void set_composed() {
-    double const factor = together_->factor();
-    for (std::size_t g = 0; g != together_->base.size(); ++g) optimizer_->set_lr(g, together_->base[g] * factor);
-  }
-  /// The schedule sets rates: the others go on from them. Where a factor of theirs is 0, so is the rate, which tells
-  /// nothing: then it is shown the bases, and what it makes of them counts from the next move of the others on.
-  template <class F>
-  void setting(F set) {
-    double const factor = together_->factor();
-    if (!(factor > 0)) loop::set_rates(*optimizer_, together_->base);
-    auto const before = loop::rates_of(*optimizer_);
-    set();
-    for (std::size_t g = 0; g != together_->base.size(); ++g)
-      if (double const after = optimizer_->lr(g); after != before[g])
-        together_->base[g] = factor > 0 ? after / factor : after;
-    if (!(factor > 0)) set_composed();
-  }
-
   static void check_kind(std::string const& saved) {
     if (saved != kind())
       throw Error("fulgurite.schedule.kind", "the checkpoint's schedule is " + saved + ", and the program's is " +
                                                  kind() +
                                                  ": resume with the same configure_optimizers, or begin a new run with "
                                                  "the weights, load_weights(model, file)");
-  }
-  void check_groups() const {
-    auto const groups = together_->initial.size();
-    if (together_->base.size() != groups)
-      throw Error("fulgurite.schedule.base",
-                  "the checkpoint's schedules start " + std::to_string(groups) + " parameter groups and move " +
-                      std::to_string(together_->base.size()) + ": the file is damaged, take an earlier one");
-    if (optimizer_ && groups > optimizer_->groups())
-      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(groups) +
-                                                   " parameter groups, the optimizer has " +
-                                                   std::to_string(optimizer_->groups()) +
-                                                   ": resume with the same configure_optimizers");
   }
 
   S schedule_;

@@ -8,12 +8,12 @@
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite {
 

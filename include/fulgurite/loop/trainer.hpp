@@ -7,6 +7,7 @@
 #include <fulgurite/loop/not_here.hpp>
 #include <fulgurite/loop/context_place.hpp>
 #include <fulgurite/loop/context_values.hpp>
+#include <fulgurite/loop/context_dynamic.hpp>
 #include <fulgurite/loop/context_log.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/borrowed_optimizer.hpp>

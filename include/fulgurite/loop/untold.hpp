@@ -45,7 +45,7 @@ void each_participant(State<R>& run, Pack& pack, F&& f) {
 
 /// The first of them have heard. What they asked for holds.
 template <class Hook, class... Args, class R, class Pack>
-[[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, Told const& told) {
+[[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, HeardSoFar const& told) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
   if (told.gravest == Flow::stop) wish_stop(run);
   run.due.heard = {.event = std::string(Hook::name())};

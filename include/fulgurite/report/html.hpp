@@ -2,8 +2,6 @@
 // One page about one run or several: curves, hyper-parameters, best values, where the time went.
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -13,31 +11,20 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/report/best_value.hpp>
+#include <fulgurite/report/html_figure.hpp>
+#include <fulgurite/report/html_shares.hpp>
 #include <fulgurite/report/html_style.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot_panels.hpp>
-#include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/xml_text.hpp>
 
 namespace fulgurite::report {
 
 namespace html_page {
-
-/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '_' and '-': "answers"
-/// has no "wer" in it.
-FULGURITE_COLD bool smaller_is_better(std::string_view name) {
-  constexpr std::array<std::string_view, 8> mistakes{"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "wer"};
-  while (!name.empty()) {
-    auto const word = name.substr(0, name.find_first_of("/_-"));
-    if (std::ranges::find(mistakes, word) != mistakes.end()) return true;
-    name.remove_prefix(std::min(word.size() + 1, name.size()));
-  }
-  return false;
-}
 
 /// Writes the page once: `Page(runs).take()`.
 class Page {
@@ -82,6 +69,13 @@ class Page {
     made_ += xml_text(text) + "</td>";
   }
 
+  /// The heads of a table's columns, one for each run.
+  FULGURITE_COLD void columns() {
+    for (std::size_t i = 0; i != runs_.size(); ++i)
+      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
+    made_ += "</tr>\n";
+  }
+
   FULGURITE_COLD void head() {
     made_ += "<h1>" + xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</h1>\n";
     if (names_.size() == 1) return;
@@ -117,87 +111,18 @@ class Page {
       }
     }
     made_ += "<h2>Curves</h2>\n<div class=\"plots\">\n";
-    for (auto const& one : plots) show(one);
+    for (auto const& one : plots) made_ += figure(one);
     made_ += "</div>\n";
-  }
-  FULGURITE_COLD void show(Plot const& one) {
-    auto svg = one.svg();
-    if (auto const from = svg.find("<style>"); from != std::string::npos)  // there is one for all
-      svg.erase(from, svg.find("</style>") + 8 - from);
-    // Along a linear axis two places tell where it begins and ends.
-    auto const layout = plot::layout(one.x, one.y, one.curves, one.marks);
-    double low = 0, high = 1;
-    bool any = false;
-    for (auto const& curve : one.curves)
-      for (double const x : curve.x)
-        if (std::isfinite(x)) {
-          low = any ? std::min(low, x) : x;
-          high = any ? std::max(high, x) : x;
-          any = true;
-        }
-    if (high <= low) high = low + 1;
-    double const p0 = layout.x.part(low), p1 = layout.x.part(high);
-    double const unit = p1 > p0 ? (high - low) / (p1 - p0) : high - low;
-    std::string json =
-        "{\"x0\":" + exact(low - p0 * unit) + ",\"x1\":" + exact(low + (1 - p0) * unit) + ",\"curves\":[";
-    for (auto const& curve : one.curves) {
-      if (curve.x.empty()) continue;
-      if (json.back() != '[') json += ',';
-      json += "{\"name\":" + quoted(curve.label) + ",\"x\":[";
-      for (std::size_t i = 0; i != curve.x.size(); ++i) (json += i == 0 ? "" : ",") += number(curve.x[i]);
-      json += "],\"y\":[";
-      for (std::size_t i = 0; i != curve.y.size(); ++i) (json += i == 0 ? "" : ",") += number(curve.y[i]);
-      json += "]}";
-    }
-    made_ += "<div class=\"plot\">" + svg + "<div class=\"tip\"></div><script type=\"application/json\">" + json +
-             "]}</script></div>\n";
-  }
-  static std::string number(double value) { return std::isfinite(value) ? exact(value) : "null"; }
-  /// A text in a script: nothing in it may end the script.
-  FULGURITE_COLD static std::string quoted(std::string_view text) {
-    std::string safe;
-    for (std::size_t at = 0; at < text.size();) {
-      std::size_t const bytes = utf8::length(text, at);
-      safe += bytes == 0 ? "\xEF\xBF\xBD" : std::string(text.substr(at, bytes));
-      at += bytes == 0 ? 1 : bytes;
-    }
-    std::string all;
-    for (char const c : json::quoted(safe)) {
-      if (c == '<') all += "\\u003c";
-      else all += c;
-    }
-    return all;
-  }
-
-  struct Best {
-    double value = 0, last = 0;
-    double step = 0;
-    bool any = false;
-  };
-  FULGURITE_COLD static Best best_of(Curve const* curve, bool smaller) {
-    Best best;
-    if (!curve) return best;
-    for (std::size_t i = 0; i != curve->y.size(); ++i) {
-      if (!std::isfinite(curve->y[i])) continue;
-      best.last = curve->y[i];
-      if (best.any && !(smaller ? curve->y[i] < best.value : curve->y[i] > best.value)) continue;
-      best.value = curve->y[i];
-      best.step = curve->x[i];
-      best.any = true;
-    }
-    return best;
   }
   FULGURITE_COLD void best() {
     made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>";
-    for (std::size_t i = 0; i != runs_.size(); ++i)
-      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
-    made_ += "</tr>\n";
+    columns();
     for (auto const& metric : metrics()) {
       if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
       bool const smaller = smaller_is_better(metric);
-      std::vector<Best> all;
+      std::vector<BestValue> all;
       for (auto const& run : runs_) all.push_back(best_of(curve_of(run, metric), smaller));
-      Best const* winner = nullptr;
+      BestValue const* winner = nullptr;
       for (auto const& one : all)
         if (one.any && (!winner || (smaller ? one.value < winner->value : one.value > winner->value))) winner = &one;
       made_ += "<tr>";
@@ -222,9 +147,7 @@ class Page {
     made_ += "<h2>Hyper-parameters</h2>\n";
     if (runs_.size() > 1) made_ += "<p>Rows in which runs differ are marked.</p>\n";
     made_ += "<div class=\"wide\"><table><tr><th>name</th>";
-    for (std::size_t i = 0; i != runs_.size(); ++i)
-      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
-    made_ += "</tr>\n";
+    columns();
     for (auto const& name : all) {
       std::vector<std::string> values;
       for (auto const& run : runs_) {
@@ -245,54 +168,12 @@ class Page {
     if (std::ranges::all_of(runs_, [](auto const& run) { return run.times.empty(); })) return;
     made_ += "<h2>Where the time went</h2>\n";
     for (std::size_t i = 0; i != runs_.size(); ++i) {
-      Profile profile;
-      for (auto const& row : runs_[i].times) {
-        if (row.size() != 6) continue;
-        auto const ns = [](std::string const& seconds) {
-          return static_cast<std::int64_t>(std::llround(1e9 * run_folder::number_of(seconds).value_or(0)));
-        };
-        auto const part = std::ranges::find(part_names, row[0]);
-        if (part == part_names.end()) profile.total = ns(row[3]);
-        else
-          profile.spent.push_back({.action = row[1],
-                                   .part = static_cast<RunPart>(part - part_names.begin()),
-                                   .calls = static_cast<long>(run_folder::number_of(row[2]).value_or(0)),
-                                   .total = ns(row[3]),
-                                   .own = ns(row[4]),
-                                   .longest = ns(row[5])});
-      }
+      auto const profile = profile_of(runs_[i].times);
       if (profile.total <= 0) continue;
       if (runs_.size() > 1) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
-      bar(profile);
+      made_ += shares(profile);
     }
   }
-  FULGURITE_COLD void bar(Profile const& profile) {
-    auto const shares = profile.shares();
-    made_ += "<div class=\"bar\">";
-    for (std::size_t k = 0; k != shares.size(); ++k)
-      if (shares[k] > 0)
-        made_ += "<span class=\"p" + std::to_string(k) + "\" style=\"width:" + formatted("%.2f", shares[k]) +
-                 "%\" title=\"" + formatted("%.1f", shares[k]) + " % " + xml_text(profile::words[k].later) +
-                 "\"></span>";
-    made_ += "</div>\n<p class=\"keys\">";
-    for (std::size_t k = 0; k != shares.size(); ++k)
-      if (shares[k] >= 0.5)
-        made_ += "<span class=\"k\"><span class=\"key p" + std::to_string(k) + "\"></span>" +
-                 formatted("%.0f", shares[k]) + " % " + xml_text(profile::words[k].later) + "</span>";
-    made_ += "</p>\n<p>" + xml_text(profile.sentence()) + "</p>\n<details><summary>all actions</summary><pre>" +
-             xml_lines(profile.table()) + "</pre></details>\n";
-  }
-  /// xml_text makes one line of a text.
-  FULGURITE_COLD static std::string xml_lines(std::string_view text) {
-    std::string all;
-    while (!text.empty()) {
-      auto const end = std::min(text.find('\n'), text.size());
-      all += xml_text(text.substr(0, end)) + "\n";
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return all;
-  }
-
   FULGURITE_COLD void notes() {
     for (std::size_t i = 0; i != runs_.size(); ++i) {
       if (runs_[i].notes.empty()) continue;

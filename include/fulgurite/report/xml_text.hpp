@@ -1,6 +1,7 @@
 #pragma once
 // Any text as the text of an XML file.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -28,6 +29,17 @@ inline std::string xml_text(std::string_view text) {
     at += character.size();
   }
   return made;
+}
+
+/// The same of a text of several lines, which it stays.
+inline std::string xml_lines(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    all += xml_text(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
 }
 
 }  // namespace fulgurite::report

@@ -1,22 +1,16 @@
 #pragma once
 // Parameters, gradients and optimizer state in a few flat buffers, so that clearing, clipping and the update are passes
-// over memory.
+// over memory. Where they lie is in arena_layout.hpp.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros.h>
-#include <c10/core/InferenceMode.h>
 
-#include <fulgurite/core/error.hpp>
+#include <fulgurite/torch/optim/arena_layout.hpp>
 #include <fulgurite/torch/optim/arena_part.hpp>
 #include <fulgurite/torch/optim/arena_slices.hpp>
 #include <fulgurite/torch/optim/arena_states.hpp>
@@ -32,14 +26,8 @@ namespace fulgurite::libtorch {
 /// a write; p.grad().reset() takes it back. A strategy that replays recorded operators moves the counters of the
 /// gradients that it writes, and of the flat tensor that it clears (Buffer::gradients), as the operators themselves
 /// would. Where it moves none, what the recorded step has reached counts.
-///
-/// Whatever the user has done to a parameter (another gradient, set_data, to(device)) is put right in the next
-/// `zero_grad` or `update`: the tensor is copied into the buffer if it fits; else all buffers are made anew, and the
-/// state of the optimizer moves along.
-class Arena {
+class Arena : public ArenaLayout {
  public:
-  using Slot = ArenaSlot;
-  using Buffer = ArenaBuffer;
   /// A stretch of neighbours in a buffer, all of which take the same step.
   struct Run {
     std::size_t group, buffer;
@@ -48,26 +36,7 @@ class Arena {
   };
 
   /// `states`: how many tensors the optimizer keeps of each parameter.
-  explicit Arena(std::size_t states) : states_(states) {}
-
-  /// Adds the parameters of one group. `initial`: the first value of each state, nullopt for a state that is not kept.
-  void add(std::vector<at::Tensor> const& parameters, std::size_t group,
-           std::vector<std::optional<double>> const& initial) {
-    Mode const mode;
-    std::vector<at::Tensor> all(parameters_);
-    all.insert(all.end(), parameters.begin(), parameters.end());
-    for (auto const& parameter : parameters)
-      if (!parameter.defined() || !parameter.is_leaf() || parameter.layout() != at::kStrided)
-        throw Error("fulgurite.optim.parameter",
-                    "an optimizer was given a tensor that is undefined, sparse or computed from others: it "
-                    "updates parameters, as module->parameters() has them");
-    require_apart(all);
-    parameters_ = std::move(all);
-    for (auto const& parameter : parameters)
-      slots_.push_back({.parameter = parameter, .group = group, .states = std::vector<at::Tensor>(states_.count())});
-    states_.begin_with(group, initial);
-    rebuild();
-  }
+  explicit Arena(std::size_t states) : ArenaLayout(states) {}
 
   /// Sets the gradients to zero; they count as not received.
   void zero_grad() {
@@ -183,7 +152,6 @@ class Arena {
     Mode const mode;
     states_.make(slots_, buffers_);
   }
-  ArenaStates const& states() const { return states_; }
 
   /// f(flat gradients) for each buffer in which some gradient was received.
   template <class F>
@@ -217,146 +185,6 @@ class Arena {
     for (auto const& slot : slots_)
       if (slot.received) f(slot.gradient);
   }
-
-  std::vector<at::Tensor> const& parameters() const { return parameters_; }
-  std::vector<Slot> const& slots() const { return slots_; }
-  std::vector<Slot>& slots() { return slots_; }
-  std::vector<Buffer> const& buffers() const { return buffers_; }
-
- private:
-  // Validation may run in inference mode, whose tensors could not be trained on.
-  struct Mode {
-    c10::InferenceMode off{false};
-    at::NoGradGuard no_graph{};
-  };
-
-  static std::uint32_t version(at::Tensor const& tensor) {
-    return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-  }
-
-  bool fits(Slot const& slot) const {
-    auto const& flat = buffers_[slot.buffer].parameters;
-    return slot.parameter.scalar_type() == flat.scalar_type() && slot.parameter.device() == flat.device();
-  }
-
-  void put_right() {
-    for (auto& slot : slots_) {
-      auto const& flat = buffers_[slot.buffer].parameters;
-      auto const* here =
-          static_cast<char const*>(flat.const_data_ptr()) + slot.begin * static_cast<std::int64_t>(flat.element_size());
-      if (!fits(slot)) return rebuild();
-      if (slot.parameter.numel() != 0 && slot.parameter.const_data_ptr() != here) take_data(slot);
-      if (auto const& gradient = slot.parameter.grad(); gradient.defined() && !gradient.is_same(slot.gradient))
-        take_gradient(slot);
-    }
-  }
-
-  static void require_shape(Slot const& slot) {
-    if (!slot.gradient.defined() || slot.parameter.sizes() == slot.gradient.sizes()) return;
-    throw Error("fulgurite.optim.parameter_changed", "a parameter has another shape than when its optimizer was made: "
-                                                     "make the optimizer anew after changing the model");
-  }
-
-  /// Copies the parameter's values into its slice, and makes the parameter that slice.
-  void take_data(Slot& slot) {
-    require_shape(slot);
-    auto const gradient = slot.parameter.grad();
-    if (gradient.defined()) slot.parameter.mutable_grad().reset();  // LibTorch would compare the slice with it
-    auto part = slice(buffers_[slot.buffer].parameters, slot.begin, slot.gradient);
-    part.copy_(slot.parameter.detach());
-    slot.parameter.set_data(part);
-    if (gradient.defined()) slot.parameter.mutable_grad() = gradient;
-  }
-
-  /// Takes over a gradient that backward or the user has made elsewhere.
-  void take_gradient(Slot& slot) {
-    auto const& gradient = slot.parameter.grad();
-    slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense()
-                                             : gradient.detach());  // a write: it counts as received
-    slot.parameter.mutable_grad() = slot.gradient;
-  }
-
-  /// Makes new buffers for all parameters, by their present types and devices; values, gradients and states move over.
-  void rebuild() {
-    states_.gather(slots_, buffers_, true);
-    lay_out();
-  }
-  void lay_out() {
-    for (auto const& slot : slots_) require_shape(slot);
-    buffers_.clear();
-    for (std::size_t i = 0; i != slots_.size(); ++i) {
-      auto& slot = slots_[i];
-      slot.buffer = 0;
-      while (slot.buffer != buffers_.size() &&
-             !(buffers_[slot.buffer].parameters.scalar_type() == slot.parameter.scalar_type() &&
-               buffers_[slot.buffer].parameters.device() == slot.parameter.device()))
-        ++slot.buffer;
-      if (slot.buffer == buffers_.size())
-        buffers_.push_back({.parameters = at::empty({0}, slot.parameter.options().requires_grad(false)),
-                            .states = std::vector<at::Tensor>(states_.count())});
-      auto& buffer = buffers_[slot.buffer];
-      buffer.slots.push_back(i);
-      slot.begin = buffer.size;
-      buffer.size += aligned(slot.parameter.numel(), buffer.parameters);
-    }
-    for (auto& buffer : buffers_) {
-      auto const options = buffer.parameters.options();
-      buffer.size = states_.part().padded(buffer.size, buffer.parameters);
-      buffer.parameters = at::zeros({buffer.size}, options);
-      buffer.gradients = at::zeros({buffer.size}, options);
-      buffer.gradients_too = slice(buffer.gradients, 0, buffer.gradients);
-      buffer.version = version(buffer.gradients);
-    }
-    for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
-    states_.move_in(slots_, buffers_);
-  }
-
-  void move_in(Slot& slot, Buffer const& buffer) {
-    auto const old = std::exchange(slot.gradient, slice(buffer.gradients, slot.begin, slot.parameter));
-    bool const had =
-        slot.parameter.grad().defined() &&
-        (slot.received || !old.defined() || !slot.parameter.grad().is_same(old) || version(old) != slot.version);
-    take_data(slot);
-    slot.version = version(slot.gradient);
-    slot.received = had;
-    if (had) take_gradient(slot);
-    else if (slot.parameter.requires_grad()) slot.parameter.mutable_grad() = slot.gradient;
-  }
-
-  ArenaStates states_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<Slot> slots_;
-  std::vector<Buffer> buffers_;
-};
-
-/// The parameters of an arena as a range that knows their gradients as a whole, which is what clipping takes.
-class ArenaParameters : public std::span<at::Tensor const> {
- public:
-  explicit ArenaParameters(Arena& arena) : std::span<at::Tensor const>(arena.parameters()), arena_(&arena) {
-    arena.look();
-  }
-
-  template <class F>
-  void each_gradient(F&& f) const {
-    arena_->each_gradient(f);
-  }
-  /// The same for each gradient by itself, as the norm of their norms needs it.
-  template <class F>
-  void each_received(F&& f) const {
-    arena_->each_received(f);
-  }
-  /// Whether the parameter at this position had a gradient when this range was asked for.
-  bool has_gradient(std::size_t position) const { return arena_->slots()[position].received; }
-  /// For a strategy that exchanges the gradients with other processes.
-  Arena& arena() const { return *arena_; }
-  bool no_gradients() const {
-    bool none = true;
-    arena_->each_gradient([&](auto const&) { none = false; });
-    return none;
-  }
-
- private:
-  Arena* arena_;
 };
 
 }  // namespace fulgurite::libtorch

@@ -29,6 +29,8 @@ struct ArenaSlot {
   std::uint32_t version = 0;            ///< of the gradient, when last looked at
   long steps = 0;
 };
+/// Flat tensors of one element type on one device, in which slots lie one after the other; of the states it may have a
+/// part alone.
 struct ArenaBuffer {
   at::Tensor parameters = {}, gradients = {};
   at::Tensor gradients_too = {};  ///< the same memory for clipping: its writes are no clearing

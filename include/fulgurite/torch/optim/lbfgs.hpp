@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,17 +12,17 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/ScalarType.h>
 #include <torch/nn/module.h>
 #include <torch/optim/lbfgs.h>
 
-#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
+#include <fulgurite/torch/optim/arena_parameters.hpp>
+#include <fulgurite/torch/optim/lbfgs_state.hpp>
+#include <fulgurite/torch/optim/parameter_state.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 
 namespace fulgurite::optim {
@@ -92,7 +91,8 @@ class LBFGS {
     ParameterState all;
     if (auto const* now = torch_state()) {
       all.step = now->n_iter();
-      each_tensor(*now, [&](std::string const& name, at::Tensor const& tensor) { all.tensors.emplace(name, tensor); });
+      each_lbfgs_tensor(*now,
+                        [&](std::string const& name, at::Tensor const& tensor) { all.tensors.emplace(name, tensor); });
     }
     return all;
   }
@@ -104,25 +104,14 @@ class LBFGS {
   void state(Archive& archive) {
     Options options = options_;
     options.lr = lr(0);
-    Saved saved;
-    if constexpr (!Archive::loading) saved = save();
+    SavedLBFGS saved;
+    if constexpr (!Archive::loading)
+      if (auto const* now = torch_state()) saved = saved_lbfgs(*now);
     archive("options", options)("state", saved);
     if constexpr (Archive::loading) load(options, saved);
   }
 
  private:
-  using State = torch::optim::LBFGSParamState;
-  struct Saved {
-    long func_evals = 0, n_iter = 0;
-    double t = 0, prev_loss = 0;
-    std::vector<SavedTensor> last = {};  ///< d, H_diag, prev_flat_grad
-    std::vector<SavedTensor> old_dirs = {}, old_stps = {}, ro = {};
-    void state(auto& archive) {
-      archive("func_evals", func_evals)("n_iter", n_iter)("t", t)("prev_loss", prev_loss)("last", last)(
-          "old_dirs", old_dirs)("old_stps", old_stps)("ro", ro);
-    }
-  };
-
   FULGURITE_COLD static Options const& checked(Options const& o) {
     require_option(o.lr >= 0, name(), "lr", o.lr);
     require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
@@ -148,89 +137,15 @@ class LBFGS {
   }
 
   /// LibTorch keeps the state under the first parameter.
-  FULGURITE_COLD State const* torch_state() const {
+  FULGURITE_COLD torch::optim::LBFGSParamState const* torch_state() const {
     auto const& all = optimizer_.state();
     auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
-    return found == all.end() ? nullptr : static_cast<State const*>(found->second.get());
+    return found == all.end() ? nullptr : static_cast<torch::optim::LBFGSParamState const*>(found->second.get());
   }
-  template <class F>
-  static void each_tensor(State const& state, F&& f) {
-    auto const one = [&](std::string const& name, at::Tensor const& tensor) {
-      if (tensor.defined()) f(name, tensor);
-    };
-    one("d", state.d());
-    one("H_diag", state.H_diag());
-    one("prev_flat_grad", state.prev_flat_grad());
-    auto const many = [&](std::string const& name, std::deque<at::Tensor> const& tensors) {
-      for (std::size_t i = 0; i != tensors.size(); ++i) one(name + "." + std::to_string(i), tensors[i]);
-    };
-    many("old_dirs", state.old_dirs());
-    many("old_stps", state.old_stps());
-    many("ro", state.ro());
-  }
-
-  FULGURITE_COLD Saved save() const {
-    Saved to;
-    auto const* now = torch_state();
-    if (!now) return to;
-    to.func_evals = now->func_evals();
-    to.n_iter = now->n_iter();
-    to.t = now->t();
-    to.prev_loss = now->prev_loss();
-    if (now->d().defined())
-      for (auto const& tensor : {now->d(), now->H_diag(), now->prev_flat_grad()})
-        to.last.push_back(libtorch::saved(tensor));
-    auto const many = [](std::vector<SavedTensor>& list, std::deque<at::Tensor> const& tensors) {
-      for (auto const& tensor : tensors) list.push_back(libtorch::saved(tensor));
-    };
-    many(to.old_dirs, now->old_dirs());
-    many(to.old_stps, now->old_stps());
-    many(to.ro, now->ro());
-    return to;
-  }
-
-  FULGURITE_COLD void load(Options const& options, Saved const& from) {
+  FULGURITE_COLD void load(Options const& options, SavedLBFGS const& from) {
     c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
     checked(options);
-    auto const past = from.old_dirs.size();
-    if (from.old_stps.size() != past || from.ro.size() != past ||
-        past > static_cast<std::size_t>(options.history_size))  // LibTorch takes these lengths on trust
-      throw Error("fulgurite.optim.state_mismatch",
-                  "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
-                  "since it was written");
-    auto state = std::make_unique<State>();
-    std::int64_t count = 0;
-    auto type = arena_->parameters().front().scalar_type();
-    for (auto const& parameter : arena_->parameters()) {
-      count += parameter.numel();
-      type = c10::promoteTypes(type, parameter.scalar_type());
-    }
-    auto const tensor = [&](SavedTensor const& value, bool vector) {
-      for (auto const& known : libtorch::element_names) {
-        bool const fits = value.dtype() == known.name &&
-                          (vector ? known.type == type && value.shape() == std::vector{count} : value.shape().empty());
-        if (!fits) continue;  // a number may be whole: H_diag begins as one
-        auto made =
-            at::empty(value.shape(), arena_->parameters().front().options().requires_grad(false).dtype(known.type));
-        libtorch::restore(made, value);
-        return made;
-      }
-      throw Error("fulgurite.optim.state_mismatch", "the saved state is of another LBFGS: it has a tensor " +
-                                                        value.description() + ", the parameters here are " +
-                                                        std::to_string(count) +
-                                                        " numbers together; they must be those it was saved with");
-    };
-    auto const many = [&](std::vector<SavedTensor> const& values, bool vectors) {
-      std::deque<at::Tensor> all;
-      for (auto const& value : values) all.push_back(tensor(value, vectors));
-      return all;
-    };
-    state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);
-    if (from.last.size() == 3)
-      state->d(tensor(from.last[0], true))
-          .H_diag(tensor(from.last[1], false))
-          .prev_flat_grad(tensor(from.last[2], true));
-    state->old_dirs(many(from.old_dirs, true)).old_stps(many(from.old_stps, true)).ro(many(from.ro, false));
+    auto state = lbfgs_state(from, arena_->parameters(), options.history_size);
     auto& all = optimizer_.state();
     auto* const key = optimizer_.param_groups().front().params().front().unsafeGetTensorImpl();
     if (from.n_iter == 0 && from.func_evals == 0) all.erase(key);

@@ -1,0 +1,52 @@
+#pragma once
+// Several files to write, of which one may fail: the others are written all the same, and no failure goes unsaid.
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include <fulgurite/core/interrupted.hpp>
+
+namespace fulgurite::loop {
+
+/// Keeps the failure that is thrown when all has been tried: the first, but an end that was asked for comes before what
+/// fails on the way. `warn(text)` says those that are not thrown.
+template <class Warn>
+class FirstFailure {
+ public:
+  explicit FirstFailure(Warn warn) : warn_(std::move(warn)) {}
+
+  template <class Work>
+  void attempt(Work&& work) {
+    try {
+      work();
+    } catch (Interrupted const&) {
+      if (first_ && !std::exchange(interrupted_, true)) say_first();
+      first_ = std::current_exception();
+    } catch (std::exception const& error) {
+      if (first_) warn_(std::string("after another file, this one could not be written: ") + error.what());
+      else first_ = std::current_exception();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  /// Nothing where all went well.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  void say_first() const {
+    try {
+      std::rethrow_exception(first_);
+    } catch (std::exception const& error) {
+      warn_(std::string("the run was asked to end, and a file could not be written: ") + error.what());
+    } catch (...) {}  // it has no words
+  }
+
+  Warn warn_;
+  std::exception_ptr first_{};
+  bool interrupted_ = false;
+};
+
+}  // namespace fulgurite::loop

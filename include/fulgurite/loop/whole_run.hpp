@@ -1,0 +1,34 @@
+#pragma once
+// All that a file or a snapshot holds of a run beside the weights, as one fold over its parts.
+
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_position.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/shared_files.hpp>
+
+namespace fulgurite::loop {
+
+/// What is there before the optimizers are made: where in the run the weights were, the model's own state, the data
+/// module, policies and callbacks.
+template <class R, class Pack, class Source, class Archive>
+void fold_model(State<R>& run, Pack& pack, Source& source, Archive& archive) {
+  fold_weights_state(run, archive);
+  fold_data_module<R>(source, archive);
+  fold_parts(run, pack, archive);
+}
+
+/// All of it. `source` has the training loader, which tells how far it is; random numbers go on as they are now.
+template <class R, class Pack, class Source, class Archive>
+void fold_everything(State<R>& run, Pack& pack, Source& source, Archive& archive) {
+  fold_model(run, pack, source, archive);
+  fold_optimizers(run, archive);
+  fold_loader(run, source, archive);
+  fold_run(run, archive);
+  fold_parts_of_all(run, archive);
+  auto random = R::Backend::rng_state();
+  archive.child("random", random);
+  if constexpr (Archive::loading) random.restore();
+}
+
+}  // namespace fulgurite::loop
