@@ -52,8 +52,8 @@ inline constexpr bool as_written<Options, S, P, O, Cs...> =
     std::is_convertible_v<Options, TrainerOptions> && may_be<Argument::strategy, S>() &&
     may_be<Argument::precision, P>() && may_be<Argument::optimization, O>() &&
     ((argument_of<Cs>() == Argument::callback) && ...) &&
-    (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy ||
-     argument_of<P>() != Argument::precision || argument_of<O>() != Argument::optimization);
+    (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy || argument_of<P>() != Argument::precision ||
+     argument_of<O>() != Argument::optimization);
 
 /// Options come first.
 template <class... Args>
@@ -115,8 +115,8 @@ struct PartRules {
                    accepts<refusal::given<Given...>>,
                    count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
                    count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>())
-    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer adds a bar, a summary, a log, a checkpoint and a table, and "
-                   "a strategy where none is named: #include <fulgurite/defaults.hpp>, or name a strategy and "
+    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer adds a bar, a summary, a log, a checkpoint and a table, "
+                   "and a strategy where none is named: #include <fulgurite/defaults.hpp>, or name a strategy and "
                    "NoDefaults{}",
                    accepts<M>, (!adds || requires { sizeof(DefaultCallbacks<Given...>); }) &&
                                (has_strategy || requires { sizeof(DefaultStrategy<M>); }))

@@ -97,8 +97,8 @@ Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P pr
                                     std::move(optimization), std::move(callbacks)...);
 }
 
-/// A trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp says what is taken in
-/// the place of a policy that is not named, and which callbacks are added, whatever is named: one of the same kind
+/// A trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp says what is taken
+/// in the place of a policy that is not named, and which callbacks are added, whatever is named: one of the same kind
 /// replaces one of these, a word such as NoLogger{} leaves one out, NoDefaults{} all of them.
 ///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
 ///   auto other = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, EarlyStopping{Net::val_loss}, Bf16Mixed{});

@@ -5,8 +5,8 @@
 
 namespace fulgurite {
 
-/// Among the arguments of make_trainer: it has the callbacks that are named, and adds none. Say it in a test, a sweep, a
-/// measurement. Each word below leaves out one of what is added.
+/// Among the arguments of make_trainer: it has the callbacks that are named, and adds none. Say it in a test, a sweep,
+/// a measurement. Each word below leaves out one of what is added.
 struct NoDefaults {};
 
 /// No progress bar.
