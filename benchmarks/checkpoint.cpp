@@ -101,7 +101,7 @@ std::vector<double> stalls_of(int checkpoints, bool in_background, std::filesyst
   Cycle cycle(batches, every * (checkpoints + 1));
   auto trainer = make_trainer<Wide>(TrainerOptions{.max_epochs = 1, .save_in_background = in_background},
                                     SingleDevice{cpu}, Float32{}, Automatic{}, Between{&stalls, folder, every},
-                                    ModelCheckpoint{{.dirpath = folder, .every_n_train_steps = every}});
+                                    ModelCheckpoint{{.dirpath = folder, .every_n_train_steps = every}}, NoDefaults{});
   trainer.fit(model, cycle);
   stalls.erase(stalls.begin());  // before the first file
   return stalls;

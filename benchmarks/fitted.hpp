@@ -65,8 +65,8 @@ template <class Model, class Strategy, class How, class Options, class Loader>
 Loop fitted(std::shared_ptr<Model> model, Strategy strategy, How how, Options options, Loader loader, long slices = 1) {
   return loop_of(model->net, [=](long warm_up, long steps) {
     Stopwatch watch(warm_up / slices, steps / slices);
-    auto trainer =
-        fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how, Watched{&watch});
+    auto trainer = fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how,
+                                                  Watched{&watch}, fulgurite::NoDefaults{});
     auto batches = loader((warm_up + steps) / slices);
     trainer.fit(*model, *batches);
     return watch.result() / static_cast<double>(slices);

@@ -94,7 +94,7 @@ template <class Model>
 void once(Measured& into, std::vector<Batch>& batches, auto strategy) {
   torch::manual_seed(1);
   Model model;
-  auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Model>(TrainerOptions{.max_epochs = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, batches);
   into.least = std::min(into.least, model.microseconds());
   into.losses = model.losses;

@@ -129,13 +129,11 @@ int main(int argc, char** argv) try {
                    : data::text(text, {.block = 96, .batch_size = 12, .seed = seed, .batches = batches});
   auto const beginning = prompt.empty() ? std::vector<std::int64_t>{0} : corpus.encode(prompt);
   Gpt gpt({.vocabulary = static_cast<long>(corpus.vocabulary().size()), .block = 96});
-  auto trainer =
-      make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
-                                       .limit_train_batches = fast ? Limit{8} : Limit{},
-                                       .limit_val_batches = fast ? Limit{2} : Limit{}},
-                        SingleDevice{automatic}, Float32{},
-                        Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}}, ModelSummary{}, ProgressBar{},
-                        CSVLogger{}, LearningRateMonitor{}, Signals{});  // after Ctrl-C, the next run goes on
+  auto trainer = make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,
+                                                  .limit_train_batches = fast ? Limit{8} : Limit{},
+                                                  .limit_val_batches = fast ? Limit{2} : Limit{}},
+                                   Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{1.0}},
+                                   LearningRateMonitor{}, Signals{});  // after Ctrl-C, the next run goes on
   trainer.fit(gpt, corpus);
   std::printf("%s\n", corpus.decode(gpt.write(beginning, fast ? 20 : 600, 0.7)).c_str());
 } catch (std::exception const& error) { return example::failed(error); }

@@ -6,11 +6,10 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
-#include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/defaults.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/trainer.hpp>
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"
@@ -48,8 +47,8 @@ int main(int argc, char** argv) try {
   auto digits = source.load({.batch_size = batch_size, .seed = seed});
   DistributedDataParallel const strategy{.devices = devices};
   Mlp model(digits.side);
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, strategy, Float32{}, Automatic{},
-                                   ProgressBar{}, Signals{});  // after Ctrl-C, the next run goes on
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs}, strategy,
+                                   Signals{});  // after Ctrl-C, the next run goes on
   trainer.fit(model, digits.module);
   if (strategy.rank() == 0)
     std::printf("validation accuracy %.2f %% with %d processes\n", 100 * trainer.value(Mlp::accuracy).value(),

@@ -96,9 +96,8 @@ int main(int argc, char** argv) try {
   auto digits = source.load({.batch_size = 64, .seed = seed, .validation = 0, .drop_last = true});
   Gan gan;
   auto trainer = make_trainer<Gan>(
-      TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}},
-      SingleDevice{automatic}, Float32{}, Manual{}, ModelSummary{}, ProgressBar{}, Album{out, every},
-      Signals{{.dirpath = out}});  // after Ctrl-C, the next run goes on
+      TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}}, Manual{},
+      Album{out, every}, Signals{{.dirpath = out}});  // after Ctrl-C, the next run goes on
   trainer.fit(gan, digits.module.train_dataloader());
   std::printf("the pictures are in %s\n", out.c_str());
 } catch (std::exception const& error) { return example::failed(error); }

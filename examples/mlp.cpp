@@ -2,10 +2,9 @@
 #include <torch/optim/adam.h>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
+#include <fulgurite/defaults.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
-#include <fulgurite/trainer.hpp>
 
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
@@ -35,7 +34,7 @@ int main(int argc, char** argv) try {
   Mlp model;
   auto mnist = data::mnist(argc > 1 ? argv[1] : "data/mnist", {.batch_size = 64, .normalise = true});
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
-                                   Automatic{.clip = ClipNorm{1.0}}, ProgressBar{},
+                                   Automatic{.clip = ClipNorm{1.0}},
                                    EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}}, Signals{});
   trainer.fit(model, mnist);
 } catch (fulgurite::Interrupted const& end) { return end.exit_code(); }  // Ctrl-C; the next run goes on

@@ -16,13 +16,10 @@
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/model_summary.hpp>
-#include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/defaults.hpp>
 #include <fulgurite/schedule/decay.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
-#include <fulgurite/trainer.hpp>
 
 #include "helpers/arguments.hpp"
 #include "helpers/digits.hpp"
@@ -88,9 +85,8 @@ int main(int argc, char** argv) try {
   Cnn model(digits.side);
   auto trainer = make_trainer<Cnn>(
       TrainerOptions{.max_epochs = epochs, .limit_train_batches = fast ? Limit{10} : Limit{}, .default_root_dir = out},
-      strategy, Float32{}, Automatic{}, ModelSummary{}, ProgressBar{}, CSVLogger{}, LearningRateMonitor{},
-      EarlyStopping{Cnn::val_loss, {.patience = 3}}, ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}},
-      Signals{});  // after Ctrl-C, the next run goes on
+      strategy, LearningRateMonitor{}, EarlyStopping{Cnn::val_loss, {.patience = 3}},
+      ModelCheckpoint{Cnn::val_accuracy, {.mode = Mode::max}}, Signals{});  // after Ctrl-C, the next run goes on
   trainer.fit(model, digits.module);
 
   auto const best = trainer.outcome();

@@ -54,7 +54,7 @@ data::TensorLoader<> spirals() {
 std::uint64_t train(std::filesystem::path const& folder, long dies_at, std::optional<CkptPath> from) {
   torch::manual_seed(1);
   Spiral net;
-  auto trainer = make_trainer<Spiral>(TrainerOptions{.max_epochs = 5}, SingleDevice{cpu}, Float32{},
+  auto trainer = make_trainer<Spiral>(TrainerOptions{.max_epochs = 5}, SingleDevice{cpu}, NoDefaults{},
                                       Automatic{.accumulate_grad_batches = 2},
                                       ModelCheckpoint{{.dirpath = folder, .save_top_k = -1, .every_n_train_steps = 7}},
                                       DiesAt{dies_at}, Signals{{.dirpath = folder}});

@@ -57,7 +57,7 @@ int main(int argc, char** argv) try {
   auto const make = [&](Setting const& setting, auto probe) {
     return tune::Member{Mlp(setting, pixels),
                         make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0},
-                                          Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, probe),
+                                          Captured{SingleDevice{cpu}}, NoDefaults{}, probe),
                         digits.module};
   };
   tune::SweepOptions const options{.mode = Mode::max,

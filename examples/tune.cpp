@@ -53,9 +53,9 @@ int main(int argc, char** argv) try {
   torch::manual_seed(seed);
   auto digits = source.load({.batch_size = 64, .seed = seed});
   Mlp model(digits.side);
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = epochs, .log_every_n_steps = 10}, SingleDevice{cpu},
-                                   Float32{}, Automatic{}, ProgressBar{}, LearningCurves{{.dirpath = out}},
-                                   Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
+  auto trainer = make_trainer<Mlp>(
+      TrainerOptions{.max_epochs = epochs, .log_every_n_steps = 10, .default_root_dir = out}, SingleDevice{cpu},
+      LearningCurves{{.dirpath = out}}, Signals{{.dirpath = out}});  // Ctrl-C ends searches, too
 
   auto const sizes = tune::scale_batch_size(trainer, model, digits.module,
                                             {.mode = tune::binsearch, .steps_per_trial = 20, .max_val = most});

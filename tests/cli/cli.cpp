@@ -89,8 +89,15 @@ struct Shuffled : Numbers {
   explicit Shuffled(Settings settings) : Numbers(Numbers::Settings{.count = settings.count}), hparams(settings) {}
 };
 
+/// One whose trainers are added to, as those on LibTorch.
+struct Host : toy::Device {
+  struct Backend : SavingBackend {
+    static constexpr bool adds_defaults = true;
+  };
+};
+
 auto const make = [](auto... parts) {
-  return make_trainer<Line>(std::move(parts)..., SavingDevice{}, NoProgressBar{}, NoModelSummary{});
+  return make_trainer<Line>(std::move(parts)..., Host{}, NoProgressBar{}, NoModelSummary{});
 };
 
 struct Ran {
@@ -249,7 +256,7 @@ TEST_CASE("cli: tune says where its file lacks the rate, and data without a seed
   auto const bare = [&](std::vector<std::string> words) {
     Stream out, err;
     auto const made = [](auto... parts) {
-      return make_trainer<Bare>(std::move(parts)..., SavingDevice{}, NoProgressBar{}, NoModelSummary{});
+      return make_trainer<Bare>(std::move(parts)..., Host{}, NoProgressBar{}, NoModelSummary{});
     };
     cli::Program<Bare, Shuffled, decltype(made)> program(made);
     words.push_back("--trainer.default_root_dir=" + folder.path.string());

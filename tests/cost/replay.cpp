@@ -38,7 +38,7 @@ template <int number>
   torch::manual_seed(1);
   Net net;
   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = epochs, .non_finite = non_finite},
-                                   Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+                                   Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(net, batches);
 }
 

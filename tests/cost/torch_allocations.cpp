@@ -92,9 +92,9 @@ double by_fit(Automatic how) {
   return cost::allocations_a_step(
       [&](long steps) {
         Model model;
-        auto trainer =
-            fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1},
-                                           fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{}, how);
+        auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1},
+                                                      fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{},
+                                                      how, fulgurite::NoDefaults{});
         Same data(batch(), steps * how.accumulate_grad_batches);
         trainer.fit(model, data);
         REQUIRE(trainer.progress().global_step == steps);

@@ -79,7 +79,8 @@ void fit(std::filesystem::path const& folder, std::optional<CkptPath> const& fro
                                    ModelCheckpoint{{.dirpath = folder / "files",
                                                     .save_last = SaveLast::link,
                                                     .every_n_train_steps = 2,
-                                                    .save_on_train_epoch_end = false}});
+                                                    .save_on_train_epoch_end = false}},
+                                   NoDefaults{});
   trainer.fit(net, loader, validation, from);
   for (auto const& warning : trainer.warnings()) say("warning " + warning);
   Hash hash;

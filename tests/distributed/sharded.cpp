@@ -123,7 +123,8 @@ void train(Scene& scene, Strategy strategy, How how) {
                      .default_root_dir = words.text("--out")},
       strategy, Float32{}, how,
       ModelCheckpoint{
-          {.dirpath = words.text("--keeps", words.text("--out")), .save_top_k = -1, .every_n_train_steps = 3}});
+          {.dirpath = words.text("--keeps", words.text("--out")), .save_top_k = -1, .every_n_train_steps = 3}},
+      NoDefaults{});
   if (words.text("--from").empty()) trainer.fit(model, loader, NoValidation{});
   else trainer.fit(model, loader, NoValidation{}, CkptPath{words.text("--from")});
   if (!words.text("--saves").empty()) trainer.save_checkpoint(words.text("--saves"));

@@ -227,7 +227,7 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
   Model model(scene);
   auto trainer = make_trainer<Model>(
       TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .default_root_dir = scene.words.text("--out")},
-      strategy, precision, how);
+      strategy, precision, how, NoDefaults{});
   if constexpr (requires { &Model::loss; }) trainer.fit(model, train_on, validate_on);
   else trainer.fit(model, train_on);
   if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
@@ -260,7 +260,7 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   NetOnLoader model(scene);
   auto trainer = make_trainer<NetOnLoader>(
       TrainerOptions{.max_epochs = 2, .default_root_dir = words.text("--out")}, strategy, Float32{}, Automatic{},
-      ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}});
+      ModelCheckpoint{{.dirpath = words.text("--keeps"), .save_top_k = -1, .every_n_train_steps = 3}}, NoDefaults{});
   if (words.text("--from").empty()) trainer.fit(model, loader, NoValidation{});
   else trainer.fit(model, loader, NoValidation{}, CkptPath{words.text("--from")});
   std::printf("hash %s\n", Scene::bits_of(model).first.c_str());

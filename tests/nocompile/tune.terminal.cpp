@@ -1,4 +1,4 @@
-// refused: [fulgurite.tune.terminal] bars of several members would overwrite one another: leave ProgressBar out, and say .verbose = true to the sweep
+// refused: [fulgurite.tune.terminal] bars of several members would overwrite one another: give their trainers NoDefaults{} or NoProgressBar{}, and say .verbose = true to the sweep
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

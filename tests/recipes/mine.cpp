@@ -17,7 +17,8 @@ int main() {
   using namespace fulgurite;
   Line model;
   std::vector<torch::Tensor> batches(8, torch::linspace(-1, 1, 8).unsqueeze(1));
-  auto trainer = make_trainer<Line>(TrainerOptions{.max_epochs = 25}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Line>(TrainerOptions{.max_epochs = 25}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, batches);
   std::printf("slope %.2f\n", model.line->weight.item<double>());
 }

@@ -565,7 +565,7 @@ std::vector<Tensor> fitted_by(Strategy strategy, fulgurite::Automatic const& opt
   auto const data = batches(12);
   auto trainer = fulgurite::make_trainer<Model>(
       fulgurite::TrainerOptions{.max_epochs = 4, .num_sanity_val_steps = 0, .log_every_n_steps = 0},
-      std::move(strategy), fulgurite::Float32{}, optimization, std::move(callbacks)...);
+      std::move(strategy), fulgurite::Float32{}, optimization, std::move(callbacks)..., fulgurite::NoDefaults{});
   trainer.fit(model, data, batches(1));
   return model.parameters();
 }

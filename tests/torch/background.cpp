@@ -55,7 +55,8 @@ std::map<std::string, std::string> files_of(auto strategy, bool in_background, f
                        .filename = "{step}",
                        .save_top_k = -1,
                        .save_last = SaveLast::copy,
-                       .every_n_train_steps = 1}});
+                       .every_n_train_steps = 1}},
+      NoDefaults{});
   trainer.fit(net, loader);
   std::map<std::string, std::string> all;
   for (auto const& file : fs::directory_iterator(folder)) {

@@ -112,7 +112,7 @@ void require_same(std::vector<torch::Tensor> const& left, std::vector<torch::Ten
 template <class... Cs>
 auto trainer_of(int epochs, Cs... callbacks) {
   return make_trainer<Normed>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 0},
-                              SingleDevice{cpu}, Float32{}, Automatic{}, std::move(callbacks)...);
+                              SingleDevice{cpu}, Float32{}, Automatic{}, std::move(callbacks)..., NoDefaults{});
 }
 
 struct SavesAtEnd {
@@ -180,7 +180,7 @@ TEST_CASE("weights that are registered twice are averaged once, and given back a
     torch::manual_seed(3);
     Tied model;
     make_trainer<Tied>(TrainerOptions{.max_epochs = 2, .num_sanity_val_steps = 0, .log_every_n_steps = 0},
-                       SingleDevice{cpu}, Float32{}, Automatic{}, callbacks...)
+                       SingleDevice{cpu}, Float32{}, Automatic{}, callbacks..., NoDefaults{})
         .fit(model, train, batches(1, 2));
     return model.seen;
   };
@@ -224,9 +224,10 @@ TEST_CASE("an average and a lottery ticket of 25 million weights: the file is th
   auto const path =
       std::filesystem::temp_directory_path() / ("fulgurite-wide-" + std::to_string(::getpid()) + ".safetensors");
   Wide model;
-  auto trainer = make_trainer<Wide>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu},
-                                    Float32{}, Automatic{}, EMAWeightAveraging{{.decay = 0.5}},
-                                    ModelPruning{{.amount = 0.5, .parameter_names = {"w"}}}, SavesAtEnd{path});
+  auto trainer =
+      make_trainer<Wide>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu}, Float32{},
+                         Automatic{}, EMAWeightAveraging{{.decay = 0.5}},
+                         ModelPruning{{.amount = 0.5, .parameter_names = {"w"}}}, SavesAtEnd{path}, NoDefaults{});
   trainer.fit(model, batches(3, 1));
   auto const size = static_cast<double>(model.w.nbytes());
   auto const all = static_cast<double>(std::filesystem::file_size(path));
@@ -398,7 +399,7 @@ struct TwoParts : torch::nn::Module {
 template <class M, class... Cs>
 auto trainer_for(int epochs, Automatic how, Cs... callbacks) {
   return make_trainer<M>(TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1},
-                         SingleDevice{cpu}, Float32{}, how, std::move(callbacks)...);
+                         SingleDevice{cpu}, Float32{}, how, std::move(callbacks)..., NoDefaults{});
 }
 
 /// How many weights are zero at each epoch's start, and after each step.

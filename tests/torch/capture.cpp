@@ -162,9 +162,9 @@ TEST_CASE("tapes die in setup: the same strategy on another model") {
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
   auto first = fresh<Mlp>(), second = fresh<Mlp>();
-  auto trainer = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*first, batches(7, 8));
-  auto again = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{});
+  auto again = make_trainer<Mlp>({.max_epochs = 8}, strategy, Float32{}, Automatic{}, NoDefaults{});
   again.fit(*second, batches(7, 8));
   CHECK(report->tapes.size() == 2);
   auto const a = first->parameters(), b = second->parameters();
@@ -185,8 +185,8 @@ TEST_CASE("captured Bf16Mixed: the casts of autocast are on the tape") {
   auto written = fresh<Mlp>(), captured = fresh<Mlp>();
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto plain = make_trainer<Mlp>({.max_epochs = 8}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{});
-  auto replayed = make_trainer<Mlp>({.max_epochs = 8}, strategy, Bf16Mixed{}, Automatic{});
+  auto plain = make_trainer<Mlp>({.max_epochs = 8}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{}, NoDefaults{});
+  auto replayed = make_trainer<Mlp>({.max_epochs = 8}, strategy, Bf16Mixed{}, Automatic{}, NoDefaults{});
   plain.fit(*written, batches(7, 8));
   replayed.fit(*captured, batches(7, 8));
   CHECK(report->reasons.empty());
@@ -199,7 +199,8 @@ TEST_CASE(
     "describe() tells what was recorded, replayed, dropped, kept and checked, and why steps stay as they are written") {
   auto const described = [](auto&& model, std::vector<data::Batch> const& data) {
     using M = std::remove_cvref_t<decltype(model)>;
-    auto trainer = make_trainer<M>({.max_epochs = 4}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+    auto trainer =
+        make_trainer<M>({.max_epochs = 4}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(model, data);
     return describe(trainer);
   };

@@ -239,7 +239,7 @@ CaptureReport counts(int epochs) {
   auto model = fresh<M>();
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<M>({.max_epochs = epochs}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<M>({.max_epochs = epochs}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*model, batches(12, 8));
   CHECK(trainer.warnings().empty());
   return *report;
@@ -288,8 +288,8 @@ TEST_CASE("going back is told once, and loggers have each row once, with the val
   auto const rows = [](auto strategy, bool goes) {
     auto model = fresh<With<Unseen>>();
     torch::manual_seed(5);
-    auto trainer =
-        make_trainer<With<Unseen>>({.max_epochs = 8, .log_every_n_steps = 2}, strategy, Float32{}, Automatic{}, Rows{});
+    auto trainer = make_trainer<With<Unseen>>({.max_epochs = 8, .log_every_n_steps = 2}, strategy, Float32{},
+                                              Automatic{}, Rows{}, NoDefaults{});
     trainer.fit(*model, batches(7, 8));
     CHECK(trainer.warnings().size() == (goes ? 1 : 0));
     CHECK(mentions(trainer.warnings(), "[fulgurite.capture.gone_back]") == goes);
@@ -302,8 +302,8 @@ TEST_CASE("going back is told once, and loggers have each row once, with the val
 
 TEST_CASE("a fit that ends by an exception says how many replays were not checked") {
   auto model = fresh<Plain<false>>();
-  auto trainer =
-      make_trainer<Plain<false>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, Throws{});
+  auto trainer = make_trainer<Plain<false>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{},
+                                            Throws{}, NoDefaults{});
   CHECK_THROWS_AS(trainer.fit(*model, batches(12, 8)), std::runtime_error);
   CHECK(mentions(trainer.warnings(), "[fulgurite.capture.unchecked] 4 replayed steps"));
 }
@@ -382,7 +382,7 @@ TEST_CASE("a weight that a hook freezes between a replay and a validation is no 
   auto const weights = [](auto strategy) {
     auto model = fresh<FreezesLate>();
     auto trainer = make_trainer<FreezesLate>({.max_epochs = 1, .val_check_interval = 40, .num_sanity_val_steps = 0},
-                                             strategy, Float32{}, Automatic{});
+                                             strategy, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(*model, batches(80, 8), batches(2, 8));
     CHECK(trainer.warnings().empty());
     return model->parameters();
@@ -423,7 +423,7 @@ TEST_CASE("with accumulation, too, there is a way back inside an epoch, and rows
     HiddenBehind::seen_at = 100000;
     auto model = fresh<HiddenBehind>();
     auto trainer = make_trainer<HiddenBehind>({.max_epochs = 1, .log_every_n_steps = 1}, strategy, Float32{},
-                                              Automatic{.accumulate_grad_batches = 4}, LateRows{});
+                                              Automatic{.accumulate_grad_batches = 4}, LateRows{}, NoDefaults{});
     trainer.fit(*model, batches(2000, 8));
     CHECK(trainer.warnings().size() == warnings);
     for (auto const& warning : trainer.warnings()) {
@@ -443,7 +443,8 @@ TEST_CASE("with accumulation, too, there is a way back inside an epoch, and rows
 
 TEST_CASE("replays before a change that cannot be undone for a check are told by a warning") {
   auto model = fresh<HooksLate>();
-  auto trainer = make_trainer<HooksLate>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<HooksLate>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*model, batches(50, 8));
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.unchecked]"));

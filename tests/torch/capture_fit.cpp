@@ -125,7 +125,7 @@ Left run(auto strategy, M& model, TrainerOptions options, Precision precision, A
          std::vector<data::Batch> const& data, auto... callbacks) {
   torch::manual_seed(5);
   options.log_every_n_steps = 1;
-  auto trainer = make_trainer<M>(options, strategy, precision, how, Rows{}, callbacks...);
+  auto trainer = make_trainer<M>(options, strategy, precision, how, Rows{}, callbacks..., NoDefaults{});
   trainer.fit(model, data, batches(2, 4));
   Left left{model.left, model.steps, trainer.template callback<Rows>().rows};
   for (auto const& p : model.parameters()) left.tensors.push_back(p.detach().clone());
@@ -270,7 +270,7 @@ TEST_CASE("captured fast_dev_run and overfit_batches") {
   torch::manual_seed(5);
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<Net<UsesAdam>>({.fast_dev_run = 9}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Net<UsesAdam>>({.fast_dev_run = 9}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, batches(12, 8), batches(2, 4));
   CHECK(model.ran + report->replayed == 9 + report->confirmed);
   CHECK(report->replayed > 0);
@@ -298,7 +298,7 @@ TEST_CASE("a gradient of -0 that is written in place is the 0 that clearing and 
   Weights model;
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<Weights>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Weights>({.max_epochs = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, data);
   CHECK(report->reasons.empty());
   REQUIRE(report->tapes.size() == 1);
@@ -336,7 +336,7 @@ TEST_CASE(
   LogsState model;
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<LogsState>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<LogsState>({.max_epochs = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, data);
   CHECK(report->replayed > 0);
   CHECK(report->recorded > 0);

@@ -74,7 +74,7 @@ struct Weighs : torch::nn::Module {
 
 template <class Model, class Strategy, class Batch>
 double mean_loss(Strategy strategy, Model& model, std::vector<Batch> data) {
-  auto trainer = make_trainer<Model>({.max_epochs = 10}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Model>({.max_epochs = 10}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, data);
   return *trainer.value(Model::loss);
 }
@@ -130,7 +130,7 @@ TEST_CASE("a captured fit that draws nothing leaves the draws of other threads a
   torch::manual_seed(7);
   std::thread other([&] {
     while (!over)
-      make_trainer<With<Normal>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{})
+      make_trainer<With<Normal>>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{})
           .fit(*model, batches(9, 8));
   });
   auto const drawn = draws();

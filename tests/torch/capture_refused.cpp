@@ -249,7 +249,7 @@ TEST_CASE("a batch or a result that holds more than tensors stays eager; a struc
   Captured strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
   Numbered model;
-  auto trainer = make_trainer<Numbered>({.max_epochs = 2}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Numbered>({.max_epochs = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, numbered);
   REQUIRE(report->reasons.size() == 1);
   CHECK(report->reasons[0].find("the batch holds more than tensors") == 0);

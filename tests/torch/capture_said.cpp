@@ -57,8 +57,8 @@ std::vector<data::Batch> batches(int n, int rows = 4) {
 template <class M>
 void fit(std::vector<data::Batch> const& data) {
   M net;
-  auto trainer =
-      make_trainer<M>({.max_epochs = 1, .log_every_n_steps = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  auto trainer = make_trainer<M>({.max_epochs = 1, .log_every_n_steps = 1}, Captured{SingleDevice{cpu}}, Float32{},
+                                 Automatic{}, NoDefaults{});
   trainer.fit(net, data);
 }
 
@@ -96,7 +96,8 @@ TEST_CASE("steps of two shapes that stay eager for one reason: it is told once")
 
 TEST_CASE("why steps stay as written is among the trainer's warnings") {
   Reads net;
-  auto trainer = make_trainer<Reads>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Reads>({.max_epochs = 1}, Captured{SingleDevice{cpu}}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(net, batches(4));
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.eager] steps of a captured fit run as they are written"));

@@ -104,8 +104,8 @@ struct Result {
 auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic how, int epochs, auto... callbacks) {
   for (auto& batch : data) batch.data = batch.data.clone();  // a step may write into it
   torch::manual_seed(5);
-  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1},
-                                                                    strategy, Float32{}, how, callbacks...);
+  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>(
+      {.max_epochs = epochs, .log_every_n_steps = 1}, strategy, Float32{}, how, callbacks..., NoDefaults{});
   trainer.fit(model, data);
   Result result{model.parameters(),
                 model.losses,

@@ -248,7 +248,8 @@ TEST_CASE("a chain can be the model itself", "[chain]") {
   Regression model;
   auto const x = torch::randn({32, 2});
   auto const y = x.matmul(torch::tensor({{2.0f}, {-1.0f}}));
-  auto trainer = make_trainer<Regression>(TrainerOptions{.max_epochs = 60}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer = make_trainer<Regression>(TrainerOptions{.max_epochs = 60}, SingleDevice{cpu}, Float32{}, Automatic{},
+                                          NoDefaults{});
   std::vector<torch::data::Example<>> batches{{x, y}};
   trainer.fit(model, batches);
   CHECK(torch::allclose(model.layer<0>().weight, torch::tensor({{2.0f, -1.0f}}), 1e-3, 1e-3));

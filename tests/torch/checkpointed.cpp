@@ -43,7 +43,7 @@ std::vector<torch::Tensor> trained(auto precision, auto strategy, int accumulate
   Net<Again> net;
   data::TensorLoader batches{torch::randn({24, 6}), torch::randn({24, 6}), {.batch_size = 4}};
   auto trainer = make_trainer<Net<Again>>(TrainerOptions{.max_epochs = 3}, strategy, precision,
-                                          Automatic{.accumulate_grad_batches = accumulate});
+                                          Automatic{.accumulate_grad_batches = accumulate}, NoDefaults{});
   trainer.fit(net, batches);
   auto all = fixtures::copied_weights(net);
   all.push_back(torch::rand({4}));

@@ -108,7 +108,8 @@ TEST_CASE(
   auto const fitted = [&]<class Model>(Model, auto strategy) {
     torch::manual_seed(9);
     Model model;
-    auto trainer = make_trainer<Model>({.max_epochs = 3}, strategy, Float32{}, Automatic{.clip = ClipNorm{0.05}});
+    auto trainer =
+        make_trainer<Model>({.max_epochs = 3}, strategy, Float32{}, Automatic{.clip = ClipNorm{0.05}}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     return model.parameters();
   };

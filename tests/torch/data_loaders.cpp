@@ -388,7 +388,8 @@ TEST_CASE("a loader of torch::data is read ahead only where its user says that b
   };
   auto const trained_on = [](auto loader) {
     Sees model;
-    fulgurite::make_trainer<Sees>({.max_epochs = 1}, toy::Device{}, fulgurite::Float32{}, fulgurite::Automatic{})
+    fulgurite::make_trainer<Sees>({.max_epochs = 1}, toy::Device{}, fulgurite::Float32{}, fulgurite::Automatic{},
+                                  fulgurite::NoDefaults{})
         .fit(model, loader);
     return model.values;
   };

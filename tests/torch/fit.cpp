@@ -71,7 +71,8 @@ TEST_CASE("three epochs equal the loop written by hand, bit for bit, dropout inc
 
   Mlp model = fresh();
   torch::manual_seed(5);
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Mlp>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, train, val);
   REQUIRE(trainer.progress().global_step == 21);
   require_same_weights(model, by_hand);
@@ -96,7 +97,7 @@ TEST_CASE("windows and clipping by norm equal the loop written by hand") {
   Mlp model = fresh();
   torch::manual_seed(5);
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{},
-                                   Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{0.25}});
+                                   Automatic{.accumulate_grad_batches = 2, .clip = ClipNorm{0.25}}, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   REQUIRE(trainer.progress().global_step == 9);
   auto const left = model.parameters(), right = by_hand.parameters();
@@ -110,7 +111,8 @@ TEST_CASE("the mean of a metric is weighted by batch size") {
   model.eval();
   double expected = 0;
   for (auto const& batch : val) expected += model.loss(batch).item<double>() * double(batch.data.size(0));
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   auto const results = trainer.validate(model, val);
   REQUIRE(results.size() == 1);
   REQUIRE(results[0][0].name == "val/loss");
@@ -124,7 +126,7 @@ TEST_CASE("the best file holds the weights that had the best value") {
   Mlp model = fresh();
   model.lr = 0.2;  // too fast on purpose: the last epoch is not the best
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 12}, SingleDevice{cpu}, Float32{}, Automatic{},
-                                   ModelCheckpoint{Mlp::val_loss, {.dirpath = folder}});
+                                   ModelCheckpoint{Mlp::val_loss, {.dirpath = folder}}, NoDefaults{});
   trainer.fit(model, train, val);
   auto const& best = trainer.callback<ModelCheckpoint<std::remove_const_t<decltype(Mlp::val_loss)>>>();
   Mlp loaded;
@@ -138,7 +140,8 @@ TEST_CASE("Bf16Mixed trains parameters that stay in single precision") {
   auto const train = batches(4, 8, 1);
   Mlp model = fresh();
   auto const before = model.parameters()[0].clone();
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{automatic}, Bf16Mixed{}, Automatic{});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{automatic}, Bf16Mixed{}, Automatic{},
+                                   NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   REQUIRE(model.parameters()[0].scalar_type() == torch::kFloat);
   REQUIRE_FALSE(fixtures::same_bits(model.parameters()[0], before));
@@ -147,7 +150,8 @@ TEST_CASE("Bf16Mixed trains parameters that stay in single precision") {
 TEST_CASE("Float64 computes in double precision, inputs included") {
   auto const train = batches(2, 8, 1);
   Mlp model = fresh();
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{});
+  auto trainer =
+      make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{}, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   REQUIRE(model.parameters()[0].scalar_type() == torch::kDouble);
 }
@@ -157,7 +161,8 @@ TEST_CASE("Fp16Mixed on a machine without a GPU is refused before training start
   auto const train = batches(2, 8, 1);
   Mlp model = fresh();
   auto const before = model.parameters()[0].clone();
-  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{automatic}, Fp16Mixed{}, Automatic{});
+  auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1}, SingleDevice{automatic}, Fp16Mixed{}, Automatic{},
+                                   NoDefaults{});
   try {
     trainer.fit(model, train, NoValidation{});
     FAIL("it trained");
@@ -222,7 +227,8 @@ TEST_CASE("a GAN by hand and through minimize: the same bits, and gradients of o
   torch::manual_seed(3);
   Gan model;
   torch::manual_seed(5);
-  auto trainer = make_trainer<Gan>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{});
+  auto trainer =
+      make_trainer<Gan>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{}, NoDefaults{});
   trainer.fit(model, train);
   REQUIRE(trainer.progress().global_step == 8);
   require_same_weights(model, by_hand);
@@ -231,7 +237,8 @@ TEST_CASE("a GAN by hand and through minimize: the same bits, and gradients of o
 TEST_CASE("LBFGS evaluates training_step as often as it asks, and counts one step a batch") {
   auto const train = batches(2, 1, 1);
   Quadratic model;
-  auto trainer = make_trainer<Quadratic>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Quadratic>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, train);
   REQUIRE(trainer.progress().global_step == 2);
   REQUIRE(model.evaluations == 8);
@@ -242,7 +249,7 @@ TEST_CASE("a warm step on the CPU reads nothing on the host") {
   auto const train = batches(6, 8, 1);
   Mlp model = fresh();
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 1, .log_every_n_steps = 0}, SingleDevice{cpu},
-                                   Float32{}, Automatic{.clip = ClipNorm{0.5}});
+                                   Float32{}, Automatic{.clip = ClipNorm{0.5}}, NoDefaults{});
   fixtures::Operators const operators;
   trainer.fit(model, train, NoValidation{});
   REQUIRE(operators.host_reads() == 0);

@@ -109,8 +109,8 @@ Left left_by(Strategy strategy, std::vector<data::Batch> const& train, Automatic
              Precision precision = {}, auto... callbacks) {
   auto model = fresh<Model>();
   torch::manual_seed(5);
-  auto trainer =
-      make_trainer<Model>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, precision, how, callbacks...);
+  auto trainer = make_trainer<Model>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy, precision, how,
+                                     callbacks..., NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   Left left{model.parameters(), model.losses, {torch::rand({4}), torch::rand({4}, torch::kCUDA)}, model.ran};
   for (auto const& buffer : model.buffers()) left.weights.push_back(buffer);

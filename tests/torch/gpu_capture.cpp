@@ -169,7 +169,8 @@ TEST_CASE("CUDA graphs: what nobody can see change is found by a check, and the 
     auto model = fresh<Unseen>();
     torch::manual_seed(5);
     auto const train = batches(80, 8);
-    auto trainer = make_trainer<Unseen>({.max_epochs = 1, .log_every_n_steps = 1}, strategy, Float32{}, Automatic{});
+    auto trainer =
+        make_trainer<Unseen>({.max_epochs = 1, .log_every_n_steps = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     return std::tuple(model.parameters(), all_of(trainer.warnings()), torch::rand({4}, torch::kCUDA));
   };

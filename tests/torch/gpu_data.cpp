@@ -28,7 +28,7 @@ template <class Strategy, class Loader>
 std::vector<torch::Tensor> fitted(Strategy strategy, Loader loader) {
   auto model = fresh<Ours>();
   torch::manual_seed(5);
-  auto trainer = make_trainer<Ours>({.max_epochs = 6}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Ours>({.max_epochs = 6}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, loader, NoValidation{});
   return fixtures::copied_weights(model);
 }

@@ -71,7 +71,8 @@ TEST_CASE("on a GPU a fit has the bits of the loop by hand, dropout included, an
   auto const fit = [&](auto strategy) {
     auto model = fresh<Torchs>();
     torch::manual_seed(5);
-    auto trainer = make_trainer<Torchs>(TrainerOptions{.max_epochs = 3}, strategy, Float32{}, Automatic{});
+    auto trainer =
+        make_trainer<Torchs>(TrainerOptions{.max_epochs = 3}, strategy, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     for (auto const& parameter : model.parameters()) CHECK(parameter.is_cpu());
     for (auto const& buffer : model.buffers()) CHECK(buffer.is_cpu());
@@ -101,7 +102,7 @@ TEST_CASE("a GPU that is not there is an error before anything is touched") {
   if (absent()) SKIP(none);
   auto model = fresh<Ours>();
   auto const train = batches(2, 8);
-  auto trainer = make_trainer<Ours>({.max_epochs = 1}, SingleDevice{Cuda{99}}, Float32{}, Automatic{});
+  auto trainer = make_trainer<Ours>({.max_epochs = 1}, SingleDevice{Cuda{99}}, Float32{}, Automatic{}, NoDefaults{});
   CHECK_THROWS_WITH(trainer.fit(model, train, NoValidation{}),
                     Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_index]"));
   CHECK(model.ran == 0);
@@ -113,7 +114,7 @@ TEST_CASE("on a GPU validate, test and predict have the CPU's results to roundin
   auto const data = batches(4, 8, 3);
   auto model = fresh<Ours>();
   auto const all = [&](auto strategy) {
-    auto trainer = make_trainer<Ours>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+    auto trainer = make_trainer<Ours>({.max_epochs = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
     std::vector<torch::Tensor> results;
     results.push_back(torch::tensor(trainer.validate(model, data)[0][0].value));
     results.push_back(torch::tensor(trainer.test(model, data)[0][0].value));
@@ -145,7 +146,7 @@ TEST_CASE("on a GPU a GAN by hand has the bits of the loop without a trainer") {
   }
   auto model = fresh<Gan>();
   torch::manual_seed(5);
-  auto trainer = make_trainer<Gan>({.max_epochs = 1}, SingleDevice{cuda}, Float32{}, Manual{});
+  auto trainer = make_trainer<Gan>({.max_epochs = 1}, SingleDevice{cuda}, Float32{}, Manual{}, NoDefaults{});
   trainer.fit(model, train);
   CHECK(trainer.progress().global_step == 8);
   CHECK(same(model, expected));
@@ -158,7 +159,7 @@ TEST_CASE("on a GPU a loss that is not finite is found at the cadence of the log
   auto const fit = [&](auto strategy, NonFinite policy, auto const& data) {
     auto line = fresh<Line>();
     auto trainer = make_trainer<Line>({.max_epochs = 1, .log_every_n_steps = 2, .non_finite = policy}, strategy,
-                                      Float32{}, Automatic{});
+                                      Float32{}, Automatic{}, NoDefaults{});
     std::string said;
     try {
       trainer.fit(line, data, NoValidation{});
@@ -182,7 +183,8 @@ TEST_CASE("a deterministic fit on a GPU", "[.deterministic]") {
   auto const fit = [&](auto strategy) {
     auto model = fresh<Ours>();
     torch::manual_seed(5);
-    auto trainer = make_trainer<Ours>({.max_epochs = 1, .deterministic = true}, strategy, Float32{}, Automatic{});
+    auto trainer =
+        make_trainer<Ours>({.max_epochs = 1, .deterministic = true}, strategy, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     return model;
   };
@@ -211,8 +213,8 @@ TEST_CASE("on a GPU no step waits for it: not with clipping, windows, schedules,
   auto const waits = [](int n, auto strategy, auto precision, Automatic how, int every, auto... callbacks) {
     auto const train = on_gpu(batches(n, 8));
     auto model = fresh<Ours>();
-    auto trainer =
-        make_trainer<Ours>({.max_epochs = 1, .log_every_n_steps = every}, strategy, precision, how, callbacks...);
+    auto trainer = make_trainer<Ours>({.max_epochs = 1, .log_every_n_steps = every}, strategy, precision, how,
+                                      callbacks..., NoDefaults{});
     Waits const counted;
     trainer.fit(model, train, NoValidation{});
     return counted.count;

@@ -31,7 +31,7 @@ constexpr Fp16Mixed hasty{.init_scale = 16777216.0, .growth_interval = 3};
 template <class Strategy, class Precision>
 Noted fitted(Strategy strategy, Precision precision, std::vector<data::Batch> const& train, Automatic how = {}) {
   auto model = fresh<Noted>();
-  auto trainer = make_trainer<Noted>({.max_epochs = 1}, strategy, precision, how);
+  auto trainer = make_trainer<Noted>({.max_epochs = 1}, strategy, precision, how, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   return model;
 }

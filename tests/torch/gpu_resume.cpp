@@ -19,7 +19,7 @@ Wrong wrong_fits(Make strategy, Precision precision, Source const& loader) {
   auto const make = [&](Watches const& watching) {
     return make_trainer<Ours>(TrainerOptions{.max_epochs = 3, .val_check_interval = 4, .log_every_n_steps = 1},
                               strategy(), precision, Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}},
-                              EMAWeightAveraging(), watching);
+                              EMAWeightAveraging(), watching, NoDefaults{});
   };
   auto const fit = [&](auto& trainer, auto& net, auto const& file) {
     auto const validation = batches(1, 5);
@@ -71,13 +71,14 @@ TEST_CASE("a file that was written on a GPU is loaded and gone on with on the CP
   auto const train = batches(6, 8), validation = batches(1, 8);
   auto const across = [&](auto from, auto to) {
     auto model = fresh<Ours>(), loaded = fresh<Ours>(), gone_on = fresh<Ours>();
-    auto trainer = make_trainer<Ours>({.max_epochs = 2}, from, Float32{}, Automatic{}, EMAWeightAveraging());
+    auto trainer =
+        make_trainer<Ours>({.max_epochs = 2}, from, Float32{}, Automatic{}, EMAWeightAveraging(), NoDefaults{});
     trainer.fit(model, train, validation);
     trainer.save_checkpoint(path);
     for (auto& weight : loaded.parameters()) weight.detach().zero_();
     load_weights(loaded, path);
     CHECK(same(loaded, model));
-    auto second = make_trainer<Ours>({.max_epochs = 3}, to, Float32{}, Automatic{}, EMAWeightAveraging());
+    auto second = make_trainer<Ours>({.max_epochs = 3}, to, Float32{}, Automatic{}, EMAWeightAveraging(), NoDefaults{});
     second.fit(gone_on, train, validation, CkptPath{path});
     CHECK(second.progress().global_step == 18);
     for (auto const& weight : gone_on.parameters()) CHECK(torch::isfinite(weight).all().item<bool>());
@@ -94,7 +95,8 @@ TEST_CASE("on a GPU a snapshot in memory leads to the bits that a file of its mo
     return TrainerOptions{.max_epochs = epochs, .num_sanity_val_steps = 0, .log_every_n_steps = 1};
   };
   auto const make = [&](int epochs) {
-    return make_trainer<Ours>(options(epochs), SingleDevice{cuda}, Float32{}, Automatic{}, EMAWeightAveraging());
+    return make_trainer<Ours>(options(epochs), SingleDevice{cuda}, Float32{}, Automatic{}, EMAWeightAveraging(),
+                              NoDefaults{});
   };
   auto const path = of_this_process("moment.ckpt");
   auto model = fresh<Ours>(), other = fresh<Ours>();

@@ -52,7 +52,8 @@ std::vector<torch::Tensor> trained(bool searches, Make make) {
   auto all = loader();
   torch::manual_seed(1);
   Wide net;
-  auto trainer = make_trainer<Wide>({.max_steps = 12}, make(), Float32{}, Automatic{.accumulate_grad_batches = 2});
+  auto trainer =
+      make_trainer<Wide>({.max_steps = 12}, make(), Float32{}, Automatic{.accumulate_grad_batches = 2}, NoDefaults{});
   auto const search = [&] {
     if (!searches) return;
     Memory const limited(2e9);
@@ -95,7 +96,7 @@ TEST_CASE("a GPU whose memory ends in a fit: one exception that is known as such
   all.set_batch_size(4096);
   Wide net;
   auto const fit = [&](auto strategy) {
-    auto trainer = make_trainer<Wide>({.max_steps = 2}, strategy, Float32{}, Automatic{});
+    auto trainer = make_trainer<Wide>({.max_steps = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(net, all);
   };
   {

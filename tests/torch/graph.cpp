@@ -160,8 +160,8 @@ auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic ho
   for (auto& batch : data) batch.data = batch.data.clone();
   Replayed::model = &model;
   torch::manual_seed(5);
-  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1},
-                                                                    strategy, Float32{}, how, callbacks...);
+  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>(
+      {.max_epochs = epochs, .log_every_n_steps = 1}, strategy, Float32{}, how, callbacks..., NoDefaults{});
   trainer.fit(model, data);
   Result result{model.parameters(),
                 model.losses,
@@ -512,7 +512,7 @@ TEST_CASE("a batch with a number in it is never recorded") {
   for (auto const& batch : batches(7, 8, 8)) data.push_back({batch.data, batch.target, 0.5});
   GraphedCpu strategy{SingleDevice{cpu}};
   auto const report = strategy.report();
-  auto trainer = make_trainer<Scaling>({.max_epochs = 2}, strategy, Float32{}, Automatic{});
+  auto trainer = make_trainer<Scaling>({.max_epochs = 2}, strategy, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(*model, data);
   CHECK(mentions(*report, "holds more than tensors"));
   CHECK(report->reasons.size() == 1);
@@ -565,7 +565,8 @@ TEST_CASE("Captured{SingleDevice{cuda}} is a strategy in every build, whose name
   STATIC_REQUIRE(Strategy::captures);
   STATIC_REQUIRE(Strategy::on_gpu == Known::yes);
   if (torch::cuda::is_available()) SKIP("there is a GPU");
-  auto trainer = make_trainer<Mlp>({.max_epochs = 1}, Strategy{SingleDevice{cuda}}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Mlp>({.max_epochs = 1}, Strategy{SingleDevice{cuda}}, Float32{}, Automatic{}, NoDefaults{});
   auto model = fresh<Mlp>();
   auto data = batches(1, 8, 8);
   CHECK_THROWS_WITH(trainer.fit(*model, data), Catch::Matchers::ContainsSubstring("fulgurite.strategy.cuda_absent"));

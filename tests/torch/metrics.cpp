@@ -466,7 +466,8 @@ TEST_CASE("declared metrics of a fit are scikit-learn's, and its validations and
   std::vector<Batch> const val = {{d.scores.slice(0, 0, 40), both.slice(0, 0, 40)},
                                   {d.scores.slice(0, 40), both.slice(0, 40)}};
   Scores model;
-  auto trainer = make_trainer<Scores>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer =
+      make_trainer<Scores>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(model, val, val);
   CHECK(*trainer.value(Scores::accuracy) == Approx(oracle::accuracy));
   CHECK(*trainer.value(Scores::auroc) == Approx(oracle::auroc_classes));

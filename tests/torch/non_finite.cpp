@@ -58,8 +58,8 @@ bool same(torch::nn::Module& a, torch::nn::Module& b) {
 template <class Model, class Strategy>
 std::string fit(Model& model, Strategy strategy, std::vector<data::Batch> const& train,
                 NonFinite policy = NonFinite::stop, Clip clip = {}) {
-  auto trainer =
-      make_trainer<Model>({.max_epochs = 1, .non_finite = policy}, strategy, Float32{}, Automatic{.clip = clip});
+  auto trainer = make_trainer<Model>({.max_epochs = 1, .non_finite = policy}, strategy, Float32{},
+                                     Automatic{.clip = clip}, NoDefaults{});
   try {
     trainer.fit(model, train, NoValidation{});
   } catch (Error const& error) { return error.what(); }
@@ -204,7 +204,7 @@ TEST_CASE("a loss without graph is one sentence of ours before backward, in auto
   }
   auto by_hand = fresh<ByHand>();
   auto const train = batches(1);
-  auto trainer = make_trainer<ByHand>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{});
+  auto trainer = make_trainer<ByHand>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{}, NoDefaults{});
   CHECK_THROWS_WITH(trainer.fit(by_hand, train, NoValidation{}),
                     Catch::Matchers::StartsWith("[fulgurite.torch.loss_without_graph]"));
 }

@@ -94,7 +94,7 @@ TEST_CASE("a tape whose number of threads changes goes on with LibTorch's produc
 TEST_CASE("describe() says whose products a trainer's steps use") {
   auto const told = [](auto strategy) {
     auto model = fresh<Mlp>();
-    auto trainer = make_trainer<Mlp>({.max_epochs = 1}, strategy, Float32{}, Automatic{});
+    auto trainer = make_trainer<Mlp>({.max_epochs = 1}, strategy, Float32{}, Automatic{}, NoDefaults{});
     auto data = batches(3, 16);
     trainer.fit(*model, data);
     return describe(trainer);

@@ -50,7 +50,7 @@ std::vector<torch::Tensor> all_stages(Matmul how) {
   ByHand<width> model;
   auto data = batches<width>();
   auto trainer = make_trainer<ByHand<width>>({.max_epochs = 2, .num_sanity_val_steps = 0}, SingleDevice{cpu, how},
-                                             Float32{}, Manual{});
+                                             Float32{}, Manual{}, NoDefaults{});
   trainer.fit(model, data, data);
   trainer.validate(model, data);
   trainer.test(model, data);
@@ -75,7 +75,8 @@ TEST_CASE("manual steps and evaluations have their products by the strategy's wo
 TEST_CASE("validation alone has its products by the strategy's word; nothing of it stays behind") {
   ByHand<40> model;
   auto data = batches<40>();
-  auto trainer = make_trainer<ByHand<40>>({.max_epochs = 1}, SingleDevice{cpu, Matmul::certified}, Float32{}, Manual{});
+  auto trainer = make_trainer<ByHand<40>>({.max_epochs = 1}, SingleDevice{cpu, Matmul::certified}, Float32{}, Manual{},
+                                          NoDefaults{});
   auto const before = tried();
   trainer.validate(model, data);
   auto const after = tried();

@@ -45,7 +45,7 @@ struct Folder {
 template <class... Cs>
 auto trainer_in(std::filesystem::path const& root, Cs... callbacks) {
   return make_trainer<Watched>(TrainerOptions{.max_epochs = 2, .default_root_dir = root}, SingleDevice{cpu}, Float32{},
-                               Automatic{}, std::move(callbacks)...);
+                               Automatic{}, std::move(callbacks)..., NoDefaults{});
 }
 
 long calls(std::vector<report::OperatorTime> const& of, std::string const& name) {

@@ -75,7 +75,7 @@ TEST_CASE("Python's safetensors reads the weights of a file that a trainer wrote
   Trained net;
   data::TensorLoader loader{torch::randn({12, 4}), torch::randn({12, 1}), {.batch_size = 4}};
   auto trainer = make_trainer<Trained>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{}, Automatic{},
-                                       ModelCheckpoint{{.dirpath = folder.path, .filename = "file"}});
+                                       ModelCheckpoint{{.dirpath = folder.path, .filename = "file"}}, NoDefaults{});
   trainer.fit(net, loader);
   std::ofstream(folder / "read.py") << script;
   REQUIRE(std::system((python + " " + (folder / "read.py").string() + " " + (folder / "file.safetensors").string() +

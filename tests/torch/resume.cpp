@@ -62,7 +62,7 @@ Wrong wrong_fits(Make strategy, Precision precision, Loader const& loader) {
           return make_trainer<Net<Which>>(
               TrainerOptions{.max_epochs = 3, .val_check_interval = 4, .log_every_n_steps = 1}, strategy(), precision,
               Automatic{.accumulate_grad_batches = 3, .clip = ClipNorm{0.5}}, EMAWeightAveraging(),
-              LearningRateMonitor{}, watching);
+              LearningRateMonitor{}, watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, auto const& file) {
           save = [&](fs::path const& to) { trainer.save_checkpoint(to); };
@@ -117,7 +117,7 @@ TEST_CASE("resume: a snapshot in memory leads to the bits that a file of its mom
   };
   auto const make = [&](int epochs) {
     return make_trainer<Net<Optimizer::ours>>(of(epochs), SingleDevice{cpu}, Float32{}, Automatic{},
-                                              EMAWeightAveraging());
+                                              EMAWeightAveraging(), NoDefaults{});
   };
   auto const path = of_this_process("moment.safetensors");
   Net<Optimizer::ours> net, other;

@@ -93,7 +93,7 @@ Wrong saved_in_hooks(std::string const& in, ValidationInterval validation, auto 
         watches, from,
         [&](Watches const& watching) {
           return make_trainer<Net>(options(validation), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                   EMAWeightAveraging(), watching);
+                                   EMAWeightAveraging(), watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           save = [&](fs::path const& to) { trainer.save_checkpoint(to); };
@@ -150,7 +150,7 @@ Wrong saved_by_callback(auto strategy, bool in_background) {
                                                     .save_top_k = -1,
                                                     .every_n_train_steps = 1,
                                                     .save_on_train_epoch_end = false}},
-                                   watching);
+                                   watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -219,7 +219,8 @@ Wrong stopped_in_pass(auto strategy, std::function<void()> const& stop) {
         [&](Watches const& watching) {
           return make_trainer<InPass>(options(), strategy(), Float32{}, Automatic{},
                                       StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}},
-                                      OnExceptionCheckpoint{folder.path}, Signals{{.dirpath = folder.path}}, watching);
+                                      OnExceptionCheckpoint{folder.path}, Signals{{.dirpath = folder.path}}, watching,
+                                      NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -277,7 +278,7 @@ TEST_CASE(
         [&](Watches const& watching) {
           auto limits = options();
           limits.max_epochs = epochs;
-          return make_trainer<Net>(limits, SingleDevice{cpu}, Float32{}, Automatic{}, average, watching);
+          return make_trainer<Net>(limits, SingleDevice{cpu}, Float32{}, Automatic{}, average, watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -319,7 +320,7 @@ Wrong of_several(auto strategy) {
         watches, from,
         [&](Watches const& watching) {
           return make_trainer<OfBoth>(options(4), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 2},
-                                      watching);
+                                      watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           data::TensorLoader short_one{
@@ -373,7 +374,8 @@ Wrong recurrent(auto strategy) {
     return run<Recurrence>(
         watches, from,
         [&](Watches const& watching) {
-          return make_trainer<Recurrence>(options(), strategy(), Float32{}, Automatic{.tbptt = 2}, watching);
+          return make_trainer<Recurrence>(options(), strategy(), Float32{}, Automatic{.tbptt = 2}, watching,
+                                          NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           std::vector<Series> batches;
@@ -414,7 +416,7 @@ TEST_CASE(
         Watches{}, std::nullopt,
         [&](Watches const& watching) {
           return make_trainer<FailsBetween>(options(), SingleDevice{cpu}, Float32{}, Automatic{.tbptt = 2},
-                                            OnExceptionCheckpoint{folder.path}, watching);
+                                            OnExceptionCheckpoint{folder.path}, watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           net.left = fails_before;
@@ -447,7 +449,9 @@ TEST_CASE("validate, test and predict take the weights of files of torch.save; n
   torch::manual_seed(3);
   Evaluated saved;
   saved.norm->running_mean.fill_(0.25);
-  auto const trainer_for = [] { return make_trainer<Evaluated>(options(), eager(), Float32{}, Automatic{}); };
+  auto const trainer_for = [] {
+    return make_trainer<Evaluated>(options(), eager(), Float32{}, Automatic{}, NoDefaults{});
+  };
   auto trainer = trainer_for();
   auto loader = few();
   auto const right = trainer.validate(saved, loader);
@@ -471,7 +475,7 @@ TEST_CASE("validate, test and predict take the weights of files of torch.save; n
   }
   // A checkpoint of our own keeps its kind under such a name.
   Net net, again;
-  auto ours = make_trainer<Net>(options(), eager(), Float32{}, Automatic{});
+  auto ours = make_trainer<Net>(options(), eager(), Float32{}, Automatic{}, NoDefaults{});
   ours.fit(net, loader, loader);
   ours.save_checkpoint(folder.path / "own.ckpt");
   ours.validate(again, loader, CkptPath{folder.path / "own.ckpt"});
@@ -524,7 +528,8 @@ TEST_CASE("resume: two nets against each other, with an optimizer each, lead to 
     return run<Gan>(
         watches, from,
         [&](Watches const& watching) {
-          return make_trainer<Gan>(options(), eager(), Float32{}, Manual{}, EMAWeightAveraging(), watching);
+          return make_trainer<Gan>(options(), eager(), Float32{}, Manual{}, EMAWeightAveraging(), watching,
+                                   NoDefaults{});
         },
         [](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -553,8 +558,8 @@ Wrong of_torch_data(auto strategy, auto make_loader) {
     return run<Net>(
         watches, from,
         [&](Watches const& watching) {
-          return make_trainer<Net>(options(4), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                   watching);
+          return make_trainer<Net>(options(4), strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3}, watching,
+                                   NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = make_loader();

@@ -209,7 +209,7 @@ Automatic windows() {
 template <Optimizer Which, class Strategy, class P>
 auto trainer_of(Strategy strategy, P precision, int epochs, Tries tries = {}) {
   return make_trainer<Net<Which>>(options(epochs), std::move(strategy), precision, windows<Which>(),
-                                  EMAWeightAveraging(), std::move(tries));
+                                  EMAWeightAveraging(), std::move(tries), NoDefaults{});
 }
 
 /// Two fits, with `between` before each of them.

@@ -52,7 +52,7 @@ std::vector<Series> series() {
 
 template <class M>
 auto cpu_trainer(TrainerOptions options, Automatic how = {}) {
-  return make_trainer<M>(std::move(options), SingleDevice{cpu}, Float32{}, how);
+  return make_trainer<M>(std::move(options), SingleDevice{cpu}, Float32{}, how, NoDefaults{});
 }
 
 /// One scalar weight times the mean of a batch, whatever holds it.

@@ -82,7 +82,7 @@ std::vector<void const*> places(std::vector<torch::Tensor> const& values) {
   return all;
 }
 auto of_one_epoch() {
-  return make_trainer<Deep>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+  return make_trainer<Deep>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
 }
 
 }  // namespace
@@ -135,7 +135,8 @@ TEST_CASE("snapshot: a fit goes on from one with the bits of the unbroken one") 
   std::vector<torch::Tensor> data{torch::ones({2, 3}), torch::full({2, 3}, -0.5), torch::full({2, 3}, 0.25)};
   torch::manual_seed(3);
   Deep whole;
-  auto unbroken = make_trainer<Deep>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto unbroken =
+      make_trainer<Deep>(TrainerOptions{.max_epochs = 3}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   unbroken.fit(whole, data);
 
   torch::manual_seed(3);

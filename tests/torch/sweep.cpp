@@ -52,7 +52,8 @@ data::TensorLoader<> loader(bool shuffle) {
 template <class Strategy>
 auto maker(Strategy strategy, TrainerOptions options = {.max_epochs = 3}) {
   return [=, train = loader(true), val = loader(false)](Setting const& setting, auto probe) {
-    return tune::Member{Net(setting), make_trainer<Net>(options, strategy, Float32{}, Automatic{}, probe), train, val};
+    return tune::Member{Net(setting), make_trainer<Net>(options, strategy, Float32{}, Automatic{}, probe, NoDefaults{}),
+                        train, val};
   };
 }
 
@@ -82,7 +83,7 @@ auto with_weights_into(std::vector<std::vector<torch::Tensor>>& all, Make make) 
   return [&all, make](Setting const& setting, auto probe) {
     return tune::Member{Net(setting),
                         make_trainer<Net>(TrainerOptions{.max_epochs = 3}, make, Float32{}, Automatic{}, probe,
-                                          Keeps{.into = &all[probe.member()]}),
+                                          Keeps{.into = &all[probe.member()]}, NoDefaults{}),
                         loader(true), loader(false)};
   };
 }
@@ -248,10 +249,10 @@ TEST_CASE("where somebody else stands before LibTorch's operators, that is an Er
 
 TEST_CASE("a mixed precision is refused on several threads, and trains on one", "[sweep][precision]") {
   auto const make = [](Setting const& setting, auto probe) {
-    return tune::Member{
-        Net(setting),
-        make_trainer<Net>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{}, probe),
-        loader(true), loader(false)};
+    return tune::Member{Net(setting),
+                        make_trainer<Net>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, Bf16Mixed{}, Automatic{},
+                                          probe, NoDefaults{}),
+                        loader(true), loader(false)};
   };
   CHECK(refused([&] { tune::sweep(make, settings(), Net::val_loss, {.mode = Mode::min, .threads = 2}); }) ==
         "fulgurite.tune.autocast");
@@ -264,10 +265,10 @@ TEST_CASE("LibTorch's errors in a step are a row, and so is a loss that is no nu
         if (setting.width == 16) setting.rate = 1e30;  // the next loss is not finite
         Net net(setting);
         if (setting.width == 24) net.last = torch::nn::Linear(2, 3);
-        return tune::Member{
-            std::move(net),
-            make_trainer<Net>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{}, Automatic{}, probe),
-            loader(true), loader(false)};
+        return tune::Member{std::move(net),
+                            make_trainer<Net>(TrainerOptions{.max_epochs = 2}, SingleDevice{cpu}, Float32{},
+                                              Automatic{}, probe, NoDefaults{}),
+                            loader(true), loader(false)};
       },
       tune::grid(tune::values<&Setting::width>(16, 8, 24)), Net::val_loss, {.mode = Mode::min, .threads = 2});
   CHECK(results.best().member == 1);

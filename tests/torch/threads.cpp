@@ -67,7 +67,7 @@ std::vector<torch::Tensor> weights_after(Precision precision, int n, std::functi
   auto model = fresh<Model>();
   model.at_step = std::move(at_step);
   auto const train = batches(n);
-  auto trainer = make_trainer<Model>({.max_epochs = 3}, SingleDevice{cpu}, precision, Automatic{});
+  auto trainer = make_trainer<Model>({.max_epochs = 3}, SingleDevice{cpu}, precision, Automatic{}, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   return model.parameters();
 }
@@ -110,7 +110,7 @@ TEST_CASE("workers of a loader beside a Float64 fit make the samples that they m
   Made::doubles = Made::floats = 0;
   auto model = fresh();
   data::Loader train{Made{}, {.batch_size = 4, .workers = 2}, data::Stack{}};
-  auto trainer = make_trainer<Factories>({.max_epochs = 4}, SingleDevice{cpu}, Float64{}, Automatic{});
+  auto trainer = make_trainer<Factories>({.max_epochs = 4}, SingleDevice{cpu}, Float64{}, Automatic{}, NoDefaults{});
   trainer.fit(model, train);
   CHECK(Made::doubles == 0);
   CHECK(Made::floats >= 1600);
@@ -139,7 +139,7 @@ TEST_CASE("a factory function without a type in a step of another type is named,
   auto const train = batches(3);
   {
     auto model = fresh();
-    auto trainer = make_trainer<Factories>({.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{});
+    auto trainer = make_trainer<Factories>({.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     REQUIRE(trainer.warnings().size() == 1);
     CHECK(trainer.warnings()[0].starts_with(
@@ -147,11 +147,11 @@ TEST_CASE("a factory function without a type in a step of another type is named,
     CHECK(trainer.warnings()[0].find("Float, where this fit computes in Double") != std::string::npos);
   }
   auto model = fresh<Named>();
-  auto named = make_trainer<Named>({.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{});
+  auto named = make_trainer<Named>({.max_epochs = 1}, SingleDevice{cpu}, Float64{}, Automatic{}, NoDefaults{});
   named.fit(model, train, NoValidation{});
   CHECK(named.warnings().empty());
   auto plain = fresh();
-  auto single = make_trainer<Factories>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto single = make_trainer<Factories>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   single.fit(plain, train, NoValidation{});
   CHECK(single.warnings().empty());
 }
@@ -169,12 +169,12 @@ TEST_CASE("a loss of another type than the precision's is said, once", "[threads
   };
   auto const train = batches(3);
   auto model = fresh<Wider>();
-  auto trainer = make_trainer<Wider>({.max_epochs = 1}, SingleDevice{cpu}, Bf16True{}, Automatic{});
+  auto trainer = make_trainer<Wider>({.max_epochs = 1}, SingleDevice{cpu}, Bf16True{}, Automatic{}, NoDefaults{});
   trainer.fit(model, train, NoValidation{});
   CHECK(trainer.warnings().size() == 1);
   CHECK(warned(trainer, "fulgurite.precision.loss_type"));
   auto scalar = fresh<Scaled>();
-  auto quiet = make_trainer<Scaled>({.max_epochs = 1}, SingleDevice{cpu}, Bf16True{}, Automatic{});
+  auto quiet = make_trainer<Scaled>({.max_epochs = 1}, SingleDevice{cpu}, Bf16True{}, Automatic{}, NoDefaults{});
   quiet.fit(scalar, train, NoValidation{});
   CHECK(quiet.warnings().empty());  // a number takes part without changing the type
 }
@@ -205,7 +205,7 @@ struct Beside {
     model.go = &go;
     thread = std::thread([this, options] {
       auto const train = batches(1);
-      auto trainer = make_trainer<Waits>(options, SingleDevice{cpu}, Float32{}, Automatic{});
+      auto trainer = make_trainer<Waits>(options, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
       trainer.fit(model, train, NoValidation{});
     });
     in_step.arrive_and_wait();
@@ -223,7 +223,7 @@ std::string refused(TrainerOptions options) {
   options.max_steps = 1;
   long const before = Factories::seen_steps;
   try {
-    auto trainer = make_trainer<Waits>(options, SingleDevice{cpu}, Float32{}, Automatic{});
+    auto trainer = make_trainer<Waits>(options, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
     trainer.fit(model, train, NoValidation{});
     return "";
   } catch (Error const& error) {

@@ -30,7 +30,7 @@ TEST_CASE("tuner: a search that throws, or that SIGINT ends, between fits or ins
   Net<Optimizer::ours> net;
   auto loader = shuffled();
   auto trainer = make_trainer<Net<Optimizer::ours>>(options(1), SingleDevice{cpu}, Float32{}, Automatic{}, Signals{},
-                                                    Tries{false, {1}, {.steps = 6}});
+                                                    Tries{false, {1}, {.steps = 6}}, NoDefaults{});
   trainer.fit(net, loader);
   auto const random = LibTorch::rng_state();
   auto const bits_now = [&] {

@@ -40,7 +40,8 @@ std::vector<torch::Tensor> trained(bool searches, Strategy strategy) {
   auto all = loader(16);
   torch::manual_seed(1);
   Net net;
-  auto trainer = make_trainer<Net>({.max_epochs = 2}, strategy, Float32{}, Automatic{.accumulate_grad_batches = 2});
+  auto trainer =
+      make_trainer<Net>({.max_epochs = 2}, strategy, Float32{}, Automatic{.accumulate_grad_batches = 2}, NoDefaults{});
   auto const search = [&] {
     if (!searches) return;
     auto const found = tune::scale_batch_size(trainer, net, all, {.show = false});
@@ -112,7 +113,7 @@ TEST_CASE("within a limit of memory", "[.limited]") {
   REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
   data::TensorLoader all{torch::zeros({2000, 1}), torch::zeros({2000}), {.batch_size = 4}};
   Large net;
-  auto trainer = make_trainer<Large>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer = make_trainer<Large>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   auto const found = tune::scale_batch_size(trainer, net, all, {.mode = tune::binsearch, .show = false});
   CHECK(found.trials.front().fits);
   bool ended = false;

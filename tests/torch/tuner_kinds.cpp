@@ -22,7 +22,7 @@ TEST_CASE("tuner: with Fp16Mixed, whose scale is put back, on a GPU; without one
   }
   Net<Optimizer::ours> net;
   auto loader = shuffled();
-  auto trainer = make_trainer<Net<Optimizer::ours>>(options(1), at_run_time(), Fp16Mixed{}, Automatic{});
+  auto trainer = make_trainer<Net<Optimizer::ours>>(options(1), at_run_time(), Fp16Mixed{}, Automatic{}, NoDefaults{});
   auto const before = fixtures::copied_weights(net);
   auto const refused = [&](auto&& search) {
     try {

@@ -35,7 +35,7 @@ TEST_CASE("tuner: an optimizer whose declaration hides its moments is refused in
     torch::manual_seed(7);
     WithMine net;
     auto loader = shuffled();
-    auto trainer = make_trainer<WithMine>(options(2), SingleDevice{cpu}, Float32{}, Automatic{});
+    auto trainer = make_trainer<WithMine>(options(2), SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
     if (searches) tune::rehearse(trainer, net, loader, {.steps = 5});
     trainer.fit(net, loader);
     return bits(trainer, net);
@@ -44,7 +44,8 @@ TEST_CASE("tuner: an optimizer whose declaration hides its moments is refused in
 
   WithMine net;
   auto loader = shuffled();
-  auto trainer = make_trainer<WithMine>(options(2), SingleDevice{cpu}, Float32{}, Automatic{}, Tries{true, {}, {}});
+  auto trainer =
+      make_trainer<WithMine>(options(2), SingleDevice{cpu}, Float32{}, Automatic{}, Tries{true, {}, {}}, NoDefaults{});
   try {
     trainer.fit(net, loader);
     FAIL("steps were tried out");

@@ -16,7 +16,7 @@ constexpr auto which = Optimizer::ours;
 
 auto trainer_that(Searches searches, int epochs) {
   return make_trainer<Net<which>>(options(epochs), SingleDevice{cpu}, Float32{}, windows<which>(), EMAWeightAveraging(),
-                                  Signals{}, std::move(searches));
+                                  Signals{}, std::move(searches), NoDefaults{});
 }
 std::filesystem::path file_of_step(long step) {
   return fs::temp_directory_path() /
@@ -58,7 +58,8 @@ TEST_CASE("tuner: a search that ends a resumed run leaves a file of the run as i
   auto const folder = fs::temp_directory_path() / ("fulgurite_ended_" + std::to_string(::getpid()));
   auto const trainer_of_four = [&](Searches searches) {
     return make_trainer<Net<which>>(options(4), SingleDevice{cpu}, Float32{}, windows<which>(),
-                                    Signals{{.dirpath = folder}}, OnExceptionCheckpoint{folder}, std::move(searches));
+                                    Signals{{.dirpath = folder}}, OnExceptionCheckpoint{folder}, std::move(searches),
+                                    NoDefaults{});
   };
   torch::manual_seed(7);
   Net<which> whole;
@@ -193,7 +194,7 @@ struct Unreadable : Net<Optimizer::torch> {
 TEST_CASE("tuner: where memory ends while all is put back, that is no batch size that does not fit") {
   Unreadable net;
   auto loader = shuffled();
-  auto trainer = make_trainer<Unreadable>(options(2), SingleDevice{cpu}, Float32{}, Automatic{});
+  auto trainer = make_trainer<Unreadable>(options(2), SingleDevice{cpu}, Float32{}, Automatic{}, NoDefaults{});
   net.act = [&] { net.breaks = true; };
   try {
     tune::scale_batch_size(trainer, net, loader, {.show = false});

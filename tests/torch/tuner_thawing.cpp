@@ -39,7 +39,8 @@ std::string came(Make make, Searches searches, auto... from) {
   auto loader = shuffled();
   bool const looks = searches.what != What::nothing;
   auto trainer = make_trainer<Parts<Which>>(options(4), make(), Float32{}, Automatic{.accumulate_grad_batches = 3},
-                                            BackboneFinetuning{{.unfreeze_backbone_at_epoch = 1}}, std::move(searches));
+                                            BackboneFinetuning{{.unfreeze_backbone_at_epoch = 1}}, std::move(searches),
+                                            NoDefaults{});
   trainer.fit(net, loader, from...);
   CHECK(trainer.template callback<BackboneFinetuning>().added_groups().size() == 1);
   CHECK((trainer.template callback<Searches>().points > 0) == looks);

@@ -18,6 +18,7 @@ using namespace fulgurite;
 
 namespace {
 struct SummarizedBackend : SavingBackend {
+  static constexpr bool adds_defaults = true;
   template <class Model>
   static std::vector<report::ModelRow> summarize(Model const&, int) {
     return {};
@@ -47,16 +48,26 @@ using Stopping = EarlyStopping<std::remove_const_t<decltype(Scripted::vl)>>;
 
 TEST_CASE("defaults: what is not named is there, whatever the order of what is") {
   STATIC_REQUIRE(std::is_same_v<Made<Host>, WithDefaults>);
+  STATIC_REQUIRE(std::is_same_v<Made<Host, Float32, Automatic>, WithDefaults>);
+  STATIC_REQUIRE(std::is_same_v<Made<Automatic, Host, Float32>, WithDefaults>);
   STATIC_REQUIRE(std::is_same_v<Made<Float32, Host>, WithDefaults>);
   STATIC_REQUIRE(std::is_same_v<Made<Automatic, Host>, WithDefaults>);
-  STATIC_REQUIRE(std::is_same_v<Made<Manual, Bf16Mixed, Host, Defaults>,
-                                Trainer<Scripted, Host, Bf16Mixed, Manual, ProgressBar, ModelSummary, CSVLogger,
-                                        ModelCheckpoint<>, ResultsTable>>);
-  // All three are named: nothing is added, in any order.
-  STATIC_REQUIRE(std::is_same_v<Made<Host, Float32, Automatic>, Trainer<Scripted, Host, Float32, Automatic>>);
   STATIC_REQUIRE(
-      std::is_same_v<Made<Automatic, Stopping, Host, Float32>, Trainer<Scripted, Host, Float32, Automatic, Stopping>>);
-  STATIC_REQUIRE(std::is_same_v<Made<Host, Float32, Automatic, Defaults>, WithDefaults>);
+      std::is_same_v<Made<Manual, Bf16Mixed, Host>, Trainer<Scripted, Host, Bf16Mixed, Manual, ProgressBar,
+                                                            ModelSummary, CSVLogger, ModelCheckpoint<>, ResultsTable>>);
+}
+
+TEST_CASE("defaults: NoDefaults leaves out all of them, whatever else is named, and a trainer spelt out has none") {
+  STATIC_REQUIRE(std::is_same_v<Made<Host, NoDefaults>, Trainer<Scripted, Host, Float32, Automatic>>);
+  STATIC_REQUIRE(std::is_same_v<Made<NoDefaults, Manual, Stopping, Bf16Mixed, Host, ProgressBar>,
+                                Trainer<Scripted, Host, Bf16Mixed, Manual, Stopping, ProgressBar>>);
+  using SpeltOut = Trainer<Scripted, Host, Float32, Automatic>;
+  SpeltOut const trainer{TrainerOptions{.max_epochs = 1}, Host{}, Float32{}, Automatic{}};
+  CHECK(trainer.options().max_epochs == 1);
+  // A tensor library that says so is added nothing.
+  STATIC_REQUIRE(std::is_same_v<Made<toy::Device>, Trainer<Scripted, toy::Device, Float32, Automatic>>);
+  STATIC_REQUIRE(std::is_same_v<Made<Float32, Stopping, toy::Device, Automatic>,
+                                Trainer<Scripted, toy::Device, Float32, Automatic, Stopping>>);
 }
 
 TEST_CASE("defaults: one that is named replaces its like, and a word leaves one out") {
@@ -66,7 +77,7 @@ TEST_CASE("defaults: one that is named replaces its like, and a word leaves one 
   using Best = ModelCheckpoint<std::remove_const_t<decltype(Scripted::vl)>>;
   STATIC_REQUIRE(std::is_same_v<Made<Best, Host, NoLogger, NoProgressBar, NoModelSummary, NoResultsTable>,
                                 Trainer<Scripted, Host, Float32, Automatic, Best>>);
-  STATIC_REQUIRE(std::is_same_v<Made<Host, NoCheckpoints, NoLogger>,
+  STATIC_REQUIRE(std::is_same_v<Made<Host, NoCheckpoints, Float32, NoLogger, Automatic>,
                                 Trainer<Scripted, Host, Float32, Automatic, ProgressBar, ModelSummary, ResultsTable>>);
 }
 

@@ -120,8 +120,8 @@ class Program {
   template <class... Policies>
   auto made_trainer(Policies const&... policies) {
     SaveConfig config("# What a run was told. To repeat it: " + name_ + " fit --config THIS_FILE\n" + to_toml(table_));
-    if constexpr (automatic) return make_(options_, Defaults{}, optimization_, policies..., std::move(config));
-    else return make_(options_, Defaults{}, policies..., std::move(config));
+    if constexpr (automatic) return make_(options_, optimization_, policies..., std::move(config));
+    else return make_(options_, policies..., std::move(config));
   }
   template <class... Policies>
   void go_with(std::string const& verb, [[maybe_unused]] std::FILE* out, [[maybe_unused]] std::FILE* err,

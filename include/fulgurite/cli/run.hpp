@@ -24,7 +24,7 @@ namespace fulgurite::cli {
 ///         cli::precisions<Float32, Bf16Mixed>());
 ///   }
 ///
-/// `make` is given the options, Defaults{}, the chosen policies and a callback, and makes the trainer from them and
+/// `make` is given the options, the chosen policies and a callback, and makes the trainer from them and
 /// from what is the program's own. Behind it stand choices (precisions, choice, from_text) and policies that are the
 /// same in each run, such as Manual{}.
 template <class Model, class Data, class Make, class... Choices>

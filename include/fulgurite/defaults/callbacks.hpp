@@ -1,5 +1,5 @@
 #pragma once
-// The callbacks that make_trainer adds where it is not told everything, apart from those that are named or left out.
+// The callbacks that make_trainer adds, apart from those that are named or left out.
 
 #include <cstddef>
 #include <tuple>
@@ -18,7 +18,7 @@ namespace fulgurite {
 /// ProgressBar{}, ModelSummary{}, CSVLogger{}, ModelCheckpoint{} (the file of the last epoch) and ResultsTable{}: each
 /// unless `Given` has a callback that does the same (another bar, another summary, any logger, any ModelCheckpoint) or
 /// the word that leaves it out, such as NoLogger. What only draws rows, as Dashboard and LearningCurves do, is no
-/// logger. Under barebones these are idle.
+/// logger. Under barebones these are idle. NoDefaults leaves out all of them.
 template <class... Given>
 struct DefaultCallbacks {
   static auto make() {

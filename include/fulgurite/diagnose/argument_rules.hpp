@@ -20,6 +20,8 @@
 
 namespace fulgurite {
 
+class ResultsTable;
+
 namespace judge {
 
 /// What an argument of make_trainer is, behind the options.
@@ -41,15 +43,17 @@ consteval bool may_be() {
   else return true;
 }
 
-/// Everything is said: options, strategy, precision, optimization in this order, then callbacks alone. Such a trainer
-/// has what is named and nothing else.
+/// Nothing has to be added or put in order: options, strategy, precision, optimization in this order, then callbacks
+/// alone, on a tensor library to which nothing is added, or with a policy that is refused for what it lacks.
 template <class... Args>
-inline constexpr bool in_order = false;
+inline constexpr bool as_written = false;
 template <class Options, class S, class P, class O, class... Cs>
-inline constexpr bool in_order<Options, S, P, O, Cs...> =
+inline constexpr bool as_written<Options, S, P, O, Cs...> =
     std::is_convertible_v<Options, TrainerOptions> && may_be<Argument::strategy, S>() &&
     may_be<Argument::precision, P>() && may_be<Argument::optimization, O>() &&
-    ((argument_of<Cs>() == Argument::callback) && ...);
+    ((argument_of<Cs>() == Argument::callback) && ...) &&
+    (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy || argument_of<P>() != Argument::precision ||
+     argument_of<O>() != Argument::optimization);
 
 /// Options come first.
 template <class... Args>
@@ -67,13 +71,20 @@ inline constexpr bool is_model<M, M&> = true;
 template <Argument Kind, class... Given>
 inline constexpr std::size_t count_of = (std::size_t{argument_of<Given>() == Kind} + ... + 0);
 
-/// A word, and a callback that it would leave out.
+/// A word that is said twice, as NoLogger is beside NoDefaults; or a word, and a callback that it would leave out.
 template <class... Given>
-inline constexpr bool contradicts =
-    (((times<NoLogger, Given...> != 0) && is_logger<Given>()) || ...) ||
-    (((times<NoProgressBar, Given...> != 0) && order_of<Given>() == Order::progress) || ...) ||
-    (((times<NoModelSummary, Given...> != 0) && order_of<Given>() == Order::summary) || ...) ||
-    (((times<NoCheckpoints, Given...> != 0) && keeps_checkpoints<Given>()) || ...);
+consteval bool contradicts() {
+  constexpr std::size_t words = count_of<Argument::word, Given...>;
+  if constexpr (words == 0) return false;
+  else
+    return ((policy::is_word<Given> && times<Given, Given...> != 1) || ...) ||
+           (times<NoDefaults, Given...> != 0 && words != 1) ||
+           (times<NoResultsTable, Given...> != 0 && times<ResultsTable, Given...> != 0) ||
+           (times<NoLogger, Given...> != 0 && (is_logger<Given>() || ...)) ||
+           (times<NoProgressBar, Given...> != 0 && ((order_of<Given>() == Order::progress) || ...)) ||
+           (times<NoModelSummary, Given...> != 0 && ((order_of<Given>() == Order::summary) || ...)) ||
+           (times<NoCheckpoints, Given...> != 0 && (keeps_checkpoints<Given>() || ...));
+}
 
 // clang-format off
 /// The arguments of make_trainer<M>, options first.
@@ -92,24 +103,23 @@ struct ArgumentRules {
 template <class M, class... Given>
 struct PartRules {
   using Rules = PartRules;
-  static constexpr bool complete = count_of<Argument::strategy, Given...> == 1 &&
-                                   count_of<Argument::precision, Given...> == 1 &&
-                                   count_of<Argument::optimization, Given...> == 1;
-  /// Callbacks of ours are added: not all is named, or a word asks for them, as one that leaves out a part does.
-  static constexpr bool adds = !complete || count_of<Argument::word, Given...> != 0;
+  /// Callbacks of ours are added.
+  static constexpr bool adds =
+      times<NoDefaults, Given...> == 0 &&
+      ((argument_of<Given>() != Argument::strategy || policy::adds_defaults<Given>()) && ...);
   static constexpr bool has_strategy = count_of<Argument::strategy, Given...> == 1;
   template <bool Says = false, class = void>
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, "
-                   "or a callback and the word that leaves it out: keep one of them",
+                   "a word twice, or a callback and the word that leaves it out: keep one of them",
                    accepts<refusal::given<Given...>>,
                    count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
-                   count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>)
-    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer takes from the defaults what it is not told: "
-                   "#include <fulgurite/defaults.hpp>, or name strategy, precision and optimization, and no word as "
-                   "NoLogger",
-                   accepts<M>, !adds || (requires { sizeof(DefaultCallbacks<Given...>); } &&
-                                         (has_strategy || requires { sizeof(DefaultStrategy<M>); })))
+                   count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>())
+    FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer adds a bar, a summary, a log, a checkpoint and a table, "
+                   "and a strategy where none is named: #include <fulgurite/defaults.hpp>, or name a strategy and "
+                   "NoDefaults{}",
+                   accepts<M>, (!adds || requires { sizeof(DefaultCallbacks<Given...>); }) &&
+                               (has_strategy || requires { sizeof(DefaultStrategy<M>); }))
     return Fine{};
   }
 };

@@ -1,10 +1,13 @@
 #pragma once
 // make_trainer: a trainer's type from its arguments.
 
+#include <array>
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/slots.hpp>
 #include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/hollow_trainer.hpp>
 #include <fulgurite/loop/asked.hpp>
@@ -16,26 +19,18 @@ class Trainer;
 
 namespace loop {
 
-/// An argument in a tuple of its own where it is of this kind, else an empty tuple.
-template <judge::Argument Kind, class T>
-auto if_is(T& given) {
-  if constexpr (judge::argument_of<T>() == Kind) return std::tuple<T>(std::move(given));
-  else return std::tuple<>();
-}
-/// The one argument of a kind as a tuple, else what `otherwise()` makes.
-template <judge::Argument Kind, class Otherwise, class... Given>
-auto one_of(Otherwise otherwise, Given&... given) {
-  if constexpr (judge::count_of<Kind, Given...> != 0) return std::tuple_cat(if_is<Kind>(given)...);
-  else return std::tuple(otherwise());
+/// Where the arguments of a kind stand among `Given`.
+template <judge::Argument Kind, class... Given>
+consteval auto places() {
+  std::array<std::size_t, judge::count_of<Kind, Given...>> places{};
+  std::size_t at = 0, found = 0;
+  ((judge::argument_of<Given>() == Kind ? void(places[found++] = at) : void(), ++at), ...);
+  return places;
 }
 
-template <class M>
-struct StrategyByDefault {
-  auto operator()() const { return DefaultStrategy<M>::make(); }
-};
 template <class T>
 struct ByDefault {
-  T operator()() const { return {}; }
+  static T make() { return {}; }
 };
 
 /// What the arguments of make_trainer make: the type is known before anything is made, so that a rule which the trainer
@@ -46,31 +41,45 @@ struct Assembly {
 };
 template <class M, class... Given>
 struct Assembly<M, true, Given...> {
-  static auto parts(Given&... given) {
-    using judge::Argument;
-    return std::tuple_cat(one_of<Argument::strategy>(StrategyByDefault<M>{}, given...),
-                          one_of<Argument::precision>(ByDefault<Float32>{}, given...),
-                          one_of<Argument::optimization>(ByDefault<Automatic>{}, given...),
-                          if_is<Argument::callback>(given)..., added());
+  using All = Slots<Given*...>;
+  static constexpr auto callbacks = places<judge::Argument::callback, Given...>();
+
+  /// The one that is named, else that of the defaults.
+  template <judge::Argument Kind, class Otherwise>
+  static auto policy([[maybe_unused]] All& given) {
+    constexpr auto place = places<Kind, Given...>();
+    if constexpr (place.size() != 0) return std::move(*given.template get<place[0]>());
+    else return Otherwise::make();
   }
+  static auto strategy(All& given) { return policy<judge::Argument::strategy, DefaultStrategy<M>>(given); }
+  static auto precision(All& given) { return policy<judge::Argument::precision, ByDefault<Float32>>(given); }
+  static auto optimization(All& given) { return policy<judge::Argument::optimization, ByDefault<Automatic>>(given); }
   static auto added() {
     if constexpr (judge::PartRules<M, Given...>::adds) return DefaultCallbacks<Given...>::make();
     else return std::tuple<>();
   }
-  template <class Parts>
+
+  template <class Named, class Added>
   struct Of;
-  template <class... Parts>
-  struct Of<std::tuple<Parts...>> : std::type_identity<Trainer<M, Parts...>> {};
-  using type = typename Of<decltype(parts(std::declval<Given&>()...))>::type;
+  template <std::size_t... I, class... Added>
+  struct Of<std::index_sequence<I...>, std::tuple<Added...>> {
+    using type = Trainer<M, decltype(strategy(std::declval<All&>())), decltype(precision(std::declval<All&>())),
+                         decltype(optimization(std::declval<All&>())), TypeAt<callbacks[I], Given...>..., Added...>;
+    static type make(TrainerOptions options, All given, [[maybe_unused]] std::tuple<Added...> added) {
+      return type(AddedCallbacks{sizeof...(Added)}, std::move(options), strategy(given), precision(given),
+                  optimization(given), std::move(*given.template get<callbacks[I]>())...,
+                  std::move(std::get<Added>(added))...);
+    }
+  };
+  using Whole = Of<std::make_index_sequence<callbacks.size()>, decltype(added())>;
+  using type = typename Whole::type;
 
   static type make(TrainerOptions options, Given&... given) {
-    auto made = parts(given...);
-    constexpr AddedCallbacks callbacks{std::tuple_size_v<decltype(added())>};
-    return std::apply([&](auto&... part) { return type(callbacks, std::move(options), std::move(part)...); }, made);
+    return Whole::make(std::move(options), All(&given...), added());
   }
 };
-/// That of a call which is not in order; nothing is asked about one that is.
-template <class M, bool InOrder, class... Given>
+/// That of a call which is more than it says; nothing is asked about one that is what is written.
+template <class M, bool AsWritten, class... Given>
 struct AssemblyOf {
   using type = void;
 };
@@ -79,26 +88,25 @@ struct AssemblyOf<M, false, Given...> : Assembly<M, decltype(judge::PartRules<M,
 
 }  // namespace loop
 
-/// A trainer with everything named: it has these policies and callbacks, and nothing else. Who names the third policy
-/// has no bar, summary, log, checkpoint and table any more that he does not name; Defaults{} adds them, and so does a
-/// word that leaves out one of them, such as NoLogger{}.
-///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{}, Automatic{},
-///                                    ProgressBar{});
+/// A trainer that is what is written, since its tensor library adds nothing: the shortest way to its type.
 template <class M, class S, class P, class O, class... Cs>
-  requires(judge::in_order<TrainerOptions, S, P, O, Cs...>)
+  requires(judge::as_written<TrainerOptions, S, P, O, Cs...>)
 Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization,
                                         Cs... callbacks) {
   return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision),
                                     std::move(optimization), std::move(callbacks)...);
 }
 
-/// The same from less, in any order; fulgurite/defaults.hpp says what is taken in the place of what is left out.
+/// A trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp says what is taken
+/// in the place of a policy that is not named, and which callbacks are added, whatever is named: one of the same kind
+/// replaces one of these, a word such as NoLogger{} leaves one out, NoDefaults{} all of them.
 ///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
 ///   auto other = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, EarlyStopping{Net::val_loss}, Bf16Mixed{});
+///   auto bare = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, NoDefaults{});
 template <class M, class... Given>
-  requires(!judge::in_order<TrainerOptions, Given...>)
+  requires(!judge::as_written<TrainerOptions, Given...>)
 auto make_trainer(TrainerOptions options, Given... given) ->
-    typename loop::AssemblyOf<M, judge::in_order<TrainerOptions, Given...>, Given...>::type {
+    typename loop::AssemblyOf<M, judge::as_written<TrainerOptions, Given...>, Given...>::type {
   using Rules = judge::PartRules<M, Given...>;
   static_cast<void>(Rules::template judge<true>());
   if constexpr (decltype(Rules::judge())::ok)

@@ -1,16 +1,15 @@
 #pragma once
-// What make_trainer adds where it is not told everything, and the words that leave a part of it out.
+// What make_trainer adds to what it is told, and the words that leave it out.
 
 #include <type_traits>
 
 namespace fulgurite {
 
-/// Adds the defaults where strategy, precision and optimization are all named: the progress bar, the summary, the CSV
-/// log, the file of the last epoch and the table of results. Where one of the three is left out, or a word below leaves
-/// a part of them out, they are added anyway.
-struct Defaults {};
+/// Among the arguments of make_trainer: it has the callbacks that are named, and adds none. Say it in a test, a sweep,
+/// a measurement. Each word below leaves out one of what is added.
+struct NoDefaults {};
 
-/// Among the arguments of make_trainer: no progress bar.
+/// No progress bar.
 struct NoProgressBar {};
 /// No table of the model when a fit starts.
 struct NoModelSummary {};
@@ -31,7 +30,15 @@ struct DefaultCallbacks;
 namespace policy {
 template <class T>
 inline constexpr bool is_word =
-    std::is_same_v<T, Defaults> || std::is_same_v<T, NoProgressBar> || std::is_same_v<T, NoModelSummary> ||
+    std::is_same_v<T, NoDefaults> || std::is_same_v<T, NoProgressBar> || std::is_same_v<T, NoModelSummary> ||
     std::is_same_v<T, NoLogger> || std::is_same_v<T, NoCheckpoints> || std::is_same_v<T, NoResultsTable>;
+
+/// Whether callbacks are added beside a strategy: where its backend, which is a tensor library, does not say
+/// `static constexpr bool adds_defaults = false`. That of our tests says it, since nobody watches them.
+template <class S>
+consteval bool adds_defaults() {
+  if constexpr (requires { requires !std::bool_constant<S::Backend::adds_defaults>::value; }) return false;
+  else return true;
+}
 }  // namespace policy
 }  // namespace fulgurite

@@ -36,7 +36,7 @@ struct NoData {};
 /// What the function returns that makes a member. The trainer has the sweep's probe among its callbacks; data are one
 /// loader or data module, or one to train on and one to validate on, or none, where the model has them:
 ///   [&](Setting const& setting, auto probe) {
-///     return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, Float32{}, Automatic{}, probe),
+///     return tune::Member{Net(setting), make_trainer<Net>(options, SingleDevice{cpu}, NoDefaults{}, probe),
 ///                         data};  // copied: tensors are the same in each copy
 ///   }
 template <class M, class T, class Train = NoData, class Val = NoData>
@@ -114,7 +114,8 @@ consteval bool can_be_swept() {
   static_assert(!Has::catches_signals, "[fulgurite.tune.signals] the sweep ends its members itself after Ctrl-C: leave "
                                        "Signals out of their trainers");
   static_assert(!Has::draws_on_terminal, "[fulgurite.tune.terminal] bars of several members would overwrite one "
-                                         "another: leave ProgressBar out, and say .verbose = true to the sweep");
+                                         "another: give their trainers NoDefaults{} or NoProgressBar{}, and say "
+                                         ".verbose = true to the sweep");
   static_assert(!Has::records_process, "[fulgurite.tune.profiler] there is one recording of operators in a process: "
                                        "leave AdvancedProfiler out, and record a fit of one setting by itself");
   return sees && on_cpu && apart && !Has::catches_signals && !Has::draws_on_terminal && !Has::records_process &&
