@@ -24,13 +24,11 @@
 #include <fulgurite/checkpoint/safetensors_reader.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/slurm.hpp>
-#include <fulgurite/data/digits_csv.hpp>
-#include <fulgurite/data/gzip.hpp>
-#include <fulgurite/data/idx.hpp>
 #include <fulgurite/distributed/place.hpp>
 #include <fulgurite/logger/csv_text.hpp>
 
 #include "../unit/checkpoint_pt_bytes.hpp"
+#include "data_targets.hpp"
 #include "memory_file.hpp"
 
 namespace fuzz {
@@ -70,40 +68,6 @@ inline bool pickle(std::string_view bytes) {
 inline bool state_text(std::string_view bytes) {
   try {
     fulgurite::from_text(bytes);
-    return true;
-  } catch (fulgurite::Error const&) { return false; }
-}
-
-inline std::span<std::uint8_t const> as_bytes(std::string_view text) {
-  return {reinterpret_cast<std::uint8_t const*>(text.data()), text.size()};
-}
-
-/// Images, plain or compressed.
-inline bool idx(std::string_view bytes) {
-  try {
-    auto const images = fulgurite::data::IdxReader{"fuzz"}.read(as_bytes(bytes), 3);
-    if (images.values.size() != images.shape[0] * images.shape[1] * images.shape[2]) std::abort();
-    return true;
-  } catch (fulgurite::Error const&) { return false; }
-}
-
-/// Read in pieces of many lengths.
-inline bool gzip(std::string_view bytes) {
-  try {
-    fulgurite::data::Gunzip source(as_bytes(bytes), "fuzz");
-    std::array<std::uint8_t, 1000> part{};
-    for (std::size_t length = 1;; length = length * 3 % 997) {
-      auto const count = source.read(std::span(part).first(length));
-      if (count > length) std::abort();
-      if (count != length) return true;
-    }
-  } catch (fulgurite::Error const&) { return false; }
-}
-
-inline bool digits_csv(std::string_view bytes) {
-  try {
-    auto const digits = fulgurite::data::DigitsCsvReader{"fuzz"}.read(as_bytes(bytes));
-    if (digits.pixels.size() != 64 * digits.labels.size()) std::abort();
     return true;
   } catch (fulgurite::Error const&) { return false; }
 }

@@ -4,6 +4,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <string>
+#include <vector>
 
 #include <unistd.h>
 
@@ -143,6 +146,39 @@ TEST_CASE("a function writes and gives up files; what others count on, or still 
   CHECK(folder.has("last"));
   CHECK(folder.has("second"));
   CHECK(folder.has("held"));
+}
+
+namespace {
+
+/// Asks for a file, and posts a row, when a fit starts and inside of the sanity check.
+struct AsksEarly {
+  using Stateless = ByChoice;
+  void on_fit_start(auto& ctx) { ask("started", ctx); }
+  void on_sanity_check_end(auto& ctx) { ask("sane", ctx); }
+  void log_metrics(std::span<Scalar const> row, long x) { note(std::string(row[0].name) + " at " + std::to_string(x)); }
+
+ private:
+  static void ask(std::string const& what, auto& ctx) {
+    Scalar const row[] = {{what, 1.0}};
+    ctx.log_scalars(row);
+    ctx.request_checkpoint(what);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what on_fit_start asked for comes after the sanity check, of which nothing is kept") {
+  for (int const batches : {0, 1}) {
+    CAPTURE(batches);
+    toy::Validated model;
+    trace.clear();
+    toy::world.saved.clear();
+    toy::train<toy::Validated>({.max_epochs = 1, .num_sanity_val_steps = batches, .log_every_n_steps = 0}, Automatic{},
+                               AsksEarly{})
+        .fit(model, toy::batches(1), toy::batches(1));
+    CHECK(toy::world.saved == std::vector<std::string>{"started"});
+    CHECK(trace == Trace{"started at 0"});
+  }
 }
 
 TEST_CASE("only rank 0 writes") {

@@ -125,6 +125,18 @@ TEST_CASE("several groups keep their ratio while rates rise, and in the fit that
   CHECK(model.rates.front() == std::vector{model.lr, model.lr / 10});
 }
 
+TEST_CASE("a loss below 0 has no multiple at which it has diverged") {
+  struct Negative : Bowl {
+    toy::Tensor training_step(double batch) { return Bowl::training_step(batch) + toy::Tensor(-1000.0); }
+  } model;
+  auto trainer = toy::train<Negative>(options(9), Automatic{});
+  auto const found = tune::lr_find(trainer, model, toy::batches(4),
+                                   {.min_lr = 1e-4, .max_lr = 0.4, .num_training = 8, .skip_begin = 0});
+  CHECK(found.lr.size() == 8);
+  CHECK(found.ended.empty());
+  CHECK(found.suggested);
+}
+
 TEST_CASE("a callback sets the rates of the fit at hand, from which its schedule starts") {
   Halving model;
   auto trainer = toy::train<Halving>(

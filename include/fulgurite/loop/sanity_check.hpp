@@ -2,13 +2,14 @@
 // A few validation batches before training, so that a mistake there shows at once.
 
 #include <optional>
+#include <utility>
 
 #include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
 
-/// Nothing of it is kept, random numbers included.
+/// Nothing of it is kept, random numbers included; what hooks asked for before it waits until it is over.
 template <class R, class Pack, class Source>
 void sanity_check(State<R>& run, Pack& pack, Source& source) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
@@ -22,6 +23,8 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
         validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
     bool const asked = run.due.stop;
     [[maybe_unused]] bool const wished = stop_wished(run);
+    run.due.set_aside();
+    auto posted = std::exchange(run.due.posted, {});
     tell<hook::on_sanity_check_start>(run, pack, ctx);
     evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
                          run.asked.options.limit_val_batches,
@@ -31,7 +34,8 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     run.due.stop = asked;  // nothing of a sanity check is kept
     if constexpr (shares<R>) run.shared.wishes_stop = wished;
     run.due.requests.clear();
-    run.due.posted.clear();
+    run.due.take_back();
+    run.due.posted = std::move(posted);
   }
 }
 

@@ -27,8 +27,8 @@ struct RateSearch {
   double max_lr = 1;
   int num_training = 100;  ///< steps; the first one takes min_lr, the last one max_lr
   RateMode mode = exponential;
-  /// Ends the search where the averaged loss is so many times the lowest one; nullopt: at no multiple. A loss that is
-  /// not finite ends it in any case.
+  /// Ends the search where the averaged loss is so many times the lowest one, if that is positive; nullopt: at no
+  /// multiple. A loss that is not finite ends it in any case.
   std::optional<double> early_stop_threshold = 4.0;
   std::size_t skip_begin = RateCurve::skip_begin;  ///< points that the suggestion leaves out
   std::size_t skip_end = RateCurve::skip_end;
@@ -108,7 +108,8 @@ FoundRate find_rate(Rehearser<R>& rehearser, RateSearch<Model> const& search) {
     found.add(rate_of(search, step.number()), step.has_loss() ? std::optional<double>(step.loss()) : std::nullopt);
     if (!step.has_loss()) return;
     if (!std::isfinite(found.raw.back())) found.ended = "the loss was not finite";
-    else if (search.early_stop_threshold && best && found.loss.back() > *search.early_stop_threshold * *best)
+    else if (search.early_stop_threshold && best && *best > 0 &&
+             found.loss.back() > *search.early_stop_threshold * *best)
       found.ended = "the loss diverged";
     if (!found.ended.empty()) step.stop();
   };
