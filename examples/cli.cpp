@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -27,6 +28,9 @@ struct NetSettings {
   long hidden = 128;
   double dropout = 0.2;
   static constexpr auto ranges = std::tuple(reflect::within(&NetSettings::dropout, 0.0, 0.9));
+  static constexpr auto about = std::tuple(cli::about(&NetSettings::lr, "learning rate of Adam"),
+                                           cli::about(&NetSettings::hidden, "units of the hidden layer"),
+                                           cli::about(&NetSettings::dropout, "part of them that is left out"));
   void hyperparameters(auto& list) const { reflect::list(*this, list); }
 };
 BOOST_HANA_ADAPT_STRUCT(NetSettings, lr, hidden, dropout);
@@ -61,7 +65,10 @@ struct Net : nn::Module {
 struct DigitSettings {
   std::string folder = "data/mnist";
   long batch_size = 64;
-  std::uint64_t seed = 0;  // of the split and of the order
+  std::uint64_t seed = 0;
+  static constexpr auto about = std::tuple(cli::about(&DigitSettings::folder, "where MNIST's files are"),
+                                           cli::about(&DigitSettings::batch_size, "images in a batch"),
+                                           cli::about(&DigitSettings::seed, "of the split and of the order"));
   void hyperparameters(auto& list) const { reflect::list(*this, list); }
 };
 BOOST_HANA_ADAPT_STRUCT(DigitSettings, folder, batch_size, seed);
@@ -80,5 +87,7 @@ int main(int argc, char** argv) {
         return make_trainer<Net>(parts..., ModelCheckpoint{Net::accuracy, {.mode = Mode::max}}, Signals{});
       },
       cli::precisions<Float32, Bf16Mixed>(),
-      cli::from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; }));
+      cli::from_text<"device">(
+          "auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; },
+          "cpu, cuda, cuda:1 or auto"));
 }

@@ -16,6 +16,8 @@ struct LineSettings {
   int hidden = 4;
   std::string name = "line";
   static constexpr auto ranges = std::tuple(reflect::within(&LineSettings::hidden, 1, 64));
+  static constexpr auto about = std::tuple(cli::about(&LineSettings::hidden, "units of the hidden layer"),
+                                           cli::about(&LineSettings::lr, "learning rate"));
   void hyperparameters(auto& list) const { list("lr", lr)("hidden", hidden)("name", name); }
 };
 }  // namespace
@@ -230,8 +232,9 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--wholly.unlike", "3"}), "--help lists them"));
   CHECK(has(said({"fti"}), "[fulgurite.cli.verb] 'fti' is nothing that this program does: did you mean fit? It knows "
                            "fit, validate, test, predict, tune"));
+  CHECK(has(said({"unlike"}), "'unlike' is nothing that this program does. It knows fit, "));
   CHECK(has(said({"fit", "--trainer.max_epochs", "ten"}),
-            "[fulgurite.cli.value] --trainer.max_epochs = ten: a whole number, or none is expected"));
+            "[fulgurite.cli.value] --trainer.max_epochs = ten: expected is a whole number, or none"));
   CHECK(has(said({"fit", "--trainer.precision", "bf16"}), "did you mean bf16-mixed?"));
   CHECK(has(said({"fit", "--trainer.max_epochs=-3"}), "[fulgurite.options.range] --trainer.max_epochs = -3: "));
   CHECK(has(said({"fit", "--trainer.clip=norm 0"}), "[fulgurite.options.clip] --trainer.clip = "));
@@ -241,7 +244,7 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--trainer.max_epochs"}), "[fulgurite.cli.words]"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
-  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: a whole number is expected"));
+  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: expected is a whole number"));
   auto const file = (folder / "a.toml").string();
   write(file, "[trainer]\nmax_epochs = 1\nmax_step = 2\n");
   CHECK(has(said({"fit", "--config", file}),
@@ -288,7 +291,10 @@ TEST_CASE("cli: help has each option with its value, in 80 columns, and each opt
   auto const page = ran({"--help"});
   CHECK(page.status == 0);
   CHECK(has(page.out, "Usage: line VERB [OPTIONS]\n"));
-  CHECK(has(page.out, "  --model.hidden N                  [4]\n"));
+  CHECK(has(page.out, "  --model.lr X                      learning rate [0.125]\n"
+                      "  --model.hidden N                  units of the hidden layer, from 1 to 64 [4]\n"
+                      "  --model.name TEXT                 [line]\n"));
+  CHECK(has(page.out, "  --data.count N                    [4]\n"));
   CHECK(has(page.out, "  --trainer.precision NAME          32-true, bf16-mixed [32-true]\n"));
   for (std::size_t begin = 0; begin < page.out.size();) {
     auto const end = page.out.find('\n', begin);
@@ -301,6 +307,9 @@ TEST_CASE("cli: help has each option with its value, in 80 columns, and each opt
   cli::add_trainer_options(table, options);
   CHECK(table.entries().size() == 26);  // all but the clock
   for (auto const& entry : table.entries()) CHECK(!entry.about.empty());
+  auto device = cli::from_text<"device">("auto", [](std::string const&) { return Float32{}; }, "cpu, cuda or auto");
+  device.add_to(table);
+  CHECK(table.find("trainer.device")->about == "cpu, cuda or auto");
 }
 
 TEST_CASE("cli: values are read back as they are written, and what is none is refused") {

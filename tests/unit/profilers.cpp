@@ -214,17 +214,30 @@ TEST_CASE("profiler: the table, and the sentence that says what is slow") {
                            "backward           | 4 ms    | 100   | 400 ms | 20.00 | 400 ms | 5 ms   \n"
                            "step               | 3.1 ms  | 100   | 310 ms | 15.50 | 310 ms | 4 ms   \n"
                            "------------------------------------------------------------------------\n");
-  CHECK(profile.table(2, 56) == "Action         | Mean    | Calls | Total  | %    \n"
-                                "-------------------------------------------------\n"
-                                "Total          | -       | 1     | 2 s    | 100  \n"
-                                "run_training_e | 1.99 s  | 1     | 1.99 s | 99.50\n"
-                                "next           | 12.4 ms | 100   | 1.24 s | 62.00\n"
-                                "-------------------------------------------------\nand 2 that took less\n");
+  // Where it would be too wide, the last columns go, and only then names are cut, at their beginnings.
+  CHECK(profile.table(0, 72) == profile.table());
+  CHECK(profile.table(1, 66) == "Action             | Mean   | Calls | Total  | %     | Own  \n"
+                                "------------------------------------------------------------\n"
+                                "Total              | -      | 1     | 2 s    | 100   |      \n"
+                                "run_training_epoch | 1.99 s | 1     | 1.99 s | 99.50 | 40 ms\n"
+                                "------------------------------------------------------------\nand 3 that took less\n");
+  CHECK(profile.table(2, 48) == "Action        | Mean    | Calls | Total  | %    \n"
+                                "------------------------------------------------\n"
+                                "Total         | -       | 1     | 2 s    | 100  \n"
+                                "…aining_epoch | 1.99 s  | 1     | 1.99 s | 99.50\n"
+                                "next          | 12.4 ms | 100   | 1.24 s | 62.00\n"
+                                "------------------------------------------------\nand 2 that took less\n");
   profile.spent[2].own = 1'500'000'000;
   CHECK(profile.sentence().starts_with("75 % of the time is backward, 62 % waiting for data"));
   CHECK(report::Profile{}.sentence() ==
         "0 % of the time waits for data. Let more workers make the batches, ahead of the "
         "steps, or make a batch cheaper.");
+  // Who asks for a test alone wants no advice to test less.
+  CHECK(report::Profile{{{"test_step", RunPart::evaluation, 1, 9, 9, 9}}, 9}.sentence() ==
+        "100 % of the time is the steps of validation, test or predict.");
+  CHECK(report::wrapped("one two, three", 8) == "one two,\nthree\n");
+  CHECK(report::wrapped("one /a/long/path two", 7) == "one\n/a/long/path\ntwo\n");
+  CHECK(report::wrapped("one two", 0) == "one two\n");
   CHECK(report::duration_text(999.6) == "1 us");
   CHECK(report::duration_text(64) == "64 ns");
 }

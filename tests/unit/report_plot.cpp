@@ -1,4 +1,5 @@
 // Line plots: ticks, SVG files, and text for terminals.
+#include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/plot.hpp>
 
 #include <cmath>
@@ -304,4 +305,17 @@ TEST_CASE("a curve with other numbers of x than of y is refused by its label") {
       "[fulgurite.report.plot_sizes] the curve 'loss' has 3 values of x and 2 of y: give it as many of each";
   CHECK(error_of([&] { return plot.svg(); }) == sentence);
   CHECK(error_of([&] { return plot.text(); }) == sentence);
+}
+
+TEST_CASE("plot: a frame that is too narrow cuts no number, and of a title its beginning") {
+  report::DashboardFrame const frame{.curves = {{.label = "val/accuracy_of_a_long_name", .x = {0, 1}, .y = {0, 1}}},
+                                     .facts = {"loss 1.000   val/loss 2.000   f1 0.391"}};
+  auto const at = [&](std::size_t width) { return report::frame_lines(frame, width, 24, report::Glyphs::utf8); };
+  CHECK(at(40).back() == "loss 1.000   val/loss 2.000   f1 0.391");
+  CHECK(at(37).back() == "loss 1.000   val/loss 2.000   ...");
+  CHECK(at(33).back() == "loss 1.000   val/loss 2.000   ...");
+  CHECK(at(32).back() == "loss 1.000   ...");
+  CHECK(at(15).back() == "...");
+  CHECK(at(40)[1].ends_with(" val/accuracy_of_a_long_name"));
+  CHECK(at(20)[1].ends_with("…racy_of_a_long_name"));
 }

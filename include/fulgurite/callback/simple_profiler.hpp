@@ -20,6 +20,7 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/terminal.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite {
 
@@ -119,8 +120,9 @@ class SimpleProfiler {
       std::string text = "SimpleProfiler: ";
       text += stage;
       text += how;
-      auto const columns = report::is_terminal(options_.stream) ? report::terminal_columns(options_.stream) : 0;
-      text += '\n' + result_.table(options_.row_limit, static_cast<std::size_t>(columns)) + result_.sentence() + '\n';
+      auto const columns = static_cast<std::size_t>(
+          report::is_terminal(options_.stream) ? report::terminal_columns(options_.stream) : 0);
+      text += '\n' + result_.table(options_.row_limit, columns) + report::wrapped(result_.sentence(), columns);
       std::fwrite(text.data(), 1, text.size(), options_.stream);
       std::fflush(options_.stream);
     }

@@ -81,9 +81,10 @@ auto precisions() {
 template <FixedString Option, class Make>
 class FromText {
  public:
-  FromText(std::string usual, Make make) : text_(std::move(usual)), make_(std::move(make)) {}
+  FromText(std::string usual, Make make, std::string about)
+      : text_(std::move(usual)), make_(std::move(make)), about_(std::move(about)) {}
 
-  void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_); }
+  void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
   template <class Then>
   void with(Then&& then) const {
     then(make_(text_));
@@ -92,11 +93,13 @@ class FromText {
  private:
   std::string text_;
   Make make_;
+  std::string about_;
 };
-/// `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; })`.
+/// `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; })`. `about` is
+/// what --help says of it: "cpu, cuda, cuda:1 or auto".
 template <FixedString Option, class Make>
-FromText<Option, Make> from_text(std::string usual, Make make) {
-  return {std::move(usual), std::move(make)};
+FromText<Option, Make> from_text(std::string usual, Make make, std::string about = {}) {
+  return {std::move(usual), std::move(make), std::move(about)};
 }
 
 template <class T>

@@ -54,7 +54,7 @@ inline Words read_words(std::vector<std::string> arguments, Table const& table, 
     for (auto const& verb : verbs) (all += all.empty() ? "" : ", ") += verb;
     auto const meant = nearest(words.verb, verbs);
     throw Error("fulgurite.cli.verb", "'" + words.verb + "' is nothing that this program does" +
-                                          (meant.empty() ? "" : ": did you mean " + meant + "?") + " It knows " + all);
+                                          (meant.empty() ? "." : ": did you mean " + meant + "?") + " It knows " + all);
   }
   return words;
 }

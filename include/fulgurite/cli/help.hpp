@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/cli/table.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite::cli {
 
@@ -16,24 +17,15 @@ namespace fulgurite::cli {
 /// a line of its own.
 inline std::string help_line(std::string const& left, std::string_view about) {
   constexpr std::size_t column = 36, width = 80;
-  std::string text = "  " + left, line;
-  auto const indent = [&] { text += std::string(column - std::min(column, text.size() - text.rfind('\n') - 1), ' '); };
+  std::string text = "  " + left;
   if (about.empty()) return text + '\n';
   if (text.size() + 2 > column) text += '\n';
-  bool first = true;
-  while (!about.empty() || !line.empty()) {
-    auto const end = std::min(about.find(' '), about.size());
-    auto const word = about.substr(0, end);
-    if (!line.empty() && (about.empty() || column + line.size() + 1 + word.size() > width)) {
-      if (!std::exchange(first, false)) text += '\n';
-      indent();
-      text += std::exchange(line, {});
-      continue;
-    }
-    ((line += line.empty() ? "" : " ") += word);
-    about.remove_prefix(std::min(end + 1, about.size()));
+  for (auto const& line : report::wrapped_lines(about, width - column)) {
+    auto const begun = text.size() - (text.rfind('\n') + 1);
+    text.append(column - std::min(column, begun), ' ');
+    (text += line) += '\n';
   }
-  return text + '\n';
+  return text;
 }
 
 /// The whole page. `verbs`: each with what it does.

@@ -34,7 +34,8 @@ class Program {
  public:
   explicit Program(Make make, Choices... choices) : make_(std::move(make)), choices_(std::move(choices)...) {
     table_.add("seed_everything", seed_, "seed of the weights and of what draws without a seed of its own");
-    table_.add("ckpt_path", ckpt_path_, "file to go on from, or last or best; the weights of an evaluation");
+    table_.add("ckpt_path", ckpt_path_,
+               "a checkpoint, last or best: fit goes on from it, validate, test and predict take its weights");
     add_trainer_options(table_, options_);
     if constexpr (automatic) add_trainer_options(table_, optimization_);
     std::apply(

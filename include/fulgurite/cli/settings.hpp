@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -29,6 +30,37 @@ struct SettingsOf : std::type_identity<NoSettings> {};
 template <HasSettings T>
 struct SettingsOf<T> : std::type_identity<std::remove_cvref_t<decltype(std::declval<T&>().hparams)>> {};
 
+/// What --help says of a setting.
+template <class T, class Field>
+struct About {
+  Field T::* field;
+  std::string_view text;
+};
+/// `about` of a struct of settings is a tuple of these:
+///     static constexpr auto about = std::tuple(cli::about(&Settings::hidden, "units of the hidden layer"));
+template <class T, class Field>
+constexpr About<T, Field> about(Field T::* field, std::string_view text) {
+  return {field, text};
+}
+
+/// The line of a field, which is known by its address: what its struct says about it, and its range.
+template <class H, class V>
+std::string about_field(H const& object, V const& value) {
+  std::string text;
+  [[maybe_unused]] auto const is_it = [&](auto const field) {
+    return static_cast<void const*>(std::addressof(object.*field)) == static_cast<void const*>(std::addressof(value));
+  };
+  if constexpr (requires { H::about; })
+    std::apply([&](auto const&... one) { ((is_it(one.field) ? void(text = one.text) : void()), ...); }, H::about);
+  if constexpr (requires { H::ranges; }) {
+    auto const add = [&](auto const& range) {
+      if (is_it(range.field)) (text += text.empty() ? "" : ", ") += reflect::range_text(range);
+    };
+    std::apply([&](auto const&... one) { (add(one), ...); }, H::ranges);
+  }
+  return text;
+}
+
 /// Adds the members that a struct names in `hyperparameters(list)`, in the place of such a list.
 template <class H>
 class MemberList {
@@ -42,7 +74,8 @@ class MemberList {
       if (is_member(value)) {
         std::string whole = group_;
         ((whole += '.') += name);
-        table_.add(std::move(whole), const_cast<V&>(value));  // a member of an object that is not const
+        auto& member = const_cast<V&>(value);  // of an object that is not const
+        table_.add(std::move(whole), member, about_field(object_, value));
       }
     return *this;
   }

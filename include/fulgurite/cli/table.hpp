@@ -79,7 +79,7 @@ class Table {
       said_.emplace_back(name);
     } catch (Expected const& expected) {
       std::string why = shown;
-      ((why += " = ") += text) += ": " + expected.what + " is expected";
+      ((why += " = ") += text) += ": expected is " + expected.what;
       throw Error("fulgurite.cli.value", why);
     }
   }

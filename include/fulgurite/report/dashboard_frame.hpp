@@ -13,12 +13,12 @@
 
 namespace fulgurite::report {
 
-/// The parts of a frame, each as wide as it likes: it is cut.
+/// The parts of a frame, each as wide as it likes: it is made to fit.
 struct DashboardFrame {
   std::string head{};                ///< model, epoch, step, time
   std::vector<Curve> curves{};       ///< those of one kind share a plot
   std::vector<std::string> bars{};   ///< progress bars, made for the width
-  std::vector<std::string> facts{};  ///< what stands below: throughput, memory
+  std::vector<std::string> facts{};  ///< what stands below: throughput, memory; three blanks between them
 };
 
 namespace dashboard {
@@ -41,6 +41,27 @@ FULGURITE_COLD std::string filled(std::string_view line, std::size_t columns) {
   return text;
 }
 
+/// Facts with three blanks between them. Those that find no room are left out as a whole, as a number that is cut in
+/// two reads as another one.
+FULGURITE_COLD std::string facts_within(std::string_view facts, std::size_t columns) {
+  constexpr std::string_view gap = "   ", more = "...";
+  if (display_width(facts) <= columns) return std::string(facts);
+  auto room = clipped(facts, columns - std::min(columns, gap.size() + more.size()));
+  if (!facts.substr(room.size()).starts_with(gap)) {
+    auto const at = room.rfind(gap);
+    room = room.substr(0, at == room.npos ? 0 : at);
+  }
+  if (room.empty()) return std::string(clipped(more, columns));
+  return std::string(room).append(gap).append(more);
+}
+/// A title that is too wide loses its beginning: names of metrics differ at their ends.
+FULGURITE_COLD std::string title_within(std::string_view title, std::size_t columns, Glyphs glyphs) {
+  std::string_view const dots = glyphs == Glyphs::ascii ? "..." : "…";
+  std::size_t const all = display_width(title), marked = display_width(dots);
+  if (all <= columns || columns <= marked) return std::string(title);
+  return std::string(dots).append(title.substr(clipped(title, all - (columns - marked)).size()));
+}
+
 /// Plots side by side: as many as their width lets in, in as many rows as the height lets in.
 FULGURITE_COLD std::vector<std::string> plots_of(std::vector<Plot> plots, std::size_t width, std::size_t height,
                                                  Glyphs glyphs) {
@@ -55,6 +76,7 @@ FULGURITE_COLD std::vector<std::string> plots_of(std::vector<Plot> plots, std::s
       auto& plot = plots[i];
       std::size_t labels = 0;
       if (plot.curves.size() == 1) plot.curves[0].label.clear();
+      plot.title = title_within(plot.title, wide, glyphs);
       for (auto const& curve : plot.curves) labels += !curve.label.empty();
       plot.x.name.clear();
       auto const most = [](std::size_t n) { return static_cast<int>(n); };
@@ -87,8 +109,8 @@ FULGURITE_COLD std::vector<std::string> frame_lines(DashboardFrame const& frame,
   std::vector<std::string> lines{std::string(clipped(frame.head, width))};
   for (auto& line : dashboard::plots_of(std::move(plots), width, height > others ? height - others : 0, glyphs))
     lines.push_back(std::move(line));
-  for (auto const* part : {&frame.bars, &frame.facts})
-    for (auto const& line : *part) lines.emplace_back(clipped(line, width));
+  for (auto const& line : frame.bars) lines.emplace_back(clipped(line, width));
+  for (auto const& line : frame.facts) lines.push_back(dashboard::facts_within(line, width));
   return lines;
 }
 

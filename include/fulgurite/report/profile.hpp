@@ -103,43 +103,46 @@ struct Profile {
       text += profile::words[order[i]].later;
     }
     text += '.';
-    if (!first.cure.empty()) (text += ' ') += first.cure;
+    // Where nothing trains, a validation or a test is all that was asked for.
+    bool const trains = of[static_cast<std::size_t>(RunPart::step)] > 0;
+    bool const cured = !first.cure.empty() && (trains || order[0] != static_cast<std::size_t>(RunPart::evaluation));
+    if (cured) (text += ' ') += first.cure;
     return text;
   }
 
   /// The actions, those that took most first, as Lightning's SimpleProfiler shows them. Own: without the actions inside
-  /// of it. `most`: so many of them, and how many are left out; `columns`: where the table would be wider, it has fewer
-  /// columns, and names are cut. 0 means no limit.
+  /// of it. `most`: so many of them, and how many are left out; `columns`: where the table would be wider, its last
+  /// columns go, then names lose their beginnings. 0 means no limit.
   FULGURITE_COLD std::string table(std::size_t most = 0, std::size_t columns = 0) const {
     auto rows = spent;
     std::ranges::sort(
         rows, [](Spent const& a, Spent const& b) { return std::tie(b.total, a.action) < std::tie(a.total, b.action); });
     std::size_t const left_out = most != 0 && rows.size() > most ? rows.size() - most : 0;
     rows.resize(rows.size() - left_out);
-    constexpr std::size_t beside_all = 64, beside_few = 42;  // what the other columns may take
-    std::size_t longest = 6;
-    for (auto const& row : rows) longest = std::max(longest, row.action.size());
-    bool const all = columns == 0 || longest + beside_all <= columns;
-    std::size_t const name = all ? longest : std::max<std::size_t>(12, columns - std::min(columns, beside_few));
+    std::string shown = table_of(rows, 7).text();
+    for (std::size_t titles = 6; titles >= 5 && columns != 0 && display_width(first_line(shown)) > columns; --titles)
+      shown = table_of(rows, titles).text(titles == 5 ? columns : 0);
+    if (left_out != 0) shown += "and " + std::to_string(left_out) + " that took less\n";
+    return shown;
+  }
+
+ private:
+  static std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+  FULGURITE_COLD TextTable table_of(std::vector<Spent> const& rows, std::size_t titles) const {
+    std::vector<TextTable::Column> all{
+        {"Action", Clip::keeps_end}, {"Mean"}, {"Calls"}, {"Total"}, {"%"}, {"Own"}, {"Longest"}};
+    all.resize(titles);
+    TextTable made(std::move(all));
+    auto const text = [](std::int64_t ns) { return duration_text(static_cast<double>(ns)); };
     auto const percent = [&](std::int64_t of) {
       return total > 0 ? formatted("%.2f", 100 * static_cast<double>(of) / static_cast<double>(total)) : std::string();
     };
-    auto const text = [](std::int64_t ns) { return duration_text(static_cast<double>(ns)); };
-    TextTable made(
-        all ? std::vector<TextTable::Column>{{"Action"}, {"Mean"}, {"Calls"}, {"Total"}, {"%"}, {"Own"}, {"Longest"}}
-            : std::vector<TextTable::Column>{{"Action"}, {"Mean"}, {"Calls"}, {"Total"}, {"%"}});
     made.add({"Total", "-", "1", text(total), "100"});
-    for (auto const& row : rows) {
-      std::vector<std::string> cells{
-          std::string(clipped(row.action, name)),
-          duration_text(static_cast<double>(row.total) / static_cast<double>(std::max(1L, row.calls))),
-          std::to_string(row.calls), text(row.total), percent(row.total)};
-      if (all) cells.insert(cells.end(), {text(row.own), text(row.longest)});
-      made.add(std::move(cells));
-    }
-    std::string shown = made.text();
-    if (left_out != 0) shown += "and " + std::to_string(left_out) + " that took less\n";
-    return shown;
+    for (auto const& row : rows)
+      made.add({row.action,
+                duration_text(static_cast<double>(row.total) / static_cast<double>(std::max(1L, row.calls))),
+                std::to_string(row.calls), text(row.total), percent(row.total), text(row.own), text(row.longest)});
+    return made;
   }
 };
 

@@ -137,6 +137,13 @@ constexpr Range<T, Field> within(Field T::* field, std::type_identity_t<Field> l
   return {field, least, most};
 }
 
+/// A range as a person reads it: "from 0 to 0.9", "at least 1".
+template <class T, class Field>
+std::string range_text(Range<T, Field> const& range) {
+  if (range.most) return "from " + field_text(*range.least) + " to " + field_text(*range.most);
+  return "at least " + field_text(*range.least);
+}
+
 /// Throws [fulgurite.options.field] for the first field that is not within its range: a NaN is within none. Returns the
 /// settings, so that a constructor can check what it is given: `Net(Settings s) : hparams(reflect::checked(s))`.
 template <Reflected T>
@@ -148,10 +155,7 @@ T checked(T settings) {
     each_field(settings, [&](std::string_view name, auto const& field) {
       if (static_cast<void const*>(&field) == static_cast<void const*>(&value)) said = name;
     });
-    said += " = " + field_text(value) + ": it must be ";
-    if (range.most) said += "from " + field_text(*range.least) + " to " + field_text(*range.most);
-    else said += "at least " + field_text(*range.least);
-    throw Error("fulgurite.options.field", said);
+    throw Error("fulgurite.options.field", said + " = " + field_text(value) + ": it must be " + range_text(range));
   };
   if constexpr (requires { T::ranges; }) std::apply([&](auto const&... range) { (check(range), ...); }, T::ranges);
   return settings;
