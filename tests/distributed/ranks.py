@@ -311,6 +311,14 @@ def a_rank_that_a_launcher_started_is_missed(lab):
 
 
 @case
+def a_message_that_comes_as_a_wait_ends_is_no_error(lab):
+    """A wait of 100 ms says that time is up, and before that was heard the message is there."""
+    late = lab.own(2, '--engine', 'late').fine().alike()
+    need(late.steps() == lab.own(2, '--engine', 'ordered').fine().steps(), 'other bits')
+    lab.ends(2, '--engine', 'late', '--fault', 'collective:1:1', says=[KILLED])
+
+
+@case
 def a_port_that_is_taken_is_said(lab):
     with socket.socket() as taken:
         taken.bind(('127.0.0.1', 0))
@@ -560,15 +568,7 @@ def main(cases=CASES):
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                try:
-                    one(Lab(words.trainee, folder))
-                except Failed as why:
-                    # Seen once in three, on a busy machine: gloo gives up a connection. The cause is open.
-                    if 'Operation timed out!' not in str(why):
-                        raise
-                    print(f'{one.__name__}, tried once more: {why}', file=sys.stderr)
-                    os.mkdir(os.path.join(folder, 'again'))
-                    one(Lab(words.trainee, os.path.join(folder, 'again')))
+                one(Lab(words.trainee, folder))
                 result = 'ok'
             except Skipped as why:
                 print(f'ok {number} - {one.__name__.replace("_", " ")} # SKIP {why}', flush=True)

@@ -285,11 +285,12 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
                                .sync_batchnorm = words.number("--sync", 0) != 0,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
-  if (words.text("--engine") == "ordered")
-    made.engine = [fault, rank](distributed::Store const& store, distributed::Place const& place,
-                                std::chrono::milliseconds) -> distributed::Engine {
+  if (auto const engine = words.text("--engine"); engine == "ordered" || engine == "late")
+    made.engine = [fault, rank, late = engine == "late"](distributed::Store const& store,
+                                                         distributed::Place const& place,
+                                                         std::chrono::milliseconds) -> distributed::Engine {
       long const dies = fault.kind == "collective" && fault.rank == rank ? fault.step + 1 : 0;
-      return c10::make_intrusive<test::OrderedEngine>(store, place.rank, place.world, dies);
+      return c10::make_intrusive<test::OrderedEngine>(store, place.rank, place.world, dies, late);
     };
   return made;
 }

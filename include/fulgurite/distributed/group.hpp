@@ -271,14 +271,20 @@ class Group {
     decltype(begin()) work = {};
     await(what, [&](std::chrono::milliseconds time) {
       if (!work) work = begin();
-      try {
-        work->wait(time);
-        return true;
-      } catch (std::exception const&) {
-        if (work->isCompleted()) throw;
-        return false;
-      }
+      return is_over(*work, time);
     });
+  }
+  /// A wait whose time is up throws, as one does whose work has failed. The work may end between that and the question
+  /// whether it is over, so only the work itself can say how it ended.
+  static bool is_over(c10d::Work& work, std::chrono::milliseconds time) {
+    try {
+      work.wait(time);
+      return true;
+    } catch (std::exception const&) {
+      if (!work.isCompleted()) return false;
+    }
+    work.wait();
+    return true;
   }
 
   [[noreturn]] void gone(Watch::Ended const& ended) {
