@@ -104,10 +104,12 @@ Loop by_strategy(NetWorkload const& workload, Strategy const& strategy) {
     auto const result = run(warm_up, steps);
     auto const now = group.traffic();
     auto const count = static_cast<double>(warm_up + steps);
-    char text[160];
+    char text[200];
     std::snprintf(text, sizeof text,
-                  "%.3f all-reduces and %.0f bytes a step; %ld other messages and %ld broadcasts a fit",
+                  "%.3f all-reduces (%.3f of them begun in backward) and %.0f bytes a step; %ld other messages and %ld "
+                  "broadcasts a fit",
                   static_cast<double>(now.all_reduces - before.all_reduces) / count,
+                  static_cast<double>(now.in_backward - before.in_backward) / count,
                   static_cast<double>(now.all_reduce_bytes - before.all_reduce_bytes) / count,
                   now.exchanges - before.exchanges, now.broadcasts - before.broadcasts);
     *said = text;
@@ -125,6 +127,42 @@ std::vector<std::pair<std::string, Loop>> variants(NetWorkload const& workload, 
           {"by hand again", by_hand<Optimizer>(workload, engine, place)},
           {"strategy", by_strategy<LibTorchs, R>(workload, strategy)},
           {"strategy, fast", by_strategy<Ours, R>(workload, strategy)}};
+}
+
+/// Eight layers of 1024 by 1024, 33.6 MB of gradients, on batches of 32: the size of the buckets in turns.
+struct Wide : Net {
+  nn::Sequential layers = register_module("layers", nn::Sequential());
+
+  Wide() {
+    for (int i = 0; i != 8; ++i) {
+      layers->push_back(nn::Linear(1024, 1024));
+      layers->push_back(nn::Tanh());
+    }
+  }
+  torch::Tensor loss(Batch const& batch) override { return F::mse_loss(layers->forward(batch.data), batch.target); }
+};
+NetWorkload wide() {
+  return {"wide-mlp-sgd", Rule::sgd,
+          [] {
+            torch::manual_seed(1);
+            return std::shared_ptr<Net>(std::make_shared<Wide>());
+          },
+          [] {
+            torch::manual_seed(2);
+            std::vector<Batch> made;
+            for (int i = 0; i != 8; ++i) made.emplace_back(torch::randn({32, 1024}), torch::randn({32, 1024}));
+            return made;
+          }};
+}
+std::vector<std::pair<std::string, Loop>> sizes_of_buckets(NetWorkload const& workload, Strategy const& strategy) {
+  std::vector<std::pair<std::string, Loop>> all;
+  for (double const size : {0, 1, 5, 25}) {
+    auto with = strategy;
+    with.bucket_cap_mb = size;
+    auto const name = size == 0 ? "after backward" : "buckets of " + std::to_string(static_cast<int>(size)) + " MiB";
+    all.emplace_back(name, by_strategy<Ours, Rule::sgd>(workload, with));
+  }
+  return all;
 }
 
 }  // namespace
@@ -168,6 +206,9 @@ int main(int argc, char** argv) {
                                         : "missed",
                 spread);
   }
+  auto const large = wide();
+  print(results.measured.emplace_back(large.name,
+                                      measure(sizes_of_buckets(large, strategy), 3, quick ? 10 : 30, quick ? 5 : 11)));
   if (!json.empty() && place.rank == 0) write(json, results);
   return good ? 0 : 1;
 }

@@ -32,17 +32,6 @@ std::unique_ptr<at::ObserverContext> count(at::RecordFunction const& call) {
 
 bool has_products() { return fulgurite::libtorch::native::process_kernels() != nullptr; }
 
-std::string kind_of_processor() {
-  using fulgurite::libtorch::native::Processor, fulgurite::libtorch::native::this_processor;
-  auto const amd = this_processor();
-#if defined(__x86_64__)
-  if (__builtin_cpu_is("intel")) return "Intel";
-#endif
-  return amd == Processor::amd_whole       ? "AMD with AVX-512"
-         : amd == Processor::amd_in_halves ? "AMD with AVX-512 in halves"
-                                           : "another";
-}
-
 std::string products_so_far() {
   return fulgurite::libtorch::native::products_account(fulgurite::Matmul::faster).front();
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -26,10 +27,13 @@
 namespace fulgurite::test {
 
 /// A collective runs in a thread of its own, as those of gloo do, so that who waits can look after other ranks.
+/// `late`: the first wait with a time limit is too short by as little as can be, so that the work is over as soon as
+/// one has heard that it is not.
 class ThreadWork : public c10d::Work {
  public:
-  static c10::intrusive_ptr<ThreadWork> begin(std::function<void()> body) {
-    auto work = c10::make_intrusive<ThreadWork>();
+  explicit ThreadWork(bool late) : late_(late) {}
+  static c10::intrusive_ptr<ThreadWork> begin(std::function<void()> body, bool late) {
+    auto work = c10::make_intrusive<ThreadWork>(late);
     std::thread([work, body = std::move(body)] {
       try {
         body();
@@ -38,13 +42,21 @@ class ThreadWork : public c10d::Work {
     }).detach();
     return work;
   }
+  bool wait(std::chrono::milliseconds time) override {
+    if (time == kNoTimeout || !std::exchange(late_, false)) return Work::wait(time);
+    Work::wait(kNoTimeout);
+    throw std::runtime_error("Operation timed out!");
+  }
+
+ private:
+  bool late_;
 };
 
 class OrderedEngine : public c10d::Backend {
  public:
   /// `dies_in`: in the middle of its so-many-th sum this process is killed; 0: never.
-  OrderedEngine(distributed::Store const& store, int rank, int world, long dies_in)
-      : Backend(rank, world), dies_in_(dies_in) {
+  OrderedEngine(distributed::Store const& store, int rank, int world, long dies_in, bool late = false)
+      : Backend(rank, world), dies_in_(dies_in), late_(late) {
     if (rank == 0) {
       int const listening = ::socket(AF_INET, SOCK_STREAM, 0);
       auto address = loopback(0);
@@ -76,7 +88,7 @@ class OrderedEngine : public c10d::Backend {
   std::string const getBackendName() const override { return "ordered"; }
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors, c10d::AllreduceOptions const&) override {
-    return ThreadWork::begin([this, tensor = tensors.at(0)]() mutable {
+    return begin([this, tensor = tensors.at(0)]() mutable {
       bool const dies = ++sums_ == dies_in_;
       gather_to_zero(tensor, dies, [&](at::Tensor const& other) { tensor.add_(other); });
       from_zero(tensor);
@@ -85,11 +97,11 @@ class OrderedEngine : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            c10d::BroadcastOptions const& options) override {
     check(options.rootRank == 0);
-    return ThreadWork::begin([this, tensor = tensors.at(0)]() mutable { from_zero(tensor); });
+    return begin([this, tensor = tensors.at(0)]() mutable { from_zero(tensor); });
   }
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                            std::vector<at::Tensor>& inputs, c10d::AllgatherOptions const&) override {
-    return ThreadWork::begin([this, all = outputs.at(0), mine = inputs.at(0)]() mutable {
+    return begin([this, all = outputs.at(0), mine = inputs.at(0)]() mutable {
       std::size_t next = 0;
       all.at(next++).copy_(mine);
       gather_to_zero(mine, false, [&](at::Tensor const& other) { all.at(next++).copy_(other); });
@@ -98,6 +110,18 @@ class OrderedEngine : public c10d::Backend {
   }
 
  private:
+  /// One after another, in the order in which they were begun.
+  c10::intrusive_ptr<c10d::Work> begin(std::function<void()> body) {
+    auto before = std::exchange(last_, nullptr);
+    auto work = ThreadWork::begin(
+        [before, body = std::move(body)] {
+          if (before) before->wait(kNoTimeout);
+          body();
+        },
+        late_);
+    last_ = work;
+    return work;
+  }
   static sockaddr_in loopback(int port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -146,6 +170,8 @@ class OrderedEngine : public c10d::Backend {
   }
 
   long dies_in_, sums_ = 0;
+  bool late_;
+  c10::intrusive_ptr<c10d::Work> last_ = {};
   std::vector<int> peers_;
 };
 

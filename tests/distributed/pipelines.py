@@ -129,6 +129,7 @@ def what_is_no_pipeline_is_refused(lab):
     lab.ends(2, '--outside', '1', says=['fulgurite.pipeline.outside', "'outside.weight'"])
     lab.ends(2, '--again', '1', says=['fulgurite.pipeline.twice'])
     lab.ends(2, '--unused', '1', says=['fulgurite.pipeline.unused'])
+    lab.ends(2, '--catches', '1', says=['fulgurite.pipeline.caught'])
     lab.ends(2, '--predict', '1', says=['fulgurite.pipeline.predict'])
     lab.ends(2, '--hook', '1', says=['fulgurite.pipeline.hook', 'has old weights'])
     lab.ends(2, '--penalty', '1', says=['fulgurite.pipeline.other_stages', "'layers.0.weight', which rank 0 trains"])

@@ -41,7 +41,7 @@ def gloo_sums_the_same_gradients_in_the_same_order(lab):
 def clipping_accumulation_and_skipped_updates_have_the_same_bits(lab):
     plain = lab.own(2).fine().steps()
     for world, words in ((2, ('--clip', '1')), (4, ('--clip', '1', '--accumulate', '2')), (2, ('--infinite', '3')),
-                         (2, ('--accumulate', '3', '--infinite', '4'))):
+                         (2, ('--accumulate', '3', '--infinite', '4')), (2, ('--infinite', '3', *ranks.SMALL))):
         words = '--engine', 'ordered', '--batch', str(8 // world), '--optimizer', 'adamw', *words
         whole = lab.own(world, '--strategy', 'ddp', *words).fine().alike().steps()
         parts = lab.own(world, *words).fine().alike().steps()

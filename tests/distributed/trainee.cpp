@@ -166,6 +166,15 @@ struct NetWithOurs : Net {
     return optim::SGD(parameters(), {.lr = 0.125, .momentum = exact ? 0.0 : 0.5, .weight_decay = exact ? 0.0 : 0.01});
   }
 };
+/// One rank writes to its gradients after backward.
+struct NetThatChanges : NetWithOurs {
+  using NetWithOurs::NetWithOurs;
+  void on_after_backward() {
+    if (scene.rank != 1) return;
+    at::NoGradGuard const no_graph;
+    second->weight.mutable_grad().mul_(2);
+  }
+};
 /// On rows of a loader, which is shared out between the ranks.
 struct NetOnLoader : NetWithOurs {
   using NetWithOurs::NetWithOurs;
@@ -282,14 +291,17 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
                                .devices = static_cast<int>(words.number("--devices", 0)),
                                .num_nodes = static_cast<int>(words.number("--nodes", 0)),
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
+                               .bucket_cap_mb =
+                                   static_cast<double>(words.number("--bucket-bytes", 25 << 20)) / (1 << 20),
                                .sync_batchnorm = words.number("--sync", 0) != 0,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
-  if (words.text("--engine") == "ordered")
-    made.engine = [fault, rank](distributed::Store const& store, distributed::Place const& place,
-                                std::chrono::milliseconds) -> distributed::Engine {
+  if (auto const engine = words.text("--engine"); engine == "ordered" || engine == "late")
+    made.engine = [fault, rank, late = engine == "late"](distributed::Store const& store,
+                                                         distributed::Place const& place,
+                                                         std::chrono::milliseconds) -> distributed::Engine {
       long const dies = fault.kind == "collective" && fault.rank == rank ? fault.step + 1 : 0;
-      return c10::make_intrusive<test::OrderedEngine>(store, place.rank, place.world, dies);
+      return c10::make_intrusive<test::OrderedEngine>(store, place.rank, place.world, dies, late);
     };
   return made;
 }
@@ -321,6 +333,7 @@ int main(int argc, char** argv) try {
                       .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
   auto const run = words.text("--run", "ours");
   if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
+  else if (run == "changes") train<NetThatChanges>(scene, strategy, Float32{}, how);
   else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "kept") train_and_keep(scene, strategy);
   else if (run == "captured") train<NetWithOurs>(scene, Captured{strategy}, Float32{}, how);

@@ -30,6 +30,7 @@ class Captured<S> : public libtorch::capture::CapturingOf<S> {
                   "middle of it: take Captured{} off, or use a norm that does not depend on the batch, such as "
                   "GroupNorm");
     Recorded::setup(model, precision);
+    this->fit.as_written = false;  // a recorded backward exchanges nothing
   }
   bool goes_back() const { return false; }
 };

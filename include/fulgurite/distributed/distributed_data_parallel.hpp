@@ -42,12 +42,14 @@ namespace distributed {
 /// What a strategy keeps during a fit. A copy of the strategy begins with nothing.
 struct FitState {
   Replica replica = {};
-  std::optional<GradientExchange> gradients = std::nullopt;
+  std::unique_ptr<GradientExchange> gradients = {};
   std::optional<AsBytes> buffers = std::nullopt;
   std::unique_ptr<LayersAcrossRanks> layers = {};
   Group* group = nullptr;                           ///< once a run has begun
   std::optional<at::Device> device = std::nullopt;  ///< likewise
   int unsynchronized = 0;                           ///< scopes that are open
+  bool exchanges_next = true;                       ///< gradients are asked for after the next backward
+  bool as_written = true;                           ///< steps are no recordings
 
   FitState() = default;
   FitState(FitState const&) : FitState() {}
@@ -88,8 +90,9 @@ struct DistributedDataParallel {
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
-  bool broadcast_buffers = true;                ///< after each step all ranks have the buffers of rank 0
-  bool sync_batchnorm = false;  ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
+  double bucket_cap_mb = 25;      ///< of gradients that travel while backward goes on; 0: all in one, after it
+  bool broadcast_buffers = true;  ///< after each step all ranks have the buffers of rank 0
+  bool sync_batchnorm = false;    ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;
   std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
   Matmul matmul = Matmul::faster;                                ///< of the CPU, as in SingleDevice
@@ -119,6 +122,9 @@ struct DistributedDataParallel {
   /// of rank 0.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
+    if (!(bucket_cap_mb >= 0))
+      throw Error("fulgurite.distributed.options",
+                  "bucket_cap_mb is a size in MiB, or 0 for one exchange after backward");
     if (sync_batchnorm) distributed::require_synchronized_norms(model);
     if (is_on_gpu()) distributed::require_nccl(options().place().local_world);
     bool const compresses = compression == Compression::bf16;
@@ -128,7 +134,8 @@ struct DistributedDataParallel {
     fit.device = device();
     libtorch::make_current(device());
     distributed::share_processors();
-    fit.gradients.emplace(compresses);
+    fit.gradients = std::make_unique<distributed::GradientExchange>(compresses, bucket_cap_mb);
+    fit.exchanges_next = fit.as_written = true;
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);
     fit.replica.take(group, model);
@@ -153,14 +160,19 @@ struct DistributedDataParallel {
   }
 
   template <class Batch, class Board, class Body>
-  auto gradients(StepKey, Batch& batch, Board&, Body&& body) {
+  auto gradients(StepKey key, Batch& batch, Board&, Body&& body) {
     auto const products = matmul_scope();
+    fit.exchanges_next = key.closes;
     return body(batch);
   }
   std::optional<MatmulScope> matmul_scope() const {
     return is_on_gpu() ? std::nullopt : std::optional<MatmulScope>(std::in_place, matmul);
   }
-  void backward(at::Tensor const& loss, at::Tensor const& seed) { loss.backward(seed); }
+  void backward(at::Tensor const& loss, at::Tensor const& seed) {
+    bool const overlaps = fit.as_written && fit.exchanges_next && syncs();
+    if (overlaps) fit.gradients->backward(group(), [&] { loss.backward(seed); });
+    else loss.backward(seed);
+  }
   template <class Optimizer>
   void flush(Optimizer& optimizer, double scale) {
     Backend::scale_gradients(optimizer.parameters(), scale);
@@ -206,7 +218,8 @@ struct DistributedDataParallel {
     if (distributed::Group::is_open()) {
       auto const& traffic = group().traffic();
       lines.push_back(std::to_string(traffic.all_reduces) + " all-reduces of gradients, " +
-                      std::to_string(traffic.all_reduce_bytes) + " bytes in all");
+                      std::to_string(traffic.all_reduce_bytes) + " bytes in all, " +
+                      std::to_string(traffic.in_backward) + " begun in backward");
     }
     return lines;
   }

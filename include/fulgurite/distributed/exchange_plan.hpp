@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,14 +21,24 @@ struct Item {
   std::int64_t offset = 0;
   libtorch::Arena::Slot const* slot = nullptr;  ///< where it lies in an arena
   bool received = false;                        ///< it has a gradient in this step
+  std::size_t bucket = 0;
 };
 
 /// Neighbours in an arena, which are copied as one.
 struct Stretch {
   at::Tensor gradients = {};  ///< that part of the arena's gradients
+  at::Tensor cleared = {};    ///< all of them, as the arena clears them
   std::size_t stage = 0;
   std::int64_t offset = 0, size = 0;
   std::size_t first = 0, last = 0;  ///< items
+};
+
+/// Neighbours in a stage, which are summed in one all-reduce.
+struct Bucket {
+  std::size_t stage = 0;
+  std::int64_t begin = 0, end = 0;
+  std::size_t items = 0;
+  std::vector<std::size_t> stretches = {}, loose = {};  ///< of those of the plan
 };
 
 /// One tensor for each element type, which mostly is one in all.
@@ -35,6 +46,7 @@ struct Stage {
   at::ScalarType type;
   at::Device device;
   std::int64_t size = 0;
+  std::int64_t head = 0;  ///< numbers in front of the gradients
   at::Tensor buffer = {};
 };
 
@@ -44,16 +56,20 @@ struct ExchangePlan {
   std::vector<Stretch> stretches = {};
   std::vector<std::size_t> loose = {};  ///< items of optimizers without an arena
   std::vector<Stage> stages = {};
+  std::vector<Bucket> buckets = {};  ///< in the order in which they are summed
 
-  /// `compressed`: floats and doubles travel as bfloat16.
+  /// `compressed`: floats and doubles travel as bfloat16. `most`: bytes of a bucket, unless a parameter has more; 0:
+  /// one bucket for each stage.
   template <class Optimizers>
-  void lay_out(Optimizers& optimizers, bool compressed) {
-    items.clear();
-    stretches.clear();
-    loose.clear();
-    stages.clear();
+  void lay_out(Optimizers& optimizers, bool compressed, std::int64_t most) {
+    *this = {};
     std::apply([&](auto&... each) { (add(each, compressed), ...); }, optimizers);
+    bool cpu = true;
+    for (auto const& stage : stages) cpu = cpu && stage.device.is_cpu();
+    cut(cpu && most > 0 ? most : std::numeric_limits<std::int64_t>::max());
   }
+  /// Some sums can begin before backward has ended.
+  bool overlaps() const { return buckets.size() > stages.size(); }
 
   /// A number that another layout does not have. What it reads changes where a parameter is frozen or moved.
   template <class Optimizers>
@@ -81,6 +97,47 @@ struct ExchangePlan {
   }
 
  private:
+  static std::int64_t end_of(Item const& item) { return item.offset + item.parameter.numel(); }
+
+  /// From the last parameter to the first, as backward mostly reaches them. The bucket of the first one comes last:
+  /// with it travels what is known after backward alone.
+  void cut(std::int64_t most) {
+    constexpr auto none = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> open(stages.size(), none);
+    for (auto i = items.size(); i-- != 0;) {
+      auto& item = items[i];
+      auto const bytes = static_cast<std::int64_t>(c10::elementSize(stages[item.stage].type));
+      auto& now = open[item.stage];
+      if (now == none || (buckets[now].end - item.offset) * bytes > most) {
+        now = buckets.size();
+        buckets.push_back({item.stage, item.offset, end_of(item)});
+      }
+      buckets[now].begin = item.offset;
+      ++buckets[now].items;
+      item.bucket = now;
+    }
+    if (items.empty()) return;
+    auto const first = items.front().bucket, last = buckets.size() - 1;
+    std::swap(buckets[first], buckets[last]);
+    for (auto& item : items)
+      if (item.bucket == first || item.bucket == last) item.bucket = first + last - item.bucket;
+    cut_stretches();
+    for (auto const i : loose) buckets[items[i].bucket].loose.push_back(i);
+  }
+  void cut_stretches() {
+    std::vector<Stretch> parts;
+    for (auto const& whole : stretches)
+      for (auto first = whole.first, last = first; first != whole.last; first = last) {
+        auto const bucket = items[first].bucket;
+        while (last != whole.last && items[last].bucket == bucket) ++last;
+        auto const offset = items[first].offset, size = end_of(items[last - 1]) - offset;
+        buckets[bucket].stretches.push_back(parts.size());
+        parts.push_back({whole.gradients.narrow(0, offset - whole.offset, size), whole.cleared, whole.stage, offset,
+                         size, first, last});
+      }
+    stretches = std::move(parts);
+  }
+
   std::size_t stage_of(at::Tensor const& parameter, bool compressed) {
     auto const type = compressed && parameter.is_floating_point() ? at::kBFloat16 : parameter.scalar_type();
     for (std::size_t i = 0; i != stages.size(); ++i)
@@ -120,8 +177,8 @@ struct ExchangePlan {
       }
       auto const stage = stage_of(slot.parameter, compressed);
       if (!std::exchange(joined, true))
-        stretches.push_back(
-            {buffer.gradients_too.narrow(0, slot.begin, 0), stage, stages[stage].size, 0, items.size(), items.size()});
+        stretches.push_back({buffer.gradients_too.narrow(0, slot.begin, 0), buffer.gradients, stage, stages[stage].size,
+                             0, items.size(), items.size()});
       auto& stretch = stretches.back();
       auto const begin = slot.begin - stretch.gradients.storage_offset();
       items.push_back({slot.parameter, stage, stretch.offset + begin, &slot});

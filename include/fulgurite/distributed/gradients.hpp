@@ -1,9 +1,11 @@
 #pragma once
-// The gradients of a step become their mean over all processes, in one all-reduce.
+// The gradients of a step become their mean over all processes.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/exchange_plan.hpp>
+#include <fulgurite/distributed/gradient_buckets.hpp>
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/replica.hpp>
 
@@ -31,35 +34,48 @@ inline void require_counts(at::ScalarType type, int world) {
                     " only: exchange float32, without compression and with parameters in float32");
 }
 
-/// Keeps the tensor that is exchanged. Its end tells, for each parameter, how many ranks have a gradient for it, and
-/// has the riders: numbers of the loops, which are summed with the gradients in place of a collective of their own.
+/// The end of what is exchanged tells, for each parameter, how many ranks have a gradient for it, and has the riders:
+/// numbers of the loops, which are summed with the gradients in place of a collective of their own.
 ///
 /// A parameter that no rank has a gradient for stays without. One that some have receives it on all ranks; a rank
 /// without a gradient counts as one of zero.
 class GradientExchange {
  public:
-  explicit GradientExchange(bool compressed) : compressed_(compressed) {}
+  /// `bucket_cap_mb`: of several buckets, the first are summed while backward makes the gradients of the next ones.
+  GradientExchange(bool compressed, double bucket_cap_mb)
+      : compressed_(compressed), most_(static_cast<std::int64_t>(std::min(bucket_cap_mb, 1e9) * 1024 * 1024)) {}
 
-  void forget() {
-    plan_ = {};
-    signature_ = 0;
-    agreed_.clear();
+  /// run() is backward; `mean` is asked for its gradients next. Parameters that were frozen, added or moved since the
+  /// last exchange are exchanged after it.
+  template <class Backward>
+  void backward(Group& group, Backward&& run) {
+    bool const as_before = buckets_.plan.overlaps() && changes_ < most_changes && current_() == signature_;
+    if (as_before) buckets_.during(group, run);
+    else run();
   }
 
   template <class Optimizers>
   void mean(Group& group, Replica const& replica, std::span<double> riders, Optimizers& optimizers) {
     at::NoGradGuard const no_graph;
     follow(group, replica, optimizers);
-    plan_.look();
-    bool const rides = !plan_.stages.empty() && plan_.stages.front().device.is_cpu();
-    std::vector<double> tail = rides ? std::vector<double>() : exchanged_tail(group, riders);
-    for (std::size_t i = 0; i != plan_.stages.size(); ++i) fill(i, rides && i == 0, riders);
-    for (auto const& stage : plan_.stages) group.all_reduce(stage.buffer, "exchanging gradients");
-    if (rides) tail = read_tail(plan_.stages.front(), riders.size());
+    auto& plan = buckets_.plan;
+    plan.look();
+    std::vector<double> tail;
+    if (!plan.stages.empty() && plan.stages.front().device.is_cpu()) {
+      tail = summed(group, riders, buckets_.changed());
+      if (tail[again()] > 0) {  // of some rank: what was sent in backward was not the gradient that it has now
+        ++changes_;
+        tail = summed(group, riders, false);
+      }
+    } else {
+      tail = exchanged_tail(group, riders);
+      if (!plan.stages.empty()) buckets_.head().zero_();
+      buckets_.sum(group);
+    }
     double const share = 1.0 / group.place().world;
-    for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = tail[plan_.items.size() + i];
-    for (auto const& stretch : plan_.stretches) put_back(stretch, tail, share);
-    for (auto const i : plan_.loose) put_back(plan_.items[i], tail[i], share);
+    for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = tail[plan.items.size() + i];
+    for (auto const& stretch : plan.stretches) put_back(stretch, tail, share);
+    for (auto const i : plan.loose) put_back(plan.items[i], tail[i], share);
   }
 
  private:
@@ -68,65 +84,48 @@ class GradientExchange {
   void follow(Group& group, Replica const& replica, Optimizers& optimizers) {
     auto const signature = ExchangePlan::signature(optimizers);
     if (signature == signature_) return;
-    plan_.lay_out(optimizers, compressed_);
+    if (buckets_.any_begun())
+      throw Error("fulgurite.distributed.parameters_changed",
+                  "parameters were frozen, added or moved between backward and the exchange of gradients, which had "
+                  "begun: do that before the step or after it, or set .bucket_cap_mb = 0");
+    auto& plan = buckets_.plan;
+    plan.lay_out(optimizers, compressed_, most_);
     std::vector<std::string> lines;
     std::string all;
-    for (auto const& item : plan_.items) {
+    for (auto const& item : plan.items) {
       lines.push_back(Replica::line(replica.name(item.parameter), item.parameter));
       all.append(lines.back()).append("\n");
     }
     if (agreed_.insert(std::move(all)).second) require_same(group, lines, "parameters of its optimizers");
-    for (std::size_t i = 0; i != plan_.stages.size(); ++i) {
-      auto& stage = plan_.stages[i];
-      auto const tail = i == 0 ? static_cast<std::int64_t>(plan_.items.size() + most_riders) : 0;
-      stage.buffer = at::empty({stage.size + tail}, at::TensorOptions().dtype(stage.type).device(stage.device));
-    }
+    buckets_.prepare(group, static_cast<std::int64_t>(again() + 1));
+    current_ = [&optimizers] { return ExchangePlan::signature(optimizers); };
     signature_ = signature;
   }
-  at::Tensor part(Item const& item) const {
-    return plan_.stages[item.stage].buffer.narrow(0, item.offset, item.parameter.numel()).view(item.parameter.sizes());
-  }
 
-  void fill(std::size_t index, bool with_tail, std::span<double const> riders) {
-    auto& stage = plan_.stages[index];
-    for (auto const& stretch : plan_.stretches)
-      if (stretch.stage == index) stage.buffer.narrow(0, stretch.offset, stretch.size).copy_(stretch.gradients);
-    for (auto const i : plan_.loose) {
-      auto const& item = plan_.items[i];
-      if (item.stage != index) continue;
-      auto const& gradient = item.parameter.grad();
-      if (item.received) part(item).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
-      else part(item).zero_();
-    }
-    if (index != 0) return;
-    auto const tail = stage.buffer.narrow(0, stage.size, stage.buffer.numel() - stage.size);
-    if (!with_tail) {
-      tail.zero_();
-      return;
-    }
-    tail.copy_(tensor_of(tail_of(riders)));
-  }
-  std::vector<double> tail_of(std::span<double const> riders) const {
+  std::size_t again() const { return buckets_.plan.items.size() + most_riders; }
+  std::vector<double> tail_of(std::span<double const> riders, bool changed) const {
     std::vector<double> tail;
-    for (auto const& item : plan_.items) tail.push_back(item.received ? 1.0 : 0.0);
+    for (auto const& item : buckets_.plan.items) tail.push_back(item.received ? 1.0 : 0.0);
     tail.insert(tail.end(), riders.begin(), riders.end());
-    tail.resize(plan_.items.size() + most_riders);
+    tail.resize(again());
+    tail.push_back(changed ? 1.0 : 0.0);
     return tail;
   }
-  static at::Tensor tensor_of(std::vector<double> const& values) {
-    auto made = at::empty({static_cast<std::int64_t>(values.size())}, at::TensorOptions().dtype(at::kDouble));
-    std::memcpy(made.mutable_data_ptr(), values.data(), values.size() * sizeof(double));
-    return made;
-  }
-  std::vector<double> read_tail(Stage const& stage, std::size_t riders) const {
-    auto const tail = stage.buffer.narrow(0, stage.size, static_cast<std::int64_t>(plan_.items.size() + riders));
-    auto const numbers = tail.to(at::kDouble).contiguous();
-    auto const* begin = static_cast<double const*>(numbers.const_data_ptr());
-    return {begin, begin + numbers.numel()};
+  std::vector<double> summed(Group& group, std::span<double const> riders, bool changed) {
+    auto tail = tail_of(riders, changed);
+    auto const head = buckets_.head();
+    tail.resize(static_cast<std::size_t>(head.numel()));
+    auto numbers = at::empty({head.numel()}, at::TensorOptions().dtype(at::kDouble));
+    std::memcpy(numbers.mutable_data_ptr(), tail.data(), tail.size() * sizeof(double));
+    head.copy_(numbers);
+    buckets_.sum(group);
+    numbers.copy_(head);
+    std::memcpy(tail.data(), numbers.const_data_ptr(), tail.size() * sizeof(double));
+    return tail;
   }
   /// Beside gradients on a GPU, where reading numbers would wait for it.
   std::vector<double> exchanged_tail(Group& group, std::span<double const> riders) const {
-    auto const mine = tail_of(riders);
+    auto const mine = tail_of(riders, false);
     std::vector<double> sum(mine.size());
     std::string_view const bytes(reinterpret_cast<char const*>(mine.data()), mine.size() * sizeof(double));
     for (auto const& said : group.exchange(bytes, "exchanging who has gradients"))
@@ -141,13 +140,13 @@ class GradientExchange {
   /// Where all that some rank has was received here, too, a whole stretch is one copy; nothing in it is received anew.
   void put_back(Stretch const& stretch, std::vector<double> const& tail, double share) {
     bool whole = true;
-    for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (tail[i] > 0) == plan_.items[i].received;
+    auto const& items = buckets_.plan.items;
+    for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (tail[i] > 0) == items[i].received;
     if (!whole) {
-      for (auto i = stretch.first; i != stretch.last; ++i) put_back(plan_.items[i], tail[i], share);
+      for (auto i = stretch.first; i != stretch.last; ++i) put_back(items[i], tail[i], share);
       return;
     }
-    auto const sum = plan_.stages[stretch.stage].buffer.narrow(0, stretch.offset, stretch.size);
-    scale_into(stretch.gradients, sum, share);
+    scale_into(stretch.gradients, buckets_.part(stretch), share);
   }
   /// Writing to an arena's slice says that it is received.
   void put_back(Item const& item, double count, double share) {
@@ -155,7 +154,7 @@ class GradientExchange {
     auto& gradient = item.parameter.mutable_grad();
     if (!gradient.defined() || gradient.is_sparse())
       gradient = item.slot ? item.slot->gradient : at::empty_like(item.parameter.detach());
-    scale_into(gradient, part(item), share);
+    scale_into(gradient, buckets_.part(item), share);
   }
   static void scale_into(at::Tensor const& to, at::Tensor const& sum, double share) {
     if (to.scalar_type() == sum.scalar_type()) {
@@ -167,10 +166,14 @@ class GradientExchange {
   }
 
   static constexpr std::size_t most_riders = 8;
+  static constexpr int most_changes = 3;
 
   bool compressed_;
-  ExchangePlan plan_ = {};
+  std::int64_t most_;
+  GradientBuckets buckets_ = {};
+  std::function<std::size_t()> current_ = nullptr;  ///< the signature as it is now
   std::size_t signature_ = 0;
+  int changes_ = 0;  ///< of gradients that were sent; after some, nothing is sent in backward any more
   std::unordered_set<std::string> agreed_ = {};
 };
 

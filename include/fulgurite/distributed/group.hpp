@@ -29,6 +29,7 @@ namespace fulgurite::distributed {
 /// What went over the wire, counted.
 struct Traffic {
   long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
+  long in_backward = 0;                        ///< of these, begun before backward had ended
   long broadcasts = 0;                         ///< of weights and buffers
   long of_layers = 0;                          ///< inside of forward and backward
   long all_gathers = 0, all_gather_bytes = 0;  ///< of what ranks keep a part of each
@@ -70,6 +71,22 @@ class Group {
     traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
     std::vector<at::Tensor> tensors{tensor};
     on_tensors(what, [&] { return gradients_->allreduce(tensors); });
+  }
+  /// From here on sums can be begun. They have connections of their own, since what layers ask of other ranks goes on
+  /// beside them.
+  void open_buckets() {
+    if (!buckets_) buckets_ = make("buckets");
+  }
+  /// As all_reduce of a tensor on the CPU, several of which can be under way at once: `end` waits for one of them.
+  c10::intrusive_ptr<c10d::Work> begin_sum(at::Tensor const& tensor, bool in_backward) {
+    ++traffic_.all_reduces;
+    traffic_.all_reduce_bytes += static_cast<long>(tensor.nbytes());
+    traffic_.in_backward += in_backward ? 1 : 0;
+    std::vector<at::Tensor> tensors{tensor};
+    return buckets_->allreduce(tensors);
+  }
+  void end(c10d::Work& sum, std::string_view what) {
+    await(what, [&](std::chrono::milliseconds time) { return is_over(sum, time); });
   }
   /// What rank `from` has, to all.
   void broadcast(at::Tensor const& tensor, int from, std::string_view what) {
@@ -196,11 +213,6 @@ class Group {
             place_.world, place_.port, options_.others,
             [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
       meet();
-      auto const make = [&](std::string const& name) {
-        Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-        auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
-        return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
-      };
       decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)
       if (nccl) {
@@ -217,6 +229,12 @@ class Group {
       close();
       throw;
     }
+  }
+
+  Engine make(std::string const& name) const {
+    Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
+    auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+    return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
   }
 
   /// Waits until all ranks are there.
@@ -271,14 +289,20 @@ class Group {
     decltype(begin()) work = {};
     await(what, [&](std::chrono::milliseconds time) {
       if (!work) work = begin();
-      try {
-        work->wait(time);
-        return true;
-      } catch (std::exception const&) {
-        if (work->isCompleted()) throw;
-        return false;
-      }
+      return is_over(*work, time);
     });
+  }
+  /// A wait whose time is up throws, as one does whose work has failed. The work may end between that and the question
+  /// whether it is over, so only the work itself can say how it ended.
+  static bool is_over(c10d::Work& work, std::chrono::milliseconds time) {
+    try {
+      work.wait(time);
+      return true;
+    } catch (std::exception const&) {
+      if (!work.isCompleted()) return false;
+    }
+    work.wait();
+    return true;
   }
 
   [[noreturn]] void gone(Watch::Ended const& ended) {
@@ -352,6 +376,7 @@ class Group {
     watch_->stop();
     if (failed_) return;  // what still waits would hold up whoever destroys it
     if (on_gpu_) gradients_->shutdown();
+    buckets_.reset();
     gradients_.reset();
     decisions_.reset();
   }
@@ -374,7 +399,7 @@ class Group {
   Store store_ = {};
   std::unique_ptr<Watch> watch_ = {};
   std::unique_ptr<OwnRanks> others_ = {};  ///< that this process started
-  Engine decisions_ = {}, gradients_ = {};
+  Engine decisions_ = {}, gradients_ = {}, buckets_ = {};
   Traffic traffic_ = {};
   bool on_gpu_ = false;  ///< gradients; decisions are the CPU's
   bool failed_ = false;

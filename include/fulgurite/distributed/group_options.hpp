@@ -26,7 +26,8 @@ enum class Collectives : std::uint8_t {
 
 namespace distributed {
 
-/// Makes a c10d backend in place of gloo, as a test does. Called twice: gradients and decisions go their own ways.
+/// Makes a c10d backend in place of gloo, as a test does. Called up to three times: gradients, decisions and buckets
+/// of gradients go their own ways.
 using MakeEngine = std::function<Engine(Store const&, Place const&, std::chrono::milliseconds)>;
 
 struct GroupOptions {

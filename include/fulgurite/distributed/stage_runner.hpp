@@ -68,6 +68,10 @@ class StageRunner final : public StageRun {
     try {
       step();
     } catch (StagesEnd) { return false; }
+    if (has_run_ && !is_last())
+      throw Error("fulgurite.pipeline.caught",
+                  "a step has caught what through_stages(model, x) ends it with on all processes but the last, by "
+                  "catch (...), and went on without an output: catch std::exception, which that is not");
     if (!has_run_)
       throw Error("fulgurite.pipeline.unused", "a step did not call through_stages(model, x), so no stage has run: a "
                                                "model for Pipeline calls it in the forward of each of its steps");

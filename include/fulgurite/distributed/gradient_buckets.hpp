@@ -1,0 +1,161 @@
+#pragma once
+// The sums of gradients over all processes, bucket by bucket, some of which begin while backward still runs.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <fulgurite/distributed/exchange_plan.hpp>
+#include <fulgurite/distributed/group.hpp>
+#include <fulgurite/distributed/ready_hooks.hpp>
+
+namespace fulgurite::distributed {
+
+/// Keeps the tensors that are summed. Each bucket is begun once, in the order of the plan, on every rank: as soon as
+/// backward has made all of its gradients and those of the ones before it, the rest in `sum`. What a rank has made or
+/// left out therefore never makes its collectives others than those of the other ranks.
+///
+/// Gradients are copied when their bucket is begun; `changed` says that one was written to later.
+class GradientBuckets {
+ public:
+  ExchangePlan plan = {};
+
+  GradientBuckets() = default;
+  GradientBuckets(GradientBuckets const&) = delete;  // hooks have its address
+  GradientBuckets& operator=(GradientBuckets const&) = delete;
+
+  /// A plan that was laid out anew gets its tensors, with room for `head` numbers in front of the first.
+  void prepare(Group& group, std::int64_t head) {
+    hooks_.clear();
+    for (std::size_t i = 0; i != plan.stages.size(); ++i) {
+      auto& stage = plan.stages[i];
+      stage.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
+      stage.buffer = at::empty({stage.head + stage.size}, at::TensorOptions().dtype(stage.type).device(stage.device));
+    }
+    if (!plan.overlaps()) return;
+    group.open_buckets();
+    for (std::size_t i = 0; i != plan.items.size(); ++i)
+      hooks_.add(plan.items[i].parameter, i, [this](std::size_t item) { ready(item); });
+  }
+
+  /// backward() makes gradients that `sum` is asked for next.
+  template <class Backward>
+  void during(Group& group, Backward&& backward) {
+    if (!plan.overlaps() || any_begun()) return backward();
+    ready_.assign(plan.items.size(), false);
+    left_.clear();
+    for (auto const& bucket : plan.buckets) left_.push_back(bucket.items);
+    struct Open {
+      GradientBuckets& all;
+      ~Open() { all.group_ = nullptr; }
+    } const open{*this};
+    group_ = &group;
+    backward();
+  }
+
+  bool any_begun() const { return !begun_.empty(); }
+  /// A gradient is another than the one that was sent.
+  bool changed() const {
+    return std::any_of(sent_.begin(), sent_.end(), [&](Sent const& one) {
+      if (one.tensor.unsafeGetTensorImpl()->version_counter().current_version() != one.version) return true;
+      return one.item != none && !plan.items[one.item].parameter.grad().is_same(one.tensor);
+    });
+  }
+
+  /// Begins the buckets that are left, and waits for all of them.
+  void sum(Group& group) {
+    for (auto next = begun_.size(); next != plan.buckets.size(); ++next) {
+      fill(plan.buckets[next]);
+      if (plan.overlaps()) begin(group, next, false);
+      else group.all_reduce(part(next), occasion);
+    }
+    for (auto const& work : begun_) group.end(*work, occasion);
+    begun_.clear();
+    sent_.clear();
+  }
+
+  at::Tensor part(Item const& item) const {
+    auto const& stage = plan.stages[item.stage];
+    return stage.buffer.narrow(0, stage.head + item.offset, item.parameter.numel()).view(item.parameter.sizes());
+  }
+  at::Tensor part(Stretch const& stretch) const {
+    auto const& stage = plan.stages[stretch.stage];
+    return stage.buffer.narrow(0, stage.head + stretch.offset, stretch.size);
+  }
+  /// The numbers in front.
+  at::Tensor head() const { return plan.stages.front().buffer.narrow(0, 0, plan.stages.front().head); }
+
+ private:
+  static constexpr std::string_view occasion = "exchanging gradients";
+  static constexpr std::int64_t unit = 16;
+  static constexpr auto none = static_cast<std::size_t>(-1);
+  struct Sent {
+    at::Tensor tensor;
+    std::uint32_t version;
+    std::size_t item = none;  ///< whose gradient it has to be still
+  };
+
+  /// The last bucket takes the numbers in front with it.
+  at::Tensor part(std::size_t index) const {
+    auto const& bucket = plan.buckets[index];
+    auto const& stage = plan.stages[bucket.stage];
+    auto const begin = index + 1 == plan.buckets.size() ? 0 : stage.head + bucket.begin;
+    return stage.buffer.narrow(0, begin, stage.head + bucket.end - begin);
+  }
+
+  void begin(Group& group, std::size_t index, bool in_backward) {
+    begun_.push_back(group.begin_sum(part(index), in_backward));
+  }
+
+  /// Backward has added to the gradient of an item. One that it has put elsewhere is left for later.
+  void ready(std::size_t index) {
+    if (!group_ || ready_[index]) return;
+    auto const& item = plan.items[index];
+    if (item.slot && !item.parameter.grad().is_same(item.slot->gradient)) return;
+    ready_[index] = true;
+    --left_[item.bucket];
+    for (auto next = begun_.size(); next + 1 < plan.buckets.size() && left_[next] == 0; ++next) {
+      at::NoGradGuard const no_graph;
+      fill(plan.buckets[next]);
+      note(plan.buckets[next]);
+      begin(*group_, next, true);
+    }
+  }
+
+  void fill(Bucket const& bucket) {
+    for (auto const i : bucket.stretches) part(plan.stretches[i]).copy_(plan.stretches[i].gradients);
+    for (auto const i : bucket.loose) {
+      auto const& gradient = plan.items[i].parameter.grad();
+      if (gradient.defined()) part(plan.items[i]).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+      else part(plan.items[i]).zero_();
+    }
+  }
+  void note(Bucket const& bucket) {
+    auto const add = [&](at::Tensor const& tensor, std::size_t item) {
+      sent_.push_back({tensor, tensor.unsafeGetTensorImpl()->version_counter().current_version(), item});
+    };
+    for (auto const i : bucket.stretches) {
+      auto const& stretch = plan.stretches[i];
+      add(stretch.gradients, none);
+      add(stretch.cleared, none);
+      for (auto item = stretch.first; item != stretch.last; ++item) add(plan.items[item].parameter.grad(), item);
+    }
+    for (auto const i : bucket.loose)
+      if (auto const& gradient = plan.items[i].parameter.grad(); gradient.defined()) add(gradient, i);
+  }
+
+  ReadyHooks hooks_ = {};
+  Group* group_ = nullptr;  ///< while backward may begin sums
+  std::vector<bool> ready_ = {};
+  std::vector<std::size_t> left_ = {};  ///< of each bucket, gradients that are not made yet
+  std::vector<c10::intrusive_ptr<c10d::Work>> begun_ = {};
+  std::vector<Sent> sent_ = {};
+};
+
+}  // namespace fulgurite::distributed
