@@ -246,3 +246,31 @@ TEST_CASE("checkpoint: what a failed fit was waiting for is forgotten by the nex
   fitted(model, quick(1), 2, waiting);
   CHECK(saved_files == std::vector<std::string>{"epoch=0-step=2.safetensors"});
 }
+
+namespace {
+struct Remembering : toy::P {
+  std::vector<double> seen = {};
+  toy::Tensor training_step(double batch) {
+    seen.push_back(batch);
+    return -p;
+  }
+};
+}  // namespace
+
+TEST_CASE("checkpoint: last of a fit that max_steps ended inside an epoch goes on inside it") {
+  Folder const folder;
+  auto const part = [&](long steps, auto... from) {
+    Remembering model;
+    auto options = quick(4);
+    options.max_steps = steps;
+    Trainer<Remembering, SavingDevice, Float32, Automatic, ModelCheckpoint<>> trainer(
+        options, {}, {}, {},
+        ModelCheckpoint{{.dirpath = folder.path, .save_top_k = 0, .save_last = true, .every_n_train_steps = 2}});
+    trainer.fit(model, toy::batches(5), from...);
+    return model.seen;
+  };
+  auto const whole = part(8);
+  CHECK(part(3) == std::vector(whole.begin(), whole.begin() + 3));
+  CHECK(part(8, CkptPath{"last"}) == std::vector(whole.begin() + 3, whole.end()));
+  CHECK(part(8, CkptPath{"last"}).empty());
+}

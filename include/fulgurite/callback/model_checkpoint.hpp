@@ -98,6 +98,9 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     if (ctx.accumulating()) return;
     bool const by_step = timing_.by_steps(ctx);
     if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step(ctx, true);
+    // Where max_steps ends the fit here, inside an epoch: a file of the end of training counts that epoch as over.
+    if (KeptFiles::copies_last(options_) && !ctx.is_last_batch() && ctx.options().max_steps == ctx.global_step())
+      this->ask_for_last(ctx);
   }
 
   void on_train_epoch_end(auto& ctx) {
