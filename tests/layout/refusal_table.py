@@ -27,7 +27,8 @@ TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/'  # comments
     r'|"((?:[^"\\\n]|\\.)*)"|\'(?:[^\'\\\n]|\\.)+\''  # literals
     r'|[(){},]|(?:[^\s"\'(){},/]|/(?![/*]))+', re.S)
-SAYS_LATER = ('refuse', 'fail')  # helpers that complete a sentence; their calls stand in the same header
+# Helpers that complete a sentence. Their calls stand in the same header, or in those above it that name no identifier.
+SAYS_LATER = ('refuse', 'fail')
 
 
 def one_literal(parts: str) -> str:
@@ -87,6 +88,19 @@ def completed(tokens) -> list[str]:
     return [one for one in said if one]
 
 
+def above(header: pathlib.Path) -> list:
+    """The tokens of headers that include this one, at once or by way of others, and have no identifier of their own."""
+    found, asked = [], [header]
+    for one in asked:
+        include = f'#include <{one.relative_to(flags.INCLUDE)}>'
+        for other in flags.headers():
+            text = other.read_text()
+            if include in text and other not in asked and '"fulgurite.' not in text:
+                asked.append(other)
+                found.append(tokens_of(other))
+    return found
+
+
 def calls():
     """(identifier, told as a warning, what it says) for each place of include/ that utters one at run time."""
     for header in flags.headers():
@@ -110,7 +124,7 @@ def calls():
             if call.function.endswith('at_least'):
                 call.text = f'{call.text.split("…")[0]} is at least {call.before[-1]}'
             if len(call.text.split()) < 5:
-                for more in completed(tokens) or ['…']:
+                for more in [said for of in (tokens, *above(header)) for said in completed(of)] or ['…']:
                     yield literal, False, (call.text.rstrip('… ') + (more if more[0] in ':,;' else ' ' + more)).strip()
             else:
                 yield literal, call.function.endswith(('warn', 'warn_each', 'said.each')), call.text

@@ -29,7 +29,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     write_checkpoint(run, pack, source, file, weights_only);
   };
-  FirstFailure failure([&](std::string const& text) { run.warn("fulgurite.checkpoint.failed_too", text); });
+  FirstFailure failure(run);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     CheckpointFiles files(run.made.held_files, request.holder, awaited, writes, write);

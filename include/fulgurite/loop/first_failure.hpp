@@ -10,11 +10,11 @@
 namespace fulgurite::loop {
 
 /// Keeps the failure that is thrown when all has been tried: the first, but an end that was asked for comes before what
-/// fails on the way. `warn(text)` says those that are not thrown.
-template <class Warn>
+/// fails on the way. The others are warnings of `Run`.
+template <class Run>
 class FirstFailure {
  public:
-  explicit FirstFailure(Warn warn) : warn_(std::move(warn)) {}
+  explicit FirstFailure(Run& run) : run_(run) {}
 
   template <class Work>
   void attempt(Work&& work) {
@@ -24,7 +24,9 @@ class FirstFailure {
       if (first_ && !std::exchange(interrupted_, true)) say_first();
       first_ = std::current_exception();
     } catch (std::exception const& error) {
-      if (first_) warn_(std::string("after another file, this one could not be written: ") + error.what());
+      if (first_)
+        run_.warn("fulgurite.checkpoint.failed_too",
+                  std::string("after another file, this one could not be written: ") + error.what());
       else first_ = std::current_exception();
     } catch (...) {
       if (!first_) first_ = std::current_exception();
@@ -40,11 +42,12 @@ class FirstFailure {
     try {
       std::rethrow_exception(first_);
     } catch (std::exception const& error) {
-      warn_(std::string("the run was asked to end, and a file could not be written: ") + error.what());
+      run_.warn("fulgurite.checkpoint.failed_too",
+                std::string("the run was asked to end, and a file could not be written: ") + error.what());
     } catch (...) {}  // it has no words
   }
 
-  Warn warn_;
+  Run& run_;
   std::exception_ptr first_{};
   bool interrupted_ = false;
 };
