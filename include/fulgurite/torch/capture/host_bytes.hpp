@@ -15,6 +15,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/capture/known_layers.hpp>
+#include <fulgurite/torch/capture/words_in_memory.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -99,21 +100,21 @@ class HostBytes {
     for (auto const& part : parts_) {
       for (std::size_t i = 0; i != part.size; ++i)
         if (passes_[offset + i] != enough && part.at[i] != before[offset + i] &&
-            (part.layer || !grown(part, before.data() + offset, i)))
+            (part.layer || !is_of_grown_vector(part.at, before.data() + offset, part.size, i)))
           return part.change();
       offset += part.size;
     }
     return {};
   }
 
-  /// While this lives, the numbers that differ from `before` are what they were. A word that may be an address is left
-  /// alone, since what it pointed to may be gone.
+  /// While this lives, the numbers that differ from `before` are what they were. A word that may be an address
+  /// is left alone, since what it pointed to may be gone.
   class Earlier {
    public:
     Earlier(HostBytes const& host, std::vector<char> const& before) {
       std::size_t offset = 0;
       for (auto const& part : host.parts_) {
-        for (std::size_t i = 0; i < part.size; i += word) add(host, part, before.data() + offset, offset, i);
+        for (std::size_t i = 0; i < part.size; i += bytes_of_word) add(host, part, before.data() + offset, offset, i);
         offset += part.size;
       }
       if (!whole_) return;
@@ -135,23 +136,17 @@ class HostBytes {
     };
     FULGURITE_COLD void add(HostBytes const& host, Part const& part, char const* before, std::size_t offset,
                             std::size_t first) {
-      std::size_t const end = std::min(first + word, part.size);
+      std::size_t const end = std::min(first + bytes_of_word, part.size);
       auto const* passes = host.passes_.data() + offset;
       if (std::find(passes + first, passes + end, enough) != passes + end) return;  // it changes all the time
       std::size_t const known = bytes_.size();
       for (std::size_t i = first; i != end; ++i)
-        if (part.at[i] != before[i] && (part.layer || !grown(part, before, i)))  // handles in a layer look alike
+        if (part.at[i] != before[i] &&
+            (part.layer || !is_of_grown_vector(part.at, before, part.size, i)))  // handles in a layer look alike
           bytes_.push_back({const_cast<char*>(part.at + i), before[i], part.at[i]});
       if (bytes_.size() != known &&
           (may_be_address(before + first, end - first) || may_be_address(part.at + first, end - first)))
         whole_ = false;
-    }
-    /// Whether one of these words is a number in the range in which Linux puts a program's memory.
-    FULGURITE_COLD static bool may_be_address(char const* from, std::size_t size) {
-      std::uintptr_t value = 0;
-      std::memcpy(&value, from, size);
-      constexpr std::uintptr_t one = 1;
-      return (value >= 4096 && value < one << 32U) || (value >= one << 44U && value < one << 48U);
     }
     std::vector<Byte> bytes_;
     bool whole_ = true;
@@ -166,28 +161,6 @@ class HostBytes {
     std::size_t offset, size;
   };
   static constexpr std::uint8_t enough = 255;
-  static constexpr std::size_t word = sizeof(std::uintptr_t);
-
-  /// Whether byte `i` lies in a std::vector that has as many elements as before or more, and has moved to more memory.
-  /// A vector is three pointers: begin, end, and the end of its memory, as in all common libraries.
-  FULGURITE_COLD static bool grown(Part const& part, char const* before, std::size_t i) {
-    auto const at = [](char const* from) {
-      std::uintptr_t value = 0;
-      std::memcpy(&value, from, word);
-      return value;
-    };
-    for (std::size_t back = 0; back != 3 && i / word >= back; ++back) {
-      std::size_t const first = (i / word - back) * word;
-      if (first + 3 * word > part.size) continue;
-      std::uintptr_t const was[] = {at(before + first), at(before + first + word), at(before + first + 2 * word)};
-      std::uintptr_t const is[] = {at(part.at + first), at(part.at + first + word), at(part.at + first + 2 * word)};
-      if (was[0] <= was[1] && was[1] <= was[2] && is[0] != 0 && is[0] < is[1] && is[1] <= is[2] &&
-          is[1] - is[0] >= was[1] - was[0] && is[2] - is[0] > was[2] - was[0] &&
-          is[2] - is[0] < std::uintptr_t{1} << 40U)
-        return true;
-    }
-    return false;
-  }
 
   void add(Part part) {
     passes_.resize(passes_.size() + part.size);

@@ -47,7 +47,7 @@ TensorModule<Transform> digits(DigitsOptions options = {}, Transform transform =
       options.test > 0
           ? std::optional(as_tensors(draw_digits(static_cast<std::size_t>(options.test), options.seed ^ another_hand)))
           : std::nullopt;
-  return TensorModule<Transform>(set, std::move(parts), loading(options), test, std::move(transform));
+  return TensorModule<Transform>(set, std::move(parts), loader_options(options), test, std::move(transform));
 }
 
 }  // namespace fulgurite::data

@@ -40,7 +40,7 @@ TensorModule<Transform> digits8x8(std::filesystem::path const& folder, Digits8x8
                     ": there is no digits.csv.gz in such a folder: take the one that scikit-learn's wheel "
                     "has in sklearn/datasets/data");
   TensorSet const set = as_tensors(read_digits_csv(*file));
-  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loading(options), {},
+  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loader_options(options), {},
                                  std::move(transform));
 }
 

@@ -49,7 +49,7 @@ TensorModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions 
     return set;
   };
   TensorSet const set = read(train ? *train : *test);
-  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loading(options),
+  return TensorModule<Transform>(set, split(set.size(), options.validation, options.seed), loader_options(options),
                                  train && test ? std::optional(read(*test)) : std::nullopt, std::move(transform));
 }
 

@@ -103,7 +103,7 @@ class TableModule : public TensorModule<> {
           set{encoded(encoding, table), targets(table, options.target)} {}
   };
   TableModule(Made&& made, TableOptions const& options)
-      : TensorModule<>(made.set, std::move(made.parts), loading(options)),
+      : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
         data_(made.set.data),
         classes_(made.table.column(options.target).labels),
         encoding_(std::move(made.encoding)),

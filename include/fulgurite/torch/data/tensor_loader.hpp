@@ -66,7 +66,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
   TensorLoader(torch::Tensor const& data, torch::Tensor target, TensorLoaderOptions options, Transform transform = {})
     requires std::same_as<S, OptionalShuffle>
       : TensorLoader(data, std::move(target), OptionalShuffle{rows(data), options.shuffle, options.seed},
-                     gathering(options), std::move(transform)) {}
+                     without_order(options), std::move(transform)) {}
 
   /// Of the last pass; see Waited.
   Waited waited() const { return reader_.waited(); }

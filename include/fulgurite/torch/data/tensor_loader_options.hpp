@@ -42,7 +42,7 @@ struct GatherOptions {
 };
 
 /// The same without the order.
-inline GatherOptions gathering(TensorLoaderOptions const& o) {
+inline GatherOptions without_order(TensorLoaderOptions const& o) {
   return {.batch_size = o.batch_size,
           .drop_last = o.drop_last,
           .seed = o.seed,
@@ -55,7 +55,7 @@ inline GatherOptions gathering(TensorLoaderOptions const& o) {
 
 /// What a module of tensors is told of its loaders, under the same names.
 template <class Options>
-TensorLoaderOptions loading(Options const& o) {
+TensorLoaderOptions loader_options(Options const& o) {
   return {.batch_size = o.batch_size,
           .shuffle = o.shuffle,
           .seed = o.seed,

@@ -36,7 +36,7 @@ class TensorModule {
 
   TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
                std::optional<TensorSet> const& test = {}, Transform transform = {})
-      : train_(set.data, set.target, shuffled(std::move(parts.train), options), gathering(options),
+      : train_(set.data, set.target, shuffled(std::move(parts.train), options), without_order(options),
                std::move(transform)),
         validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
     if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
@@ -67,7 +67,7 @@ class TensorModule {
   /// For evaluation no sample is left out.
   static GatherOptions whole(TensorLoaderOptions options) {
     options.drop_last = false;
-    return gathering(options);
+    return without_order(options);
   }
   static std::vector<std::size_t> all(std::size_t count) {
     std::vector<std::size_t> positions(count);

@@ -111,7 +111,7 @@ class WindowModule : public TensorModule<> {
     }
   };
   WindowModule(Made&& made, WindowOptions const& options)
-      : TensorModule<>(made.set, std::move(made.parts), loading(options)),
+      : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
         values_(std::move(made.series.values)),
         scaled_(std::move(made.scaled)),
         foretold_(std::move(made.foretold)),
