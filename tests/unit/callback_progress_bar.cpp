@@ -45,6 +45,15 @@ struct Place {
     return bar(options);
   }
 };
+/// A model that prints while bars are drawn, into the same terminal.
+struct Talks {
+  using Stateless = ByChoice;
+  Stream* stream;
+  void on_validation_batch_end() { std::fputs("validated a batch\n", stream->file); }
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.batch_idx() == 2) std::fputs("trained three\n", stream->file);
+  }
+};
 /// Looks at the screen after the bar has drawn.
 struct Watcher {
   using Stateless = ByChoice;
@@ -83,6 +92,13 @@ TEST_CASE("bar: the last line tells what came out and where it is") {
                                                  "metrics.csv");
 }
 
+TEST_CASE("bar: a narrow terminal gets the last line in several, broken between words") {
+  Place run;
+  fitted(run.model, quick(2), 4, run.bar({.columns = 22, .terminal = true}));
+  auto const output = run.stream.all();
+  CHECK(output.ends_with("\n2 epochs, 8 steps in\n00:05\n"));
+}
+
 TEST_CASE("bar: an unsized loader has no end") {
   Place run;
   auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, run.bar());
@@ -99,17 +115,27 @@ TEST_CASE("bar: on a terminal the last epoch stays, the validation bar comes ben
                                 "2 epochs, 8 steps in 00:05", ""});
   auto const nested = output.find("\nValidation");
   CHECK(nested == std::string::npos);
-  CHECK(count(output, "\n\r\x1b[KValidation DataLoader 0: 100%|") == 2);
+  CHECK(count(output, "\n\x1b[KValidation DataLoader 0: 100%|") == 2);
 }
 
 TEST_CASE("bar: the screen during a validation") {
   Place run;
   Lines seen, after;
   fitted(run.model, quick(1), 4, run.terminal({.ascii = true}), Watcher{&run.stream, &seen, &after});
-  REQUIRE(seen.size() == 2);
-  CHECK(seen[0].starts_with("Epoch 0: 100%|"));
-  CHECK(seen[1].starts_with("Validation DataLoader 0: 100%|"));
-  CHECK(after == Lines{seen[0], ""});
+  REQUIRE(seen.size() == 4);  // between drawings the cursor stands in an empty line above the bars
+  CHECK(seen[1].starts_with("Epoch 0: 100%|"));
+  CHECK(seen[2].starts_with("Validation DataLoader 0: 100%|"));
+  CHECK(after == Lines{"", seen[1], ""});
+}
+
+TEST_CASE("bar: a line that others print, also while two bars are there, stays as it is, above them") {
+  Place run;
+  fitted(run.model, quick(1), 4, run.terminal({.ascii = true}), Talks{.stream = &run.stream});
+  auto const shown = screen(run.stream.all());
+  REQUIRE(shown.size() == 5);
+  CHECK(Lines(shown.begin(), shown.begin() + 2) == Lines{"trained three", "validated a batch"});
+  CHECK(shown[2].starts_with("Epoch 0: 100%|"));
+  CHECK(shown[3] == "1 epoch, 4 steps in 00:02");
 }
 
 TEST_CASE("bar: leave keeps each epoch's line") {
@@ -248,7 +274,8 @@ struct Terminal {  // the two ends of one
     char text[4096];
     auto const count = ::read(master, text, sizeof text);
     std::string const all(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    return all.substr(all.rfind('K') + 1);
+    auto const begin = all.rfind('K') + 1;
+    return all.substr(begin, all.find_first_of("\r\n", begin) - begin);
   }
 };
 struct Resizes {

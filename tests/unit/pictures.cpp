@@ -175,7 +175,8 @@ TEST_CASE("dashboard: fits its terminal, says how fast, and leaves one line at t
     CHECK(lines[lines.size() - 4].starts_with("Epoch 2: 100%|"));
     CHECK(lines[lines.size() - 2] == "loss 3.500   vl 1.000");
     CHECK(lines.back().find("1 samples/s") != std::string::npos);
-    CHECK(lines.back().find(" resident") != std::string::npos);
+    // Of a narrow line facts are left out: how many depends on whether the clock of the cores has ticked.
+    CHECK((lines.back().ends_with(" resident") || (columns == 45 && lines.back().ends_with("   ..."))));
     CHECK(all.find("Validation: ") != std::string::npos);
   }
   auto const low = frame_of(80, 7, all);

@@ -17,6 +17,7 @@
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite {
 
@@ -36,8 +37,8 @@ struct ProgressBarOptions {
 /// the host knows already, and never waits for a device. It looks at the clock once a batch. On a terminal it redraws
 /// at most ten times a second, as wide as the terminal then is; elsewhere, as in a file or a notebook, it writes one
 /// line for each epoch and each evaluation, and one a minute within those that last. Rates count what this process did:
-/// of a run that goes on inside an epoch, the batches from there on. Only rank 0 writes. A fit ends with one line that
-/// says what came out of it and where.
+/// of a run that goes on inside an epoch, the batches from there on. A line that others print while bars are there
+/// stays above them. Only rank 0 writes. A fit ends with one line that says what came out of it and where.
 class ProgressBar {
  public:
   using Hooks =
@@ -108,7 +109,9 @@ class ProgressBar {
   void on_fit_end(auto& ctx) {
     if (!on_) return;
     lines_.close();
-    lines_.write(counts_.line(ctx));
+    std::string line = counts_.line(ctx);
+    line.pop_back();  // the end of the line
+    lines_.write(report::wrapped(line, terminal_ ? static_cast<std::size_t>(columns()) : 0));
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception() {
