@@ -145,9 +145,9 @@ class Page {
         if (std::ranges::find(all, one.first) == all.end()) all.push_back(one.first);
     if (all.empty()) return;
     made_ += "<h2>Hyper-parameters</h2>\n";
-    if (runs_.size() > 1) made_ += "<p>Rows in which runs differ are marked.</p>\n";
     made_ += "<div class=\"wide\"><table><tr><th>name</th>";
     columns();
+    bool some_differ = false;
     for (auto const& name : all) {
       std::vector<std::string> values;
       for (auto const& run : runs_) {
@@ -155,12 +155,14 @@ class Page {
         values.push_back(at == run.hyperparameters.end() ? "" : at->second);
       }
       bool const differs = std::ranges::any_of(values, [&](auto const& value) { return value != values[0]; });
+      some_differ |= differs;
       made_ += differs ? "<tr class=\"differs\">" : "<tr>";
       cell(name);
       for (auto const& value : values) cell(value);
       made_ += "</tr>\n";
     }
     made_ += "</table></div>\n";
+    if (some_differ) made_ += "<p>Rows in which runs differ are marked.</p>\n";
   }
 
   /// What a SimpleProfiler has written: a bar of shares, and the actions that took most by themselves.
