@@ -60,7 +60,7 @@ CheckpointCost measure_checkpoint(int checkpoints);  ///< checkpoint.cpp
 /// peak MKL comes near to.
 std::string kind_of_processor();  ///< processor.cpp
 // products.cpp
-bool has_products();  ///< whether the program has other kernels for matrix products than LibTorch's
+bool has_products();            ///< whether the program has other kernels for matrix products than LibTorch's
 std::string products_so_far();  ///< which of the process were whose
 /// Additions and multiplications in the matrix products of one raw step, 2 M N K for each; attention in one operator is
 /// not among them.

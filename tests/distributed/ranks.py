@@ -232,6 +232,7 @@ def gradients_that_change_after_they_were_sent_are_sent_again(lab):
     parts = lab.own(2, *SMALL, *words).fine().alike()
     need(parts.steps() == lab.own(2, *words).fine().steps() != lab.own(2, '--steps', '6').fine().steps(), 'other bits')
     need(sums(parts) == [(36, 9)] * 2, sums(parts))  # three times, and then they wait for the end of backward
+    lab.ends(2, *SMALL, *words, '--freezes', '2', says=['fulgurite.distributed.parameters_changed'])
 
 
 @case
@@ -526,6 +527,9 @@ def a_norm_that_cannot_be_synchronized_is_refused_by_name(lab):
                  'fulgurite.data.shared_tensor'):
         need(refused.count(name) == 2, refused)
     need(refused.count('norms known: 2') == 2, refused)
+    own = r"fulgurite.distributed.sync_batchnorm\] .*'inner' is a .*OwnNorm, which sees its own"
+    need(len(re.findall(own, refused)) == 2, refused)
+    need(refused.count('most 7 of -3') == 2, refused)  # said by the last rank alone
 
 
 @case
