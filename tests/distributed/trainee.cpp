@@ -106,7 +106,7 @@ struct Rows {
 };
 
 /// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "sync":
-/// with one of all ranks. "half": ranks use another layer each. "mlp": three layers.
+/// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm. "mlp": three layers.
 struct Net : nn::Module {
   Scene& scene;
   std::string kind;
@@ -124,17 +124,17 @@ struct Net : nn::Module {
       return;
     }
     if (kind == "norm") norm = register_module("norm", nn::BatchNorm1d(wide));
-    if (kind == "sync") joined = register_module("norm", SyncBatchNorm(wide));
+    if (kind == "sync" || kind == "half-sync") joined = register_module("norm", SyncBatchNorm(wide));
     second = register_module("second", nn::Linear(wide, 1));
-    if (kind == "half") third = register_module("third", nn::Linear(wide, 1));
+    if (kind.starts_with("half")) third = register_module("third", nn::Linear(wide, 1));
   }
   at::Tensor forward(at::Tensor const& x) {
     auto hidden = first->forward(x);
     if (kind == "exact") return hidden;
     if (kind == "norm") hidden = norm->forward(hidden);
-    if (kind == "sync") hidden = joined->forward(hidden);
+    if (joined) hidden = joined->forward(hidden);
     hidden = hidden.tanh();
-    if (kind == "half" && scene.rank == 1) return third->forward(hidden);
+    if (third && scene.rank == 1) return third->forward(hidden);
     return second->forward(hidden);
   }
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
