@@ -152,7 +152,7 @@ DistributedDataParallel parallel(Words const& words) {
   DistributedDataParallel made{.backend = Collectives::gloo,
                                .devices = static_cast<int>(words.number("--devices", 0)),
                                .bucket_cap_mb =
-                                   static_cast<double>(words.number("--bucket-bytes", 25 << 20)) / (1 << 20),
+                                   static_cast<double>(words.number("--bucket-bytes", 1 << 20)) / (1 << 20),
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};
   if (words.text("--engine") == "ordered")
     made.engine = [](distributed::Store const& store, distributed::Place const& place,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -17,6 +18,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <fulgurite/distributed/layers_across_ranks.hpp>
+#include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/precision.hpp>
 #include <fulgurite/torch/data/shared.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
@@ -29,6 +32,14 @@ struct OneNorm : torch::nn::Module {
   SyncBatchNorm norm;
   explicit OneNorm(torch::nn::BatchNormOptions const& options)
       : norm(register_module("norm", SyncBatchNorm(options))) {}
+};
+
+/// A batch norm of the model's own class.
+struct OwnNormImpl : torch::nn::BatchNorm1dImpl {
+  using torch::nn::BatchNorm1dImpl::BatchNorm1dImpl;
+};
+struct OneOwnNorm : torch::nn::Module {
+  std::shared_ptr<OwnNormImpl> norm = register_module("inner", std::make_shared<OwnNormImpl>(3));
 };
 
 /// How far the layer is from LibTorch's, at most, over two steps and an evaluation: outputs, gradients of the input,
@@ -109,6 +120,11 @@ void print_refusals(Strategy strategy) {
   });
   strategy.teardown(model);
   std::printf("norms known: %d\n", libtorch::is_batch_norm(*model.norm) + libtorch::has_batch_norm(model));
+  OneOwnNorm own;
+  say([&] { distributed::require_synchronized_norms(own); });
+  bool const is_last = strategy.rank() + 1 == strategy.world();
+  std::printf("most %g of %g\n", strategy.reduce(is_last ? 7.0 : 1.5, Reduce::max),
+              strategy.reduce(is_last ? -3.0 : 1.5, Reduce::min));
   data::SharedParts parts;
   say([&] { data::SharedForm<torch::Tensor>::put(parts, torch::ones({2}).requires_grad_(true)); });
 }

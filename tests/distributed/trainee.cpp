@@ -106,7 +106,7 @@ struct Rows {
 };
 
 /// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "sync":
-/// with one of all ranks. "half": ranks use another layer each. "mlp": three layers.
+/// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm. "mlp": three layers.
 struct Net : nn::Module {
   Scene& scene;
   std::string kind;
@@ -124,17 +124,17 @@ struct Net : nn::Module {
       return;
     }
     if (kind == "norm") norm = register_module("norm", nn::BatchNorm1d(wide));
-    if (kind == "sync") joined = register_module("norm", SyncBatchNorm(wide));
+    if (kind == "sync" || kind == "half-sync") joined = register_module("norm", SyncBatchNorm(wide));
     second = register_module("second", nn::Linear(wide, 1));
-    if (kind == "half") third = register_module("third", nn::Linear(wide, 1));
+    if (kind.starts_with("half")) third = register_module("third", nn::Linear(wide, 1));
   }
   at::Tensor forward(at::Tensor const& x) {
     auto hidden = first->forward(x);
     if (kind == "exact") return hidden;
     if (kind == "norm") hidden = norm->forward(hidden);
-    if (kind == "sync") hidden = joined->forward(hidden);
+    if (joined) hidden = joined->forward(hidden);
     hidden = hidden.tanh();
-    if (kind == "half" && scene.rank == 1) return third->forward(hidden);
+    if (third && scene.rank == 1) return third->forward(hidden);
     return second->forward(hidden);
   }
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
@@ -166,13 +166,13 @@ struct NetWithOurs : Net {
     return optim::SGD(parameters(), {.lr = 0.125, .momentum = exact ? 0.0 : 0.5, .weight_decay = exact ? 0.0 : 0.01});
   }
 };
-/// One rank writes to its gradients after backward.
+/// After backward one rank writes to its gradients, or all freeze a layer.
 struct NetThatChanges : NetWithOurs {
   using NetWithOurs::NetWithOurs;
   void on_after_backward() {
-    if (scene.rank != 1) return;
     at::NoGradGuard const no_graph;
-    second->weight.mutable_grad().mul_(2);
+    if (scene.step == scene.words.number("--freezes", -1)) second->weight.requires_grad_(false);
+    else if (scene.rank == 1) second->weight.mutable_grad().mul_(2);
   }
 };
 /// On rows of a loader, which is shared out between the ranks.
@@ -292,7 +292,7 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
                                .num_nodes = static_cast<int>(words.number("--nodes", 0)),
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
                                .bucket_cap_mb =
-                                   static_cast<double>(words.number("--bucket-bytes", 25 << 20)) / (1 << 20),
+                                   static_cast<double>(words.number("--bucket-bytes", 1 << 20)) / (1 << 20),
                                .sync_batchnorm = words.number("--sync", 0) != 0,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};

@@ -90,7 +90,7 @@ struct DistributedDataParallel {
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
-  double bucket_cap_mb = 25;      ///< of gradients that travel while backward goes on; 0: all in one, after it
+  double bucket_cap_mb = 1;       ///< of gradients that travel while backward goes on; 0: all in one, after it
   bool broadcast_buffers = true;  ///< after each step all ranks have the buffers of rank 0
   bool sync_batchnorm = false;    ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;

@@ -21,20 +21,11 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/group_options.hpp>
+#include <fulgurite/distributed/traffic.hpp>
 #include <fulgurite/distributed/watch.hpp>
 #include <fulgurite/loop/rank_ended.hpp>
 
 namespace fulgurite::distributed {
-
-/// What went over the wire, counted.
-struct Traffic {
-  long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
-  long in_backward = 0;                        ///< of these, begun before backward had ended
-  long broadcasts = 0;                         ///< of weights and buffers
-  long of_layers = 0;                          ///< inside of forward and backward
-  long all_gathers = 0, all_gather_bytes = 0;  ///< of what ranks keep a part of each
-  long exchanges = 0;                          ///< of decisions and numbers
-};
 
 /// One in a process, made by the first strategy that needs it and kept until the process ends. All members that talk
 /// are collectives: every rank calls them, in the same order. Where another rank has ended they throw loop::RankEnded;
