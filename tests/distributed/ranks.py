@@ -262,7 +262,8 @@ def buffers_are_those_of_rank_0_after_each_step(lab):
 @case
 def a_rank_that_does_not_use_a_layer_still_has_the_bits_of_the_others(lab):
     for run in 'ours', 'torch':
-        lab.own(2, '--model', 'half', '--run', run).fine().alike()
+        for model in 'half', 'half-last':
+            lab.own(2, '--model', model, '--run', run).fine().alike()
 
 
 @case

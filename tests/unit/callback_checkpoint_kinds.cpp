@@ -258,19 +258,31 @@ struct Remembering : toy::P {
 }  // namespace
 
 TEST_CASE("checkpoint: last of a fit that max_steps ended inside an epoch goes on inside it") {
+  for (auto const& how : {Options{.save_top_k = 0, .save_last = true, .every_n_train_steps = 2},
+                          Options{.save_last = true, .every_n_train_steps = 1}}) {
+    Folder const folder;
+    using Checkpoint = ModelCheckpoint<>;
+    using Trained = Trainer<Remembering, SavingDevice, Float32, Automatic, Checkpoint>;
+    auto const part = [&](long steps, auto... from) {
+      Remembering model;
+      auto options = quick(4);
+      options.max_steps = steps;
+      Trained trainer(options, {}, {}, {}, Checkpoint(in(folder, how)));
+      trainer.fit(model, toy::batches(5), from...);
+      return model.seen;
+    };
+    auto const whole = part(8);
+    CHECK(part(3) == std::vector(whole.begin(), whole.begin() + 3));
+    CHECK(part(8, CkptPath{"last"}) == std::vector(whole.begin() + 3, whole.end()));
+    CHECK(part(8, CkptPath{"last"}).empty());
+  }
   Folder const folder;
-  auto const part = [&](long steps, auto... from) {
-    Remembering model;
-    auto options = quick(4);
-    options.max_steps = steps;
-    Trainer<Remembering, SavingDevice, Float32, Automatic, ModelCheckpoint<>> trainer(
-        options, {}, {}, {},
-        ModelCheckpoint{{.dirpath = folder.path, .save_top_k = 0, .save_last = true, .every_n_train_steps = 2}});
-    trainer.fit(model, toy::batches(5), from...);
-    return model.seen;
-  };
-  auto const whole = part(8);
-  CHECK(part(3) == std::vector(whole.begin(), whole.begin() + 3));
-  CHECK(part(8, CkptPath{"last"}) == std::vector(whole.begin() + 3, whole.end()));
-  CHECK(part(8, CkptPath{"last"}).empty());
+  auto options = quick(1);
+  options.fast_dev_run = 2;
+  options.overfit_batches = Batches{3};
+  Remembering model;
+  Trainer<Remembering, SavingDevice, Float32, Automatic, ModelCheckpoint<>> trainer(
+      options, {}, {}, {}, ModelCheckpoint{{.dirpath = folder.path, .save_last = true}});
+  trainer.fit(model, toy::batches(5));
+  CHECK(folder.files().empty());
 }

@@ -1,5 +1,5 @@
 #pragma once
-// How the gradients of a step lie in the one tensor that is summed over all processes.
+// How the gradients of a step lie in the tensors, one for each element type, that are summed over all processes.
 
 #include <cstddef>
 #include <cstdint>

@@ -63,8 +63,8 @@ class GradientBuckets {
   /// A gradient is another than the one that was sent.
   bool changed() const {
     return std::any_of(sent_.begin(), sent_.end(), [&](Sent const& one) {
-      if (one.tensor.unsafeGetTensorImpl()->version_counter().current_version() != one.version) return true;
-      return one.item != none && !plan.items[one.item].parameter.grad().is_same(one.tensor);
+      if (one.item != none && !plan.items[one.item].parameter.grad().is_same(one.tensor)) return true;
+      return one.tensor.defined() && version_of(one.tensor) != one.version;
     });
   }
 
@@ -80,9 +80,13 @@ class GradientBuckets {
     sent_.clear();
   }
 
+  /// With the strides of the gradient, where it lies in an arena: a stretch of an arena is copied as it lies in memory.
   at::Tensor part(Item const& item) const {
     auto const& stage = plan.stages[item.stage];
-    return stage.buffer.narrow(0, stage.head + item.offset, item.parameter.numel()).view(item.parameter.sizes());
+    auto const flat = stage.buffer.narrow(0, stage.head + item.offset, item.parameter.numel());
+    if (!item.slot) return flat.view(item.parameter.sizes());
+    auto const& gradient = item.slot->gradient;
+    return flat.as_strided(gradient.sizes(), gradient.strides(), flat.storage_offset());
   }
   at::Tensor part(Stretch const& stretch) const {
     auto const& stage = plan.stages[stretch.stage];
@@ -96,10 +100,13 @@ class GradientBuckets {
   static constexpr std::int64_t unit = 16;
   static constexpr auto none = static_cast<std::size_t>(-1);
   struct Sent {
-    at::Tensor tensor;
+    at::Tensor tensor;  ///< undefined: the item had no gradient
     std::uint32_t version;
     std::size_t item = none;  ///< whose gradient it has to be still
   };
+  static std::uint32_t version_of(at::Tensor const& tensor) {
+    return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  }
 
   /// The last bucket takes the numbers in front with it.
   at::Tensor part(std::size_t index) const {
@@ -138,7 +145,7 @@ class GradientBuckets {
   }
   void note(Bucket const& bucket) {
     auto const add = [&](at::Tensor const& tensor, std::size_t item) {
-      sent_.push_back({tensor, tensor.unsafeGetTensorImpl()->version_counter().current_version(), item});
+      sent_.push_back({tensor, tensor.defined() ? version_of(tensor) : 0, item});
     };
     for (auto const i : bucket.stretches) {
       auto const& stretch = plan.stretches[i];
@@ -146,8 +153,7 @@ class GradientBuckets {
       add(stretch.cleared, none);
       for (auto item = stretch.first; item != stretch.last; ++item) add(plan.items[item].parameter.grad(), item);
     }
-    for (auto const i : bucket.loose)
-      if (auto const& gradient = plan.items[i].parameter.grad(); gradient.defined()) add(gradient, i);
+    for (auto const i : bucket.loose) add(plan.items[i].parameter.grad(), i);
   }
 
   ReadyHooks hooks_ = {};

@@ -34,8 +34,8 @@ inline void require_counts(at::ScalarType type, int world) {
                     " only: exchange float32, without compression and with parameters in float32");
 }
 
-/// The end of what is exchanged tells, for each parameter, how many ranks have a gradient for it, and has the riders:
-/// numbers of the loops, which are summed with the gradients in place of a collective of their own.
+/// In front of the gradients, and with their last bucket, travel numbers: for each parameter how many ranks have a
+/// gradient for it, and the riders, which are numbers of the loops that need no collective of their own so.
 ///
 /// A parameter that no rank has a gradient for stays without. One that some have receives it on all ranks; a rank
 /// without a gradient counts as one of zero.
@@ -60,22 +60,25 @@ class GradientExchange {
     follow(group, replica, optimizers);
     auto& plan = buckets_.plan;
     plan.look();
-    std::vector<double> tail;
+    std::vector<double> numbers;
     if (!plan.stages.empty() && plan.stages.front().device.is_cpu()) {
-      tail = summed(group, riders, buckets_.changed());
-      if (tail[again()] > 0) {  // of some rank: what was sent in backward was not the gradient that it has now
+      bool const early = buckets_.any_begun();
+      numbers = summed(group, riders, buckets_.changed());
+      if (numbers[again()] > 0) {  // of some rank: what was sent in backward was not the gradient that it has now
         ++changes_;
-        tail = summed(group, riders, false);
+        numbers = summed(group, riders, false);
+      } else if (early) {
+        changes_ = 0;
       }
     } else {
-      tail = exchanged_tail(group, riders);
+      numbers = exchanged_numbers(group, riders);
       if (!plan.stages.empty()) buckets_.head().zero_();
       buckets_.sum(group);
     }
     double const share = 1.0 / group.place().world;
-    for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = tail[plan.items.size() + i];
-    for (auto const& stretch : plan.stretches) put_back(stretch, tail, share);
-    for (auto const i : plan.loose) put_back(plan.items[i], tail[i], share);
+    for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = numbers[plan.items.size() + i];
+    for (auto const& stretch : plan.stretches) put_back(stretch, numbers, share);
+    for (auto const i : plan.loose) put_back(plan.items[i], numbers[i], share);
   }
 
  private:
@@ -90,8 +93,9 @@ class GradientExchange {
                   "begun: do that before the step or after it, or set .bucket_cap_mb = 0");
     auto& plan = buckets_.plan;
     plan.lay_out(optimizers, compressed_, most_);
-    std::vector<std::string> lines;
-    std::string all;
+    std::vector<std::string> lines{"an exchange in buckets of " + std::to_string(most_) + " bytes" +
+                                   (compressed_ ? ", as bf16" : "")};
+    std::string all = lines.front();
     for (auto const& item : plan.items) {
       lines.push_back(Replica::line(replica.name(item.parameter), item.parameter));
       all.append(lines.back()).append("\n");
@@ -103,29 +107,29 @@ class GradientExchange {
   }
 
   std::size_t again() const { return buckets_.plan.items.size() + most_riders; }
-  std::vector<double> tail_of(std::span<double const> riders, bool changed) const {
-    std::vector<double> tail;
-    for (auto const& item : buckets_.plan.items) tail.push_back(item.received ? 1.0 : 0.0);
-    tail.insert(tail.end(), riders.begin(), riders.end());
-    tail.resize(again());
-    tail.push_back(changed ? 1.0 : 0.0);
-    return tail;
+  std::vector<double> numbers_of(std::span<double const> riders, bool changed) const {
+    std::vector<double> numbers;
+    for (auto const& item : buckets_.plan.items) numbers.push_back(item.received ? 1.0 : 0.0);
+    numbers.insert(numbers.end(), riders.begin(), riders.end());
+    numbers.resize(again());
+    numbers.push_back(changed ? 1.0 : 0.0);
+    return numbers;
   }
   std::vector<double> summed(Group& group, std::span<double const> riders, bool changed) {
-    auto tail = tail_of(riders, changed);
+    auto numbers = numbers_of(riders, changed);
     auto const head = buckets_.head();
-    tail.resize(static_cast<std::size_t>(head.numel()));
-    auto numbers = at::empty({head.numel()}, at::TensorOptions().dtype(at::kDouble));
-    std::memcpy(numbers.mutable_data_ptr(), tail.data(), tail.size() * sizeof(double));
-    head.copy_(numbers);
+    numbers.resize(static_cast<std::size_t>(head.numel()));
+    auto as_tensor = at::empty({head.numel()}, at::TensorOptions().dtype(at::kDouble));
+    std::memcpy(as_tensor.mutable_data_ptr(), numbers.data(), numbers.size() * sizeof(double));
+    head.copy_(as_tensor);
     buckets_.sum(group);
-    numbers.copy_(head);
-    std::memcpy(tail.data(), numbers.const_data_ptr(), tail.size() * sizeof(double));
-    return tail;
+    as_tensor.copy_(head);
+    std::memcpy(numbers.data(), as_tensor.const_data_ptr(), numbers.size() * sizeof(double));
+    return numbers;
   }
   /// Beside gradients on a GPU, where reading numbers would wait for it.
-  std::vector<double> exchanged_tail(Group& group, std::span<double const> riders) const {
-    auto const mine = tail_of(riders, false);
+  std::vector<double> exchanged_numbers(Group& group, std::span<double const> riders) const {
+    auto const mine = numbers_of(riders, false);
     std::vector<double> sum(mine.size());
     std::string_view const bytes(reinterpret_cast<char const*>(mine.data()), mine.size() * sizeof(double));
     for (auto const& said : group.exchange(bytes, "exchanging who has gradients"))
@@ -138,12 +142,12 @@ class GradientExchange {
   }
 
   /// Where all that some rank has was received here, too, a whole stretch is one copy; nothing in it is received anew.
-  void put_back(Stretch const& stretch, std::vector<double> const& tail, double share) {
+  void put_back(Stretch const& stretch, std::vector<double> const& numbers, double share) {
     bool whole = true;
     auto const& items = buckets_.plan.items;
-    for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (tail[i] > 0) == items[i].received;
+    for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (numbers[i] > 0) == items[i].received;
     if (!whole) {
-      for (auto i = stretch.first; i != stretch.last; ++i) put_back(items[i], tail[i], share);
+      for (auto i = stretch.first; i != stretch.last; ++i) put_back(items[i], numbers[i], share);
       return;
     }
     scale_into(stretch.gradients, buckets_.part(stretch), share);

@@ -52,7 +52,6 @@ class Group {
 
   Group(Group const&) = delete;
   Group& operator=(Group const&) = delete;
-
   Place const& place() const { return place_; }
   Traffic const& traffic() const { return traffic_; }
 
@@ -63,10 +62,9 @@ class Group {
     std::vector<at::Tensor> tensors{tensor};
     on_tensors(what, [&] { return gradients_->allreduce(tensors); });
   }
-  /// From here on sums can be begun. They have connections of their own, since what layers ask of other ranks goes on
-  /// beside them.
+  /// From here on sums can be begun, over connections of their own: what layers ask of other ranks goes on beside them.
   void open_buckets() {
-    if (!buckets_) buckets_ = make("buckets");
+    if (!buckets_) or_lost("connecting to exchange gradients", [&] { buckets_ = make("buckets"); });
   }
   /// As all_reduce of a tensor on the CPU, several of which can be under way at once: `end` waits for one of them.
   c10::intrusive_ptr<c10d::Work> begin_sum(at::Tensor const& tensor, bool in_backward) {
@@ -263,14 +261,17 @@ class Group {
     return answers;
   }
 
-  /// A collective of weights or gradients. On a GPU the host goes on, and the device's own queue waits: who has ended,
-  /// hangs or is elsewhere was heard in the exchange of decisions that comes before each of these.
+  /// Of weights or gradients. On a GPU the device's own queue waits: the exchange of decisions before has named who hangs.
   template <class Begin>
   void on_tensors(std::string_view what, Begin&& begin) {
     if (!on_gpu_) return run(what, begin);
+    or_lost(what, [&] { begin()->wait(); });
+  }
+  template <class Work>
+  void or_lost(std::string_view what, Work&& work) {
     if (auto const ended = watch_->ended()) gone(*ended);
     try {
-      begin()->wait();
+      work();
     } catch (std::exception const& error) { lost(what, error.what()); }
   }
 
