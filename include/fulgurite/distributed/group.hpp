@@ -261,7 +261,7 @@ class Group {
     return answers;
   }
 
-  /// Of weights or gradients. On a GPU the device's own queue waits: the exchange of decisions before has named who hangs.
+  /// Of weights or gradients. On a GPU its own queue waits: the exchange of decisions before has named who hangs.
   template <class Begin>
   void on_tensors(std::string_view what, Begin&& begin) {
     if (!on_gpu_) return run(what, begin);
