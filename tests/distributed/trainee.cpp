@@ -106,8 +106,8 @@ struct Rows {
 };
 
 /// Kind "exact": one linear layer on whole numbers, in which no sum is ever rounded. "norm": with a batch norm. "sync":
-/// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm, "half-last": beside
-/// weights whose channels lie last. "mlp": three layers.
+/// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm, "half-last": rank 0
+/// uses both, and weights whose channels lie last. "mlp": three layers.
 struct Net : nn::Module {
   Scene& scene;
   std::string kind;
@@ -139,6 +139,7 @@ struct Net : nn::Module {
     if (joined) hidden = joined->forward(hidden);
     hidden = hidden.tanh();
     if (third && scene.rank == 1) return third->forward(hidden);
+    if (kernel.defined()) return second->forward(hidden) + third->forward(hidden);
     return second->forward(hidden);
   }
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
