@@ -200,7 +200,7 @@ TEST_CASE("dashboard: fits its terminal, says how fast, and leaves one line at t
                                  Dashboard{{.stream = broken.file, .columns = 80, .lines = 24, .terminal = true}});
   CHECK_THROWS_AS(failing.fit(fails, toy::batches(4), toy::batches(1)), Error);
   auto const left = screen(broken.all());
-  CHECK((left.size() == 7 && left.back().empty() && left[1].starts_with("Scripted  epoch 0/0")));
+  CHECK((left.size() == 7 && left.back().empty() && left[1].starts_with("Scripted  epoch 0 of 1")));
 }
 
 namespace {

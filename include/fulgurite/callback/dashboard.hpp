@@ -175,7 +175,7 @@ class Dashboard {
     bool const ascii = glyphs_ == report::Glyphs::ascii;
     report::DashboardFrame frame;
     frame.head = std::string(type_name<Model>()) + "  epoch " + std::to_string(ctx.current_epoch());
-    if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += "/" + std::to_string(*most - 1);
+    if (auto const& most = ctx.options().max_epochs; most && *most > 0) frame.head += " of " + std::to_string(*most);
     frame.head += "  step " + std::to_string(ctx.global_step());
     if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
     frame.head += "  " + report::clock_text(counts_.seconds(now));
