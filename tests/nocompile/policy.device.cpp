@@ -21,6 +21,6 @@ int main() {
 #else
   SingleDevice device{"cuda:0"};
 #endif
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, device, Float32{}, Automatic{});
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, device, Float32{}, Automatic{}, NoDefaults{});
   trainer.fit(net, std::vector<torch::Tensor>{torch::ones(1)});
 }
