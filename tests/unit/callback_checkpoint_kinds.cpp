@@ -257,9 +257,10 @@ struct Remembering : toy::P {
 };
 }  // namespace
 
-TEST_CASE("checkpoint: last of a fit that max_steps ended inside an epoch goes on inside it") {
-  for (auto const& how : {Options{.save_top_k = 0, .save_last = true, .every_n_train_steps = 2},
-                          Options{.save_last = true, .every_n_train_steps = 1}}) {
+TEST_CASE("checkpoint: every file of a fit that max_steps ended inside an epoch goes on inside it") {
+  for (auto const& how :
+       {Options{.save_top_k = 0, .save_last = true, .every_n_train_steps = 2},
+        Options{.save_last = true, .every_n_train_steps = 1}, Options{.save_last = true}, Options{}}) {
     Folder const folder;
     using Checkpoint = ModelCheckpoint<>;
     using Trained = Trainer<Remembering, SavingDevice, Float32, Automatic, Checkpoint>;

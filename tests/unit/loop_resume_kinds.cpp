@@ -522,6 +522,61 @@ TEST_CASE("from each place: an unsized loader that keeps its place, and one that
   }
 }
 
+TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it with more steps, as if nothing had") {
+  cuts.clear();
+  toy::world.files.clear();
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  std::string all;
+  int ends_inside = 0;
+  auto const check = [&](int window, auto const& make_loader) {
+    auto const fit = [&](std::optional<long> most, std::string const& from = "") {
+      auto one = [&](Go const& go) {
+        auto limits = options();
+        limits.max_steps = most;
+        auto loader = make_loader();
+        using Model = Drawn<std::remove_cvref_t<decltype(*loader.begin())>>;
+        Model model;
+        auto trainer = toy::train<Model>(limits, Automatic{.accumulate_grad_batches = window}, go.tells());
+        go(trainer, model, loader, toy::batches(2));
+      };
+      return trace(one, from);
+    };
+    auto const whole = fit(std::nullopt);
+    for (long most = 1; most != 3 * ((5 + window - 1) / window); ++most) {
+      cuts.clear();
+      fit(most);
+      toy::world.files["saved after it"] = toy::world.files["end"];
+      cuts.push_back({"saved after it", 0});
+      for (auto const& cut : std::vector<Cut>(cuts)) {
+        auto const now = fit(std::nullopt, cut.file);
+        ends_inside += toy::world.files[cut.file].state.find("\"cut_short\":0") == std::string::npos ? 1 : 0;
+        // The epoch's row is that of its whole, too.
+        auto const row = [](Lines const& lines) {
+          auto const is_row = [](auto const& line) { return line.starts_with("row"); };
+          auto const at = std::find_if(lines.rbegin(), lines.rend(), is_row);
+          return at == lines.rend() ? std::string("none") : *at;
+        };
+        if (now.back() != whole.back() || row(now) != row(whole))
+          all += "after " + std::to_string(most) + " steps, " + cut.file + "\n  " +
+                 reference::parting({whole.back()}, {now.back()}) + "\n  " + row(now) + "\n  instead of " + row(whole) +
+                 "\n";
+      }
+    }
+  };
+  static std::vector<int> const numbers{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  said([&] {
+    for (int const window : {1, 2, 3}) {
+      check(window, [] { return toy::batches(5); });
+      check(window, [] { return data::Loader{numbers, {.batch_size = 2, .shuffle = true}}; });
+      check(window, [] { return Placed{}; });
+      check(window, [] { return Shuffled{}; });
+    }
+  });
+  INFO(all.substr(0, 4000));
+  CHECK(all.empty());
+  CHECK(ends_inside >= 40);
+}
+
 TEST_CASE("from each place: several validation loaders, some of which keep a place") {
   for (int const window : {1, 2})
     check_everywhere(25, [&](Go const& go) {

@@ -98,10 +98,6 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     if (ctx.accumulating()) return;
     bool const by_step = timing_.by_steps(ctx);
     if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step(ctx, true);
-    // Where max_steps ends the fit here, inside an epoch: a file of training's end counts that epoch as over.
-    auto const& most = ctx.options().max_steps;
-    bool const ends = most && *most >= 0 && ctx.global_step() >= *most;
-    if (ends && !ctx.is_last_batch() && KeptFiles::copies_last(options_) && watch::in_fit(ctx)) this->ask_for_last(ctx);
   }
 
   void on_train_epoch_end(auto& ctx) {

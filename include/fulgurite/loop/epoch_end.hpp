@@ -26,8 +26,10 @@ Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
 /// An epoch is over, and all have heard of it: the next one begins at its first batch.
 template <class R>
 void count_epoch(State<R>& run) {
-  ++run.progress.epoch;
-  run.progress.batch = run.progress.window_start = 0;
+  auto& progress = run.progress;
+  ++progress.epoch;
+  progress.cut_short = run.facts.is_last_batch ? 0 : progress.batch;
+  progress.batch = progress.window_start = 0;
   run.facts.accumulating = false;
   run.measured.train_board.restart();
 }
@@ -45,6 +47,10 @@ template <bool Resumes, class R, class Pack, class Source>
 void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
   auto& progress = run.progress;
   run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
+  if (!run.facts.is_last_batch) {  // the ends of epochs change its figures
+    run.measured.train_board.collect();
+    run.measured.cut_short = run.measured.train_board;
+  }
   Context<R, phase::Train> ctx(run);
   auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {
     if (n++ < run.point.parts) return;
@@ -69,7 +75,8 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
   part([&] { report_epoch(run, pack); });
   advise_on_data(run, source.train());
   count_epoch(run);
-  if constexpr (shares<R>) stand_between_epochs(run, source);
+  if constexpr (shares<R>)
+    if (progress.cut_short == 0) stand_between_epochs(run, source);
   run.point = {.at = At::after_epoch, .left_early = left_early};
   write_requests(run, pack, source, run.point);
   run.point = {};

@@ -100,6 +100,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     auto& loader = source_.train();
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
+    if (std::exchange(run_.progress.cut_short, 0) != 0) run_.measured.cut_short = {};
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
     begin_shared_epoch(run_);
     if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);

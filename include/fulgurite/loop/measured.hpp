@@ -20,6 +20,7 @@ struct Measured {
   using Results = std::array<Figures, R::Metrics::size>;
 
   Board train_board{};
+  Board cut_short{};  ///< train_board of an epoch that a limit or a stop has cut short, as it was before its end
   std::vector<Board> eval_boards = std::vector<Board>(1);
   std::vector<Meters> eval_meters{};  ///< beside eval_boards: of metrics that have a definition
   /// Beside eval_boards: of metrics whose definition computes several numbers.

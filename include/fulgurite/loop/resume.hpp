@@ -12,6 +12,7 @@
 #include <fulgurite/loop/before_resuming.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/reopened_epoch.hpp>
 #include <fulgurite/loop/resumed_loaders.hpp>
 #include <fulgurite/loop/starting_file.hpp>
 #include <fulgurite/loop/tried_out.hpp>
@@ -86,6 +87,7 @@ class Resumption {
         auto random = R::Backend::rng_state();
         archive.child("random", random);
       });
+      reopen_epoch(run_);
     });
   }
 
@@ -113,6 +115,7 @@ class Resumption {
         fold_everything(run_, pack_, source_, archive);
       });
       take_own_part(run_, source_);
+      reopen_epoch(run_);
       try {
         find_place();
       } catch (...) {

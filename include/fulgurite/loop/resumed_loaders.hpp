@@ -6,6 +6,7 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/reopened_epoch.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/validation_timing.hpp>
 
@@ -24,8 +25,9 @@ void refuse_short_data(State<R>& run, RunFile const& file, std::optional<long> b
   });
   auto const here = std::exchange(run.progress, progress);
   bool const stops_here = std::exchange(run.due.stop, stop || run.due.stop);
+  reopen_epoch(run, point);
   bool const asks = asks_for_batches(run, point);
-  run.progress = here;
+  progress = std::exchange(run.progress, here);
   run.due.stop = stops_here;
   if (asks && progress.batch != 0 && progress.batch >= *batches) refuse_short(progress.batch, *batches);
 }

@@ -111,7 +111,7 @@ void fold_run(State<R>& run, Archive& archive) {
   // Rows are counted anew in each process.
   long in_window = run.due.rows_of_window(run.due.window.batches);
   archive("window_began", run.due.window.batches)("window_rows", in_window);
-  archive.child("epoch_so_far", run.measured.train_board);
+  archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   archive.child("results", [&](auto& inner) { fold_results(run, inner); });
   // In manual optimization nobody but the user knows whether gradients are kept for a later step.
   bool const open = run.point.accumulating || (!R::automatic && run.point.at != At::ended);

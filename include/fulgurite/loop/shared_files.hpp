@@ -25,7 +25,7 @@ template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
   archive("wishes_stop", shared.wishes_stop)("not_finite", shared.not_finite)("validates", shared.validates);
-  archive.child("epoch_so_far", run.measured.train_board);
+  archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   auto random = R::Backend::rng_state();
   archive.child("random", random);

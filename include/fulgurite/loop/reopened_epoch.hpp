@@ -1,0 +1,39 @@
+#pragma once
+// An epoch that a limit or a stop has ended before its data, in a run that goes on with other limits.
+
+#include <utility>
+
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
+
+namespace fulgurite::loop {
+
+/// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
+/// batch, where training may go on: as if nothing had ended it. What hooks have heard of the end they have heard.
+/// Whether it was set back.
+template <class R>
+bool reopen_epoch(State<R>& run, SafePoint& point) {
+  auto& progress = run.progress;
+  bool const ends = point.at == At::epoch_end && !point.last;
+  bool const ended = point.at > At::epoch_end;
+  if ((!ends && !ended) || (ended ? progress.cut_short : progress.batch) == 0) return false;
+  if (steps_exhausted(run) || stops(run)) return false;
+  if (ended) {
+    --progress.epoch;
+    progress.batch = progress.window_start = std::exchange(progress.cut_short, 0);
+  }
+  point = {.at = At::before_batch, .began = true};
+  return true;
+}
+
+/// The same of all that was loaded, with the figures of the epoch.
+template <class R>
+void reopen_epoch(State<R>& run) {
+  bool const ended = run.progress.cut_short != 0;
+  if (!reopen_epoch(run, run.point)) return;
+  if (ended) run.measured.train_board = std::exchange(run.measured.cut_short, {});
+  run.due.heard = {};
+  run.facts.batch_idx = run.progress.batch - 1;
+}
+
+}  // namespace fulgurite::loop
