@@ -1,12 +1,13 @@
 // Two processes over gloo: the strategy of the library against the loop that c10d's user writes by hand, step by step
 // in the same pair of processes. What is sent in a step is counted.
 //   gloo [--quick] [--json FILE] [--commit HASH]
+//   gloo --one LOOP WORKLOAD STEPS: that loop alone, untimed, for who counts its instructions
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,8 +27,6 @@ namespace {
 using namespace bench;
 namespace distributed = fulgurite::distributed;
 using Strategy = fulgurite::DistributedDataParallel;
-
-constexpr double bar = 1.02;
 
 /// As `Ours`, with LibTorch's optimizers.
 struct LibTorchs {
@@ -169,13 +168,22 @@ std::vector<std::pair<std::string, Loop>> sizes_of_buckets(NetWorkload const& wo
 
 int main(int argc, char** argv) {
   bool quick = false;
-  std::string json, commit = "unknown";
+  std::string json, commit = "unknown", loop, only;
+  long steps = 0;
   for (int i = 1; i != argc; ++i) {
     std::string_view const word = argv[i];
     if (word == "--quick") quick = true;
     else if (word == "--json" && i + 1 != argc) json = argv[++i];
     else if (word == "--commit" && i + 1 != argc) commit = argv[++i];
-    else return std::fprintf(stderr, "'%s': known are --quick, --json FILE and --commit HASH\n", argv[i]), 2;
+    else if (word == "--one" && i + 3 < argc) {
+      loop = argv[++i];
+      only = argv[++i];
+      steps = std::atol(argv[++i]);
+    } else {
+      std::fprintf(stderr, "'%s': known are --quick, --json FILE, --commit HASH and --one LOOP WORKLOAD STEPS\n",
+                   argv[i]);
+      return 2;
+    }
   }
   Results results{commit, first_of("/proc/cpuinfo", "model name"), kind_of_processor(), prepare_libtorch(),
                   first_of("/proc/loadavg", "")};
@@ -187,25 +195,29 @@ int main(int argc, char** argv) {
   auto const limit = std::chrono::minutes(1);
   auto const keys = c10::make_intrusive<c10d::PrefixStore>("by hand", distributed::connect(place, limit));
   auto const engine = distributed::gloo_engine(keys, place, limit);
-  print_head(results);
+  if (steps == 0) print_head(results);
   bool good = true;
   for (auto const& workload : net_workloads()) {
     if (workload.name != "tiny-mlp-sgd" && workload.name != "mnist-mlp-sgd" && workload.name != "mnist-mlp-adam")
       continue;
     auto const loops = workload.rule == Rule::sgd ? variants<Rule::sgd, Sgd>(workload, engine, strategy)
                                                   : variants<Rule::adam, Adam>(workload, engine, strategy);
+    if (steps != 0) {
+      for (auto const& [name, one] : loops)
+        if (name == loop && workload.name == only) return one.run(0, steps), 0;
+      continue;
+    }
     auto const& measured =
         results.measured.emplace_back(workload.name, measure(loops, 100, quick ? 200 : 1500, quick ? 3 : 11));
     print(measured);
     auto const& rows = measured.rows;
-    double const spread = std::abs(rows[1].least() / rows[0].least() - 1), ratio = rows[2].least() / rows[0].least();
-    good = good && ratio <= bar + spread && rows[2].same_bits;
-    std::printf("    strategy over by hand: %.3f <= %.2f %s (two equal loops are %.3f apart)\n", ratio, bar,
-                ratio <= bar            ? "met"
-                : ratio <= bar + spread ? "within noise"
-                                        : "missed",
-                spread);
+    // Whether the bar is met is counted in instructions (tools/bench/gloo_counted.py): most of a step's time is spent
+    // waiting for the other process, and on a virtual machine that is as long as waking it takes.
+    std::printf("    strategy over by hand: %.3f (two equal loops: %.3f)\n", rows[2].least() / rows[0].least(),
+                rows[1].least() / rows[0].least());
+    good = good && rows[2].same_bits;
   }
+  if (steps != 0) return std::fprintf(stderr, "no loop '%s' of '%s'\n", loop.c_str(), only.c_str()), 2;
   auto const large = wide();
   print(results.measured.emplace_back(large.name,
                                       measure(sizes_of_buckets(large, strategy), 3, quick ? 10 : 30, quick ? 5 : 11)));

@@ -46,8 +46,10 @@ struct Stage {
   at::ScalarType type;
   at::Device device;
   std::int64_t size = 0;
-  std::int64_t head = 0;  ///< numbers in front of the gradients
+  std::int64_t head = 0;     ///< numbers in front of the gradients
+  bool as_gradients = true;  ///< its type is that of all of its gradients
   at::Tensor buffer = {};
+  at::Tensor sums = {};  ///< what lies behind those numbers
 };
 
 /// The parameters that require a gradient, of all optimizers in their order, each once.
@@ -140,10 +142,11 @@ struct ExchangePlan {
 
   std::size_t stage_of(at::Tensor const& parameter, bool compressed) {
     auto const type = compressed && parameter.is_floating_point() ? at::kBFloat16 : parameter.scalar_type();
-    for (std::size_t i = 0; i != stages.size(); ++i)
-      if (stages[i].type == type && stages[i].device == parameter.device()) return i;
-    stages.push_back({type, parameter.device()});
-    return stages.size() - 1;
+    std::size_t i = 0;
+    while (i != stages.size() && (stages[i].type != type || stages[i].device != parameter.device())) ++i;
+    if (i == stages.size()) stages.push_back({type, parameter.device()});
+    stages[i].as_gradients = stages[i].as_gradients && type == parameter.scalar_type();
+    return i;
   }
   bool has(at::Tensor const& parameter) const {
     for (auto const& item : items)

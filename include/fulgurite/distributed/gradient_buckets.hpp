@@ -38,6 +38,7 @@ class GradientBuckets {
       stage.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
       stage.buffer = at::empty({stage.head + stage.size}, at::TensorOptions().dtype(stage.type).device(stage.device));
     }
+    look_at_parts();
     if (!plan.overlaps()) return;
     group.open_buckets();
     for (std::size_t i = 0; i != plan.items.size(); ++i)
@@ -73,27 +74,24 @@ class GradientBuckets {
     for (auto next = begun_.size(); next != plan.buckets.size(); ++next) {
       fill(plan.buckets[next]);
       if (plan.overlaps()) begin(group, next, false);
-      else group.all_reduce(part(next), occasion);
+      else group.all_reduce(of_buckets_[next], occasion);
     }
     for (auto const& work : begun_) group.end(*work, occasion);
     begun_.clear();
     sent_.clear();
   }
 
-  /// With the strides of the gradient, where it lies in an arena: a stretch of an arena is copied as it lies in memory.
-  at::Tensor part(Item const& item) const {
-    auto const& stage = plan.stages[item.stage];
-    auto const flat = stage.buffer.narrow(0, stage.head + item.offset, item.parameter.numel());
-    if (!item.slot) return flat.view(item.parameter.sizes());
-    auto const& gradient = item.slot->gradient;
-    return flat.as_strided(gradient.sizes(), gradient.strides(), flat.storage_offset());
+  /// All that was summed is multiplied, but for what travels in another type than that of its gradients: those are left
+  /// to who puts them back, in their own type.
+  void scale(double by) {
+    for (auto const& stage : plan.stages)
+      if (stage.as_gradients) stage.sums.mul_(by);
   }
-  at::Tensor part(Stretch const& stretch) const {
-    auto const& stage = plan.stages[stretch.stage];
-    return stage.buffer.narrow(0, stage.head + stretch.offset, stretch.size);
-  }
+
+  at::Tensor const& part_of_item(std::size_t i) const { return of_items_[i]; }
+  at::Tensor const& part_of_stretch(std::size_t i) const { return of_stretches_[i]; }
   /// The numbers in front.
-  at::Tensor head() const { return plan.stages.front().buffer.narrow(0, 0, plan.stages.front().head); }
+  at::Tensor const& head() const { return head_; }
 
  private:
   static constexpr std::string_view occasion = "exchanging gradients";
@@ -108,16 +106,33 @@ class GradientBuckets {
     return tensor.unsafeGetTensorImpl()->version_counter().current_version();
   }
 
-  /// The last bucket takes the numbers in front with it.
-  at::Tensor part(std::size_t index) const {
-    auto const& bucket = plan.buckets[index];
-    auto const& stage = plan.stages[bucket.stage];
-    auto const begin = index + 1 == plan.buckets.size() ? 0 : stage.head + bucket.begin;
-    return stage.buffer.narrow(0, begin, stage.head + bucket.end - begin);
+  /// Views are made once: a small model would spend more time on them than on what they show.
+  void look_at_parts() {
+    of_items_.clear();
+    of_stretches_.clear();
+    of_buckets_.clear();
+    for (auto& stage : plan.stages) stage.sums = stage.buffer.narrow(0, stage.head, stage.size);
+    head_ = plan.stages.empty() ? at::Tensor() : plan.stages.front().buffer.narrow(0, 0, plan.stages.front().head);
+    for (auto const& item : plan.items) of_items_.push_back(part(item));
+    for (auto const& stretch : plan.stretches)
+      of_stretches_.push_back(plan.stages[stretch.stage].sums.narrow(0, stretch.offset, stretch.size));
+    // The last bucket takes the numbers in front with it.
+    for (auto const& bucket : plan.buckets) {
+      auto const& stage = plan.stages[bucket.stage];
+      auto const begin = of_buckets_.size() + 1 == plan.buckets.size() ? 0 : stage.head + bucket.begin;
+      of_buckets_.push_back(stage.buffer.narrow(0, begin, stage.head + bucket.end - begin));
+    }
+  }
+  /// With the strides of the gradient, where it lies in an arena: a stretch of an arena is copied as it lies in memory.
+  at::Tensor part(Item const& item) const {
+    auto const flat = plan.stages[item.stage].sums.narrow(0, item.offset, item.parameter.numel());
+    if (!item.slot) return flat.view(item.parameter.sizes());
+    auto const& gradient = item.slot->gradient;
+    return flat.as_strided(gradient.sizes(), gradient.strides(), flat.storage_offset());
   }
 
   void begin(Group& group, std::size_t index, bool in_backward) {
-    begun_.push_back(group.begin_sum(part(index), in_backward));
+    begun_.push_back(group.begin_sum(of_buckets_[index], in_backward));
   }
 
   /// Backward has added to the gradient of an item. One that it has put elsewhere is left for later.
@@ -136,11 +151,11 @@ class GradientBuckets {
   }
 
   void fill(Bucket const& bucket) {
-    for (auto const i : bucket.stretches) part(plan.stretches[i]).copy_(plan.stretches[i].gradients);
+    for (auto const i : bucket.stretches) of_stretches_[i].copy_(plan.stretches[i].gradients);
     for (auto const i : bucket.loose) {
       auto const& gradient = plan.items[i].parameter.grad();
-      if (gradient.defined()) part(plan.items[i]).copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
-      else part(plan.items[i]).zero_();
+      if (gradient.defined()) of_items_[i].copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+      else of_items_[i].zero_();
     }
   }
   void note(Bucket const& bucket) {
@@ -156,6 +171,8 @@ class GradientBuckets {
     for (auto const i : bucket.loose) add(plan.items[i].parameter.grad(), i);
   }
 
+  std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< their parts of the stages
+  at::Tensor head_ = {};
   ReadyHooks hooks_ = {};
   Group* group_ = nullptr;  ///< while backward may begin sums
   std::vector<bool> ready_ = {};

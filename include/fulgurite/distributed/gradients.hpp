@@ -77,8 +77,9 @@ class GradientExchange {
     }
     double const share = 1.0 / group.place().world;
     for (std::size_t i = 0; i != riders.size(); ++i) riders[i] = numbers[plan.items.size() + i];
-    for (auto const& stretch : plan.stretches) put_back(stretch, numbers, share);
-    for (auto const i : plan.loose) put_back(plan.items[i], numbers[i], share);
+    buckets_.scale(share);
+    for (std::size_t i = 0; i != plan.stretches.size(); ++i) put_back_stretch(i, numbers, share);
+    for (auto const i : plan.loose) put_back_item(i, numbers[i], share);
   }
 
  private:
@@ -142,31 +143,26 @@ class GradientExchange {
   }
 
   /// Where all that some rank has was received here, too, a whole stretch is one copy; nothing in it is received anew.
-  void put_back(Stretch const& stretch, std::vector<double> const& numbers, double share) {
+  void put_back_stretch(std::size_t index, std::vector<double> const& numbers, double share) {
+    auto const& stretch = buckets_.plan.stretches[index];
     bool whole = true;
     auto const& items = buckets_.plan.items;
     for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (numbers[i] > 0) == items[i].received;
-    if (!whole) {
-      for (auto i = stretch.first; i != stretch.last; ++i) put_back(items[i], numbers[i], share);
-      return;
-    }
-    scale_into(stretch.gradients, buckets_.part(stretch), share);
+    if (whole) return write(stretch.gradients, buckets_.part_of_stretch(index), stretch.stage, share);
+    for (auto i = stretch.first; i != stretch.last; ++i) put_back_item(i, numbers[i], share);
   }
   /// Writing to an arena's slice says that it is received.
-  void put_back(Item const& item, double count, double share) {
+  void put_back_item(std::size_t index, double count, double share) {
     if (count == 0) return;
+    auto& item = buckets_.plan.items[index];
     auto& gradient = item.parameter.mutable_grad();
     if (!gradient.defined() || gradient.is_sparse())
       gradient = item.slot ? item.slot->gradient : at::empty_like(item.parameter.detach());
-    scale_into(gradient, buckets_.part(item), share);
+    write(gradient, buckets_.part_of_item(index), item.stage, share);
   }
-  static void scale_into(at::Tensor const& to, at::Tensor const& sum, double share) {
-    if (to.scalar_type() == sum.scalar_type()) {
-      to.copy_(sum.mul_(share));
-    } else {
-      to.copy_(sum);
-      to.mul_(share);
-    }
+  void write(at::Tensor const& to, at::Tensor const& sum, std::size_t stage, double share) const {
+    to.copy_(sum);
+    if (!buckets_.plan.stages[stage].as_gradients) to.mul_(share);
   }
 
   static constexpr std::size_t most_riders = 8;
