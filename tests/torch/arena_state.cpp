@@ -188,6 +188,26 @@ struct Wide : torch::nn::Module {
   torch::nn::Linear out = register_module("out", torch::nn::Linear(30, 1));
 };
 
+}  // namespace
+
+TEST_CASE("arena: a process that alone has looked at its part before the first step asks the others for nothing") {
+  Ranks ranks(2);
+  std::vector<Wide> nets(2);
+  std::vector<ours::Adam> all;
+  for (auto& net : nets) all.emplace_back(net);
+  for (int rank = 0; rank != 2; ++rank) all[static_cast<std::size_t>(rank)].keep_part(ranks.part(rank));
+  fulgurite::ArchiveNode tree;
+  fulgurite::StateSaver saver(tree);
+  all[0].state(saver);
+  for (std::size_t rank = 0; rank != 2; ++rank) {
+    nets[rank].to(torch::kDouble);
+    all[rank].parameters().arena().look();
+    CHECK(all[rank].parameters().arena().buffers()[0].parameters.scalar_type() == torch::kDouble);
+    CHECK(ranks.gathered[rank].empty());
+  }
+}
+
+namespace {
 void check_parts(int world, int steps_before, auto make) {
   torch::manual_seed(1);
   Wide alone;

@@ -136,7 +136,7 @@ class Arena : public ArenaLayout {
   void keep_part(ArenaPart part) {
     Mode const mode;
     put_right();
-    states_.gather(slots_, buffers_, true);
+    states_.gather_moved(slots_, buffers_);
     states_.set_part(std::move(part));
     lay_out();
   }

@@ -112,7 +112,7 @@ class ArenaLayout {
 
   /// Makes new buffers for all parameters, by their present types and devices; values, gradients and states move over.
   void rebuild() {
-    states_.gather(slots_, buffers_, true);
+    states_.gather_moved(slots_, buffers_);
     lay_out();
   }
   void lay_out() {

@@ -98,6 +98,12 @@ class ArenaStates {
       }
     gathered_ = keeps_all;
   }
+  /// The same where a step was made, as it was by all processes or by none: before the first one there is nothing to
+  /// move, and one process alone may have looked at its part.
+  void gather_moved(Slots& slots, Buffers const& buffers) {
+    bool const any = std::any_of(slots.begin(), slots.end(), [](ArenaSlot const& slot) { return slot.steps != 0; });
+    if (any) gather(slots, buffers, true);
+  }
   void drop_gathered(Slots& slots) {
     if (!std::exchange(gathered_, false)) return;
     for (auto& slot : slots) slot.states.assign(count_, at::Tensor());

@@ -100,11 +100,11 @@ class NamedState {
     return std::to_string(position);
   }
   std::vector<libtorch::Arena::Slot> const& whole_slots() const {
-    arena_->make_states();
     if (!arena_->states().are_whole())
       throw Error("fulgurite.optim.part",
                   "each process keeps a part of this optimizer's state, so that of one parameter is not at hand: read "
                   "it in a file, which has all of it");
+    arena_->make_states();
     return arena_->slots();
   }
   static ParameterState state_of(libtorch::Arena::Slot const& slot) {
