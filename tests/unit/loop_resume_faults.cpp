@@ -229,3 +229,42 @@ TEST_CASE("save_in_background where no thread can write files is said, where fil
     CHECK((warnings.find("[fulgurite.options.save_in_background] ") != std::string::npos) == background);
   }
 }
+
+namespace {
+
+/// Logs the steps of each epoch at its end, where the model may fail.
+struct LogsAtEnd {
+  using Stateless = ByChoice;
+  void on_train_epoch_end(auto& ctx);
+};
+struct FailsAtEnd : toy::P {
+  static constexpr Metric<"end"> end{};
+  using Metrics = MetricList<toy::P::loss, end>;
+  bool fails = false;
+  std::optional<double> at_end = {};
+  void on_train_epoch_end(auto& ctx) {
+    if (fails) throw Error("fulgurite.test.failed", "something failed");
+    at_end = ctx.value(end);
+  }
+};
+void LogsAtEnd::on_train_epoch_end(auto& ctx) { ctx.log(FailsAtEnd::end, static_cast<double>(ctx.global_step())); }
+
+}  // namespace
+
+TEST_CASE(
+    "resume: an epoch that is opened again, since its end failed where a limit had cut it short, has none of it") {
+  Folder const folder;
+  FailsAtEnd first{{}, true}, second;
+  auto const fit = [&](FailsAtEnd& model, std::optional<long> most, std::optional<CkptPath> from) {
+    auto options = below(folder.path, 1);
+    options.max_steps = most;
+    auto trainer = make_trainer<FailsAtEnd>(options, SavingDevice{}, Float32{}, Automatic{}, LogsAtEnd{},
+                                            OnExceptionCheckpoint{folder.path});
+    trainer.fit(model, toy::batches(4), NoValidation{}, from);
+  };
+  said([&] {
+    CHECK_FALSE(error_of([&] { fit(first, 2, std::nullopt); }).empty());
+    fit(second, std::nullopt, CkptPath{"last"});
+  });
+  CHECK(second.at_end == 4);
+}

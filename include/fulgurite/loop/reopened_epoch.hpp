@@ -29,9 +29,8 @@ bool reopen_epoch(State<R>& run, SafePoint& point) {
 /// The same of all that was loaded, with the figures of the epoch.
 template <class R>
 void reopen_epoch(State<R>& run) {
-  bool const ended = run.progress.cut_short != 0;
   if (!reopen_epoch(run, run.point)) return;
-  if (ended) run.measured.train_board = std::exchange(run.measured.cut_short, {});
+  run.measured.train_board = std::exchange(run.measured.cut_short, {});
   run.due.heard = {};
   run.facts.batch_idx = run.progress.batch - 1;
 }
