@@ -32,6 +32,7 @@ struct Seen {
   bool half = false;
   int accumulate = 0;
   std::string events = {};
+  int data = 0;  ///< modules that were made, which may read their files
 };
 Seen seen;
 
@@ -68,7 +69,7 @@ struct Numbers {
     int count = 4;
     void hyperparameters(auto& list) const { list("count", count); }
   } hparams;
-  explicit Numbers(Settings settings) : hparams(settings) {}
+  explicit Numbers(Settings settings) : hparams(settings) { ++seen.data; }
   auto train_dataloader() { return toy::batches(hparams.count); }
   auto val_dataloader() { return toy::batches(1); }
   auto test_dataloader() { return toy::batches(2); }
@@ -96,6 +97,14 @@ struct Host : toy::Device {
   struct Backend : SavingBackend {
     static constexpr bool adds_defaults = true;
   };
+};
+
+/// It may not be there.
+struct Absent : Host {
+  bool there = false;
+  void require_device() const {
+    if (!there) throw Error("fulgurite.strategy.cuda_absent", "no such device");
+  }
 };
 
 auto const make = [](auto... parts) {
@@ -221,7 +230,7 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
     auto const wrong = ran(std::move(words), std::move(environment));
     CHECK(wrong.status == 2);
     CHECK(wrong.out == "");
-    CHECK(seen.batches == 0);
+    CHECK(seen.data == 0);
     return wrong.err;
   };
   CHECK(has(
@@ -240,7 +249,14 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--trainer.clip=norm 0"}), "[fulgurite.options.clip] --trainer.clip = "));
   CHECK(has(said({"fit", "--model.hidden=65"}),
             "[fulgurite.options.field] --model.hidden = 65: it must be from 1 to 64"));
-  CHECK(has(said({"fit"}), "[fulgurite.options.no_end]"));
+  CHECK(has(said({"fit"}), "[fulgurite.options.no_end] nothing ends this run: say --trainer.max_epochs, "));
+  CHECK(has(said({"fit", "--trainer.max_steps=-1"}), "[fulgurite.options.no_end]"));
+  CHECK(has(said({"fit", "--trainer.max_epochs=1", "--ckpt_path", "nowhere.safetensors"}),
+            "[fulgurite.cli.ckpt_path] --ckpt_path nowhere.safetensors: there is no such file"));
+  CHECK(has(said({"test", "--ckpt_path=best"}), "[fulgurite.cli.ckpt_path] --ckpt_path best: which file is the best "));
+  CHECK(
+      has(said({"tune", "--tune.min_lr=1", "--tune.max_lr=0.5"}), "[fulgurite.tuner.range] a search for a learning "));
+  CHECK(has(said({"tune", "--tune.lr_find=false"}), "[fulgurite.cli.tune] --tune.lr_find = false: nothing is left"));
   CHECK(has(said({"fit", "--trainer.max_epochs"}), "[fulgurite.cli.words]"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
@@ -310,6 +326,36 @@ TEST_CASE("cli: help has each option with its value, in 80 columns, and each opt
   auto device = cli::from_text<"device">("auto", [](std::string const&) { return Float32{}; }, "cpu, cuda or auto");
   device.add_to(table);
   CHECK(table.find("trainer.device")->about == "cpu, cuda or auto");
+}
+
+TEST_CASE("cli: limits of the program's own end a fit, and a device that is none is said before data are read") {
+  Folder const folder;
+  auto const device = [](std::string const& name) {
+    if (name == "gpu") throw Error("fulgurite.strategy.device", "no device is called that");
+    Absent absent;
+    absent.there = name == "cpu";
+    return absent;
+  };
+  auto const on = [&](std::string const& name) {
+    seen = {};
+    Stream out, err;
+    auto const made = [&](auto const& options, auto const& optimization, auto const& strategy, auto config) {
+      auto own = options;
+      own.max_epochs = 1;
+      return make_trainer<Line>(own, optimization, strategy, std::move(config), NoProgressBar{}, NoModelSummary{});
+    };
+    auto const choice = cli::from_text<"device">("cpu", device);
+    cli::Program<Line, Numbers, decltype(made), std::remove_const_t<decltype(choice)>> program(made, choice);
+    std::vector<std::string> words{"fit", "--trainer.device=" + name,
+                                   "--trainer.default_root_dir=" + folder.path.string()};
+    int const status = program.run("line", std::move(words), nullptr, out.file, err.file);
+    return std::tuple(status, seen.data, err.all());
+  };
+  CHECK(on("cpu") == std::tuple(0, 1, std::string()));
+  CHECK(on("gpu") == std::tuple(2, 0,
+                                std::string("[fulgurite.cli.value] --trainer.device = gpu: no device is called "
+                                            "that\n")));
+  CHECK(on("cuda") == std::tuple(1, 0, std::string("[fulgurite.strategy.cuda_absent] no such device\n")));
 }
 
 TEST_CASE("cli: values are read back as they are written, and what is none is refused") {

@@ -15,6 +15,7 @@
 #include <boost/hana/tuple.hpp>
 
 #include <fulgurite/cli/table.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
 #include <fulgurite/policy/precision.hpp>
 
@@ -87,10 +88,20 @@ class FromText {
   void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
   template <class Then>
   void with(Then&& then) const {
-    then(make_(text_));
+    then(made());
   }
 
  private:
+  auto made() const {
+    try {
+      return make_(text_);
+    } catch (Error const& error) {
+      std::string const what = error.what();
+      throw Error("fulgurite.cli.value", "--trainer." + std::string(Option.view()) + " = " + text_ + ": " +
+                                             what.substr(error.identifier().size() + 3));
+    }
+  }
+
   std::string text_;
   Make make_;
   std::string about_;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/cli/before_data.hpp>
 #include <fulgurite/cli/choice.hpp>
 #include <fulgurite/cli/help.hpp>
 #include <fulgurite/cli/resolve.hpp>
@@ -35,7 +36,7 @@ class Program {
   explicit Program(Make make, Choices... choices) : make_(std::move(make)), choices_(std::move(choices)...) {
     table_.add("seed_everything", seed_, "seed of the weights and of what draws without a seed of its own");
     table_.add("ckpt_path", ckpt_path_,
-               "a checkpoint, last or best: fit goes on from it, validate, test and predict take its weights");
+               "a checkpoint, or last: fit goes on from it, validate, test and predict take its weights");
     add_trainer_options(table_, options_);
     if constexpr (automatic) add_trainer_options(table_, optimization_);
     std::apply(
@@ -82,8 +83,9 @@ class Program {
       return end.exit_code();
     } catch (Error const& error) {
       std::fprintf(err, "%s\n", error.what());
-      bool const words_were_wrong =
-          error.identifier().starts_with("fulgurite.cli.") || error.identifier().starts_with("fulgurite.options.");
+      bool const words_were_wrong = error.identifier().starts_with("fulgurite.cli.") ||
+                                    error.identifier().starts_with("fulgurite.options.") ||
+                                    error.identifier() == "fulgurite.tuner.range";
       return words_were_wrong ? 2 : 1;
     } catch (std::exception const& error) {
       std::fprintf(err, "%s\n", error.what());
@@ -129,10 +131,15 @@ class Program {
                Policies const&... policies) {
     using Made = decltype(made_trainer(policies...));
     if constexpr (has_all_parts<Made>()) {
-      Made::Run::Backend::seed(seed_);
-      Data data = made<Data>(data_);
-      Model model = made<Model>(model_);
+      check_ckpt_path(ckpt_path_);
+      check_devices(policies...);
+      if constexpr (tunes)
+        if (verb == "tune") tuning_.template check<Model>(SettableBatchSize<Data>);
       auto trainer = made_trainer(policies...);
+      if (verb == "fit") check_end(trainer);
+      Made::Run::Backend::seed(seed_);
+      Model model = made<Model>(model_);
+      Data data = made<Data>(data_);  // may read, or download: nothing that was said is wrong by now
       std::optional<CkptPath> from;
       if (ckpt_path_) from.emplace(*ckpt_path_);
       if (verb == "fit") return trainer.fit(model, data, from);

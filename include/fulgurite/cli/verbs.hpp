@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/data_source.hpp>
@@ -55,6 +56,21 @@ struct Tuning {
     table.add("tune.max_lr", max_lr, "the highest", false);
     table.add("tune.num_training", num_training, "steps of the search", false);
   }
+
+  template <class Model>
+  tune::RateSearch<Model> rate_search() const {
+    return {.min_lr = min_lr, .max_lr = max_lr, .num_training = num_training, .update = [](Model& net) -> auto& {
+              return *rate_of(net);
+            }};
+  }
+  /// Before data are read: an Error where a search cannot be, or none is asked for.
+  template <class Model>
+  void check(bool sizes) const {
+    if (lr_find) tune::check(rate_search<Model>());
+    else if (!sizes || !batch_size)
+      throw Error("fulgurite.cli.tune", std::string("--tune.lr_find = false: nothing is left to search for") +
+                                            (sizes ? "; --tune.batch_size true searches for a batch size" : ""));
+  }
 };
 
 /// Searches, puts what was found into model and data, and returns the text of it.
@@ -69,13 +85,7 @@ std::string tuned(Trainer& trainer, Model& model, Data& data, Tuning const& how)
         data.hparams.batch_size = static_cast<std::remove_cvref_t<decltype(data.hparams.batch_size)>>(found.size);
     }
   }
-  if (how.lr_find) {
-    tune::RateSearch<Model> search{.min_lr = how.min_lr,
-                                   .max_lr = how.max_lr,
-                                   .num_training = how.num_training,
-                                   .update = [](Model& net) -> auto& { return *rate_of(net); }};
-    text += tune::lr_find(trainer, model, data, std::move(search)).text();
-  }
+  if (how.lr_find) text += tune::lr_find(trainer, model, data, how.rate_search<Model>()).text();
   return text;
 }
 

@@ -39,12 +39,27 @@ class SingleDevice {
 
   explicit SingleDevice(Device device, Matmul matmul = Matmul::faster) : device_(choose(device)), matmul_(matmul) {}
 
+  /// Throws an Error if the device is not there.
+  void require_device() const {
+    if (device_.is_cuda()) {
+      auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
+      if (!torch::cuda::is_available())
+        throw Error("fulgurite.strategy.cuda_absent",
+                    wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
+                             "built with CUDA, or use SingleDevice{cpu} or SingleDevice{automatic}");
+      if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
+        throw Error("fulgurite.strategy.cuda_index",
+                    wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
+                        ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
+    }
+  }
+
   /// Moves the model, and converts it to the type of the precision. A GPU becomes the thread's current one: tensors
   /// that a step makes on torch::kCUDA are made there. Throws an Error, before anything is touched, if the device is
   /// not there.
   template <class Model, class Precision>
   void setup(Model& model, Precision const&) {
-    check();
+    require_device();
     libtorch::make_current(device_);
     libtorch::relocate(model, device_, libtorch::scalar_type(Precision::parameters));
   }
@@ -118,20 +133,6 @@ class SingleDevice {
   static at::Device choose(NamedDevice device) {
     using enum NamedDevice::Kind;
     return device.kind == cuda ? gpu(device.index) : device.kind == cpu ? choose(Cpu{}) : choose(AutomaticDevice{});
-  }
-
-  void check() const {
-    if (device_.is_cuda()) {
-      auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
-      if (!torch::cuda::is_available())
-        throw Error("fulgurite.strategy.cuda_absent",
-                    wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
-                             "built with CUDA, or use SingleDevice{cpu} or SingleDevice{automatic}");
-      if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
-        throw Error("fulgurite.strategy.cuda_index",
-                    wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
-                        ", counted from 0: choose one of them, or see CUDA_VISIBLE_DEVICES");
-    }
   }
 
   at::Device device_;
