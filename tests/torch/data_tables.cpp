@@ -15,8 +15,12 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/torch/data/digits.hpp>
+#include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/table.hpp>
+#include <fulgurite/torch/data/text.hpp>
 #include <fulgurite/torch/data/windows.hpp>
 
 #include "../unit/checkpoint_folder.hpp"
@@ -247,4 +251,31 @@ TEST_CASE("pictures in folders are a module of one line: read by workers, resize
   write(folder.path / "more" / "eel" / "1.pgm", "P5 1 1 255\nx");
   CHECK(refusal([&] { image_folder(folder.path / "pets", {.validation_folder = folder.path / "more"}); }) ==
         "fulgurite.data.image_folder");
+}
+
+namespace {
+
+template <class Options>
+constexpr bool shuffles = requires(Options o) { o.shuffle; };
+/// What docs/data.md says of a module's options.
+template <class Options>
+void has_options_of_a_module(long batch_size) {
+  Options const o;
+  CHECK(o.batch_size == batch_size);
+  CHECK((o.seed == 0 && o.workers == 0 && o.prefetch == 2 && o.persistent_workers && o.timeout.count() == 0));
+  CHECK(!o.pin_memory);
+  if constexpr (shuffles<Options>) CHECK((o.shuffle && !o.drop_last));
+}
+
+}  // namespace
+
+TEST_CASE("every data module has the options that all have, under the same names") {
+  has_options_of_a_module<TableOptions>(32);
+  has_options_of_a_module<ImageFolderOptions>(32);
+  has_options_of_a_module<WindowOptions>(32);
+  has_options_of_a_module<MnistOptions>(64);
+  has_options_of_a_module<DigitsOptions>(64);
+  has_options_of_a_module<Digits8x8Options>(64);
+  has_options_of_a_module<TextOptions>(32);
+  STATIC_REQUIRE(!shuffles<TextOptions>);
 }
