@@ -29,6 +29,7 @@
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/metric/cell.hpp>
 #include <fulgurite/metric/classification.hpp>
+#include <fulgurite/metric/counts.hpp>
 #include <fulgurite/metric/declared_meters.hpp>
 #include <fulgurite/metric/keeps.hpp>
 #include <fulgurite/metric/language.hpp>

@@ -9,6 +9,7 @@ using namespace fulgurite;
 struct Store {
   struct Scope {
     Scope() {}
+    static void refuse_recording() {}
   };
   template <class D>
   explicit Store(D const&) {}

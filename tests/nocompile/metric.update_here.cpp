@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.update_here] ctx.update counts in validation and test: for training keep a metric::Meter in the model, update it in on_train_batch_end, and log its compute(ctx) in on_train_epoch_end
+// refused: [fulgurite.metric.update_here] ctx.update does not work here: call it in a step, or in a hook of a batch, of training, validation or test
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -17,11 +17,11 @@ struct Square {
 struct Net : toy::P {
   static constexpr Metric<"square", Square> square{};
   using Metrics = MetricList<toy::P::loss, square>;
-#ifdef LEGAL
   void validation_step(double batch, auto& ctx) { ctx.update(square, batch); }
-#else
-  void validation_step(double) {}
+#ifdef LEGAL
   void on_train_batch_end(auto& ctx) { ctx.update(square, 1.0); }
+#else
+  void on_train_end(auto& ctx) { ctx.update(square, 1.0); }
 #endif
 };
 

@@ -265,6 +265,101 @@ TEST_CASE("captured fit while a backbone is frozen, and after it was unfrozen in
   CHECK_FALSE(fixtures::same_bits(model.backbone[0]->as<torch::nn::Linear>()->weight,
                                   fresh.backbone[0]->as<torch::nn::Linear>()->weight));
 }
+namespace {
+
+/// Counts in its steps: sums, samples, the last values, one metric twice; one in a hook, where nothing is replayed.
+struct Counting : Net<UsesAdam> {
+  static constexpr Metric<"train/accuracy", metric::Accuracy> accuracy{.how = {.num_classes = 3}};
+  static constexpr Metric<"train/f1", metric::F1> f1{.how = {.num_classes = 3}};
+  static constexpr Metric<"train/auroc", metric::AUROC> auroc{.how = {.num_classes = 3}};
+  static constexpr Metric<"train/bins", metric::BinnedAUROC> bins{.how = {.num_classes = 3}};
+  static constexpr Metric<"train/perplexity", metric::Perplexity> perplexity{};
+  static constexpr Metric<"train/last", metric::MeanOfLast> last{.how = {.window = 5}};
+  static constexpr Metric<"train/range", metric::MinMax> range{};
+  static constexpr Metric<"train/hook", metric::MeanMetric> hook{};
+  using Metrics = MetricList<val_loss, accuracy, f1, auroc, bins, perplexity, last, range, hook>;
+
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    ++ran;
+    auto const scores = head->forward(backbone->forward(batch.data));
+    auto value = F::cross_entropy(scores, batch.target);
+    ctx.update(accuracy, scores, batch.target);
+    ctx.update(accuracy, scores.detach() * batch.data.slice(1, 0, 3), batch.target);
+    ctx.update(f1, scores, batch.target);
+    auto const chances = scores.softmax(1);
+    ctx.update(auroc, chances, batch.target);
+    ctx.update(bins, chances, batch.target);
+    ctx.update(perplexity, scores, batch.target);
+    ctx.update(last, value);
+    ctx.update(range, scores);
+    return value;
+  }
+  void on_train_batch_end(auto& outputs, auto&, auto& ctx) { ctx.update(hook, outputs.loss); }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "captured fit whose steps count for metrics: each replay counts, and the epochs' values are the plain fit's") {
+  Counting model;
+  auto const report = equal(model, {.max_epochs = 10}, {.accumulate_grad_batches = 2}, batches(7, 8, 5));
+  CHECK(report.replayed > 20);
+  auto const folder = std::filesystem::temp_directory_path() / "fulgurite_captured_counts";
+  std::filesystem::remove_all(folder);
+  auto const fit = [&](auto strategy, long steps, std::optional<CkptPath> from) {
+    torch::manual_seed(3);
+    Counting net;
+    torch::manual_seed(5);
+    auto trainer = make_trainer<Counting>({.max_epochs = 10, .max_steps = steps, .log_every_n_steps = 1}, strategy,
+                                          Float32{}, Automatic{}, Rows{}, NoDefaults{});
+    trainer.fit(net, batches(7, 8), batches(2, 4), from);
+    trainer.save_checkpoint(folder / "cut");
+    return trainer.template callback<Rows>().rows.back();
+  };
+  auto const whole = fit(SingleDevice{cpu}, -1, std::nullopt);
+  CHECK(whole.second.contains("train/range.max"));
+  CHECK(whole.second.size() == 9 + 1);
+  // Stopped inside of the last epoch, and gone on with: the counts of both parts.
+  for (auto const& rest :
+       {fit(SingleDevice{cpu}, 66, std::nullopt), fit(Captured{SingleDevice{cpu}}, 66, std::nullopt)})
+    CHECK(!(rest == whole));
+  CHECK(fit(Captured{SingleDevice{cpu}}, -1, CkptPath{folder / "cut"}) == whole);
+  std::filesystem::remove_all(folder);
+}
+
+namespace {
+
+/// Its scores are of another scale from batch 38 on, by a global that no guard sees.
+struct Wanders : Counting {
+  static inline double scale = 1;
+  void on_train_batch_start(auto&, auto& ctx) { scale = ctx.current_epoch() * 7 + ctx.batch_idx() < 38 ? 1.0 : -0.5; }
+  torch::Tensor training_step(auto const& batch, auto& ctx) {
+    auto const scores = head->forward(backbone->forward(batch.data)) * scale;
+    ctx.update(accuracy, scores, batch.target);
+    ctx.update(auroc, scores.softmax(1), batch.target);
+    return F::cross_entropy(scores, batch.target);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what wrong replays have counted is taken back with their steps") {
+  auto const rows = [](auto strategy, bool goes) {
+    torch::manual_seed(3);
+    Wanders net;
+    torch::manual_seed(5);
+    auto trainer = make_trainer<Wanders>({.max_epochs = 8, .log_every_n_steps = 1}, strategy, Float32{}, Automatic{},
+                                         Rows{}, NoDefaults{});
+    trainer.fit(net, batches(7, 8), batches(2, 4));
+    CHECK(trainer.warnings().size() == (goes ? 1 : 0));
+    for (auto const& warning : trainer.warnings()) CHECK(warning.starts_with("[fulgurite.capture.gone_back]"));
+    return trainer.template callback<Rows>().rows;
+  };
+  auto const plain = rows(SingleDevice{cpu}, false);
+  REQUIRE(plain.size() > 8);
+  CHECK(bool(rows(Captured{SingleDevice{cpu}}, true) == plain));
+}
+
 TEST_CASE("captured fast_dev_run and overfit_batches") {
   Net<UsesAdam> model;
   torch::manual_seed(5);

@@ -112,6 +112,7 @@ struct Backend {
   using Value = Tensor;
   template <class D>
   using Meter = fulgurite::metric::BasicMeter<D, HostStore>;
+  using Tally = std::vector<double>;
   template <class T>
   static constexpr bool is_value = std::is_same_v<std::remove_cvref_t<T>, Tensor>;
 

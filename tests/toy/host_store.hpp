@@ -11,7 +11,9 @@ namespace toy {
 
 /// std::vector<double> of the host, added up: what a tensor library has in a store of its own.
 struct HostStore {
-  struct Scope {};
+  struct Scope {
+    static void refuse_recording() {}
+  };
   template <class D>
   explicit HostStore(D const& definition)
       : how(fulgurite::metric::reduction_of<D>()),

@@ -71,29 +71,34 @@ class LogContext : public DynamicContext<R, Phase> {
     }
   }
 
-  /// Counts a batch of a validation or a test for a metric that is declared with a definition, such as
-  /// `Metric<"val/f1", metric::F1>`; most take (predictions, target). In a step, or a hook of a batch. Reads nothing on
-  /// the host: the value is computed when the last batch is over.
+  /// Counts a batch for a metric that is declared with a definition, such as `Metric<"val/f1", metric::F1>`; most take
+  /// (predictions, target). In a step, or a hook of a batch, of training, validation or test. Reads nothing on the
+  /// host: the value is computed when the last batch is over. A captured step counts in each replay.
   template <class M, class... Args>
   void update(M const&, Args const&... args) {
     constexpr std::size_t at = place_of<Metrics, M>();
-    constexpr bool here = Phase::logs && Phase::evaluates;
+    constexpr bool here = Phase::logs;
     constexpr bool declared = at < Metrics::size;
     constexpr bool counted = !declared || is_counted<M>;
-    static_assert(here, "[fulgurite.metric.update_here] ctx.update counts in validation and test: for training keep a "
-                        "metric::Meter in the model, update it in on_train_batch_end, and log its compute(ctx) in "
-                        "on_train_epoch_end");
+    constexpr bool replayable =
+        !(std::is_arithmetic_v<Args> || ...) || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
+    static_assert(here, "[fulgurite.metric.update_here] ctx.update does not work here: call it in a step, or in a hook "
+                        "of a batch, of training, validation or test");
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
     static_assert(counted, "[fulgurite.metric.no_definition] ctx.update counts for a metric with a definition: declare "
                            "`static constexpr Metric<\"val/f1\", metric::F1> f1{}`, or ctx.log a value");
-    if constexpr (here && declared && counted) {
+    static_assert(replayable,
+                  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number "
+                  "that is counted in it would never change: update the metric with tensors");
+    if constexpr (here && declared && counted && replayable) {
       if (is_lost()) return;
       if (!state_->facts.in_batch)
         throw Error("fulgurite.metric.no_batch", "ctx.update counts " + std::string(M::name()) +
                                                      " outside of a batch, where no value would be made of it: call it "
                                                      "in the step, or in a hook of a batch");
-      state_->measured.eval_meters[state_->facts.board].template get<at>().update(args...);
+      if constexpr (Phase::evaluates) board().counts.template get<at>().update(args...);
+      else board().template count<at>(args...);
     }
   }
 

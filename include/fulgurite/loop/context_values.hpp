@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/loop/context_ranks.hpp>
+#include <fulgurite/loop/counted_value.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/metric/board.hpp>
@@ -38,8 +39,8 @@ class ValuesContext : public RanksContext<R> {
   using typename Base::Metrics;
 
   /// The metric's value over the running epoch so far, else over the last finished one: the mean weighted by batch size
-  /// (or the declared reduction); `metric.last()` asks for the latest value. May read a device: then it waits, and is
-  /// worth counting.
+  /// (or the declared reduction, or definition); `metric.last()` asks for the latest value. May read a device: then it
+  /// waits, and is worth counting.
   template <class M>
   std::optional<double> value(M const& metric) const {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
@@ -47,6 +48,8 @@ class ValuesContext : public RanksContext<R> {
                             "MetricList<...>`: add it there");
     static_assert(one, "[fulgurite.metric.several] this metric's definition computes several numbers, which go to the "
                        "loggers and results alone: keep a metric::Meter of it in the model, and compute() it");
+    if constexpr (trains_by_count<M>)
+      if (auto const so_far = counted_so_far<M>([](auto&, auto& meter) { return own_value(meter); })) return so_far;
     return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
   }
   /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
@@ -56,6 +59,9 @@ class ValuesContext : public RanksContext<R> {
     if constexpr (!shares<R>) {
       return value(metric);
     } else {
+      if constexpr (trains_by_count<M>)
+        if (auto const so_far = counted_so_far<M>([](auto& run, auto& meter) { return counted_value(run, meter); }))
+          return so_far;
       Figures mine;
       bool news = false;
       find(
@@ -132,6 +138,35 @@ class ValuesContext : public RanksContext<R> {
   static consteval bool of_several() {
     if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
     else return false;
+  }
+  /// The metric itself, of one number, that training may count.
+  template <class M>
+  static constexpr bool trains_by_count =
+      Phase::trains && is_counted<M> && std::is_same_v<typename M::metric, M> && !metric::counts_several<M>;
+
+  /// What the epoch that is open has counted so far, where it has no value of its batches yet; nothing where it has
+  /// counted nothing, or too little, or an evaluation counts for the same metric.
+  template <class M, class Ask>
+  std::optional<double> counted_so_far(Ask&& ask) const {
+    constexpr std::size_t at = place_of<Metrics, M>();
+    asked(Asks::value);
+    auto& measured = state_->measured;
+    if (state_->facts.stage != Stage::fit || measured.train_board[at].epoch.count != 0) return std::nullopt;
+    if (Phase::evaluates)
+      for (auto& evaluated : measured.eval_boards)
+        if (evaluated[at].epoch.count != 0) return std::nullopt;
+    auto counts = measured.train_board.counts;  // those of the step at hand may yet be discarded
+    counts.fold();
+    try {
+      return ask(*state_, counts.template get<at>());
+    } catch (Error const& error) {
+      if (!is_too_few(error)) throw;
+      return std::nullopt;
+    }
+  }
+  template <class Meter>
+  static std::optional<double> own_value(Meter& meter) {
+    return meter.updates() == 0 ? std::nullopt : std::optional<double>(meter.compute());
   }
   /// What M asks for of the figures that were found.
   template <class M>

@@ -10,6 +10,7 @@
 #include <fulgurite/loop/moving_schedules.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 #include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/training_counts.hpp>
 #include <fulgurite/loop/training_rows.hpp>
 #include <fulgurite/loop/untold.hpp>
 
@@ -47,7 +48,7 @@ template <bool Resumes, class R, class Pack, class Source>
 void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
   auto& progress = run.progress;
   run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  if (!run.facts.is_last_batch) {  // the ends of epochs change its figures
+  if (!run.facts.is_last_batch && from == 0) {  // the ends of epochs change its figures
     run.measured.train_board.collect();
     run.measured.cut_short = run.measured.train_board;
   }
@@ -57,7 +58,11 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
     work();
     run.point.parts = n;
   };
-  if constexpr (shares<R>) part([&] { share_epoch(run, Origin::train_step); });
+  if constexpr (shares<R> || State<R>::Board::Counts::any)
+    part([&] {
+      settle_counts(run);
+      if constexpr (shares<R>) share_epoch(run, Origin::train_step);
+    });
   part([&] {
     if (tell_or_rest<hook::on_train_epoch_end, Resumes>(run, pack, ctx) == Flow::stop) wish_stop(run);
   });

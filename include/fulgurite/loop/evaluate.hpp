@@ -32,8 +32,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
   constexpr std::size_t n = std::tuple_size_v<Loaders>;
   constexpr std::size_t outside_loaders = n > 1 ? n : 0;
   run.measured.eval_boards.resize(outside_loaders + 1);
-  for (auto& board : run.measured.eval_boards) board.restart();
-  restart_meters(run);
+  restart_boards(run);
   std::vector<std::vector<MetricValue>> results(n);
   auto const names = loader_names(loaders);
   if (run.measured.loader_names != names) run.measured.loader_results.assign(n, {});
@@ -99,7 +98,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
       board.collect();
       each_epoch_value<Metrics>(
           board, [&](std::string const& name, double v) { results[l].push_back({name + suffix(l), v}); });
-      if constexpr (Measured<R>::Meters::any_several)
+      if constexpr (State<R>::Board::Counts::any_several)
         for (auto const& [name, v] : run.measured.several[l]) results[l].push_back({name + suffix(l), v});
       row.insert(row.end(), results[l].begin(), results[l].end());
     }
@@ -126,8 +125,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     if (facts.stage != Stage::fit) deliver_posted(run, pack, run.progress.logged_steps);
   });
   if (flow == Flow::stop && !outside.sanity_checking) wish_stop(run);
-  for (auto& board : run.measured.eval_boards) board.restart();
-  restart_meters(run);
+  restart_boards(run);
   facts = outside;
   return results;
 }

@@ -7,36 +7,25 @@
 #include <string_view>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/loop/counted_value.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite::loop {
 
-/// An evaluation begins, or is over: nothing is counted, and no memory is kept.
+/// An evaluation begins, or is over: nothing is logged or counted, and no memory is kept.
 template <class R>
-void restart_meters(State<R>& run) {
-  using Meters = typename Measured<R>::Meters;
-  if constexpr (Meters::any) {
-    run.measured.eval_meters.resize(run.measured.eval_boards.size());
-    for (auto& meters : run.measured.eval_meters) meters.restart();
-    if constexpr (Meters::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
-  }
+void restart_boards(State<R>& run) {
+  for (auto& board : run.measured.eval_boards) board.restart();
+  if constexpr (State<R>::Board::Counts::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
 }
 
-/// What a meter has come to on all ranks; nothing where it was not updated. The few batches of a sanity check may be
-/// too few for a value to be defined, and are no reason to end.
+/// The few batches of a sanity check may be too few for a value to be defined, and are no reason to end.
 template <class R, class Meter>
-auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
+auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
   try {
-    if constexpr (shares<R>)
-      if (!run.shared.alone) return meter.value(run.parts.strategy);
-    if (meter.updates() == 0) return std::nullopt;
-    return meter.compute();
+    return counted_value(run, meter);
   } catch (Error const& error) {
-    bool const too_few = error.identifier() == "fulgurite.metric.one_class" ||
-                         error.identifier() == "fulgurite.metric.constant_target" ||
-                         error.identifier() == "fulgurite.metric.empty";
-    if (run.facts.sanity_checking && too_few) return std::nullopt;
+    if (run.facts.sanity_checking && is_too_few(error)) return std::nullopt;
     throw;
   }
 }
@@ -44,12 +33,13 @@ auto counted_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.
 /// The batches are over: what was counted becomes a value of each loader's board. Every rank comes here.
 template <class R>
 void settle_meters(State<R>& run) {
-  if constexpr (Measured<R>::Meters::any) {
-    for (std::size_t b = 0; b != run.measured.eval_meters.size(); ++b) {
+  using Counts = typename State<R>::Board::Counts;
+  if constexpr (Counts::any) {
+    for (std::size_t b = 0; b != run.measured.eval_boards.size(); ++b) {
       auto& board = run.measured.eval_boards[b];
-      run.measured.eval_meters[b].each([&](auto at, auto& meter) {
-        using M = typename Measured<R>::Meters::template Declared<at>;
-        auto const value = counted_value(run, meter);
+      board.counts.each([&](auto at, auto& meter) {
+        using M = typename Counts::template Declared<at>;
+        auto const value = evaluated_value(run, meter);
         if (!value) return;
         if constexpr (metric::counts_several<M>)
           meter.definition().each(*value, [&](std::string_view name, double number) {
@@ -66,14 +56,14 @@ void settle_meters(State<R>& run) {
 /// mean of the loaders' values.
 template <class R>
 void publish_meters(State<R>& run) {
-  if constexpr (Measured<R>::Meters::any) {
-    if (run.measured.eval_meters.size() < 2) return;
-    typename Measured<R>::Meters merged;
-    for (auto& meters : run.measured.eval_meters)
-      meters.each([&](auto at, auto& meter) { merged.template get<at>().merge(meter); });
+  using Counts = typename State<R>::Board::Counts;
+  if constexpr (Counts::any) {
+    if (run.measured.eval_boards.size() < 2) return;
+    Counts merged;
+    for (auto& board : run.measured.eval_boards) merged.merge(board.counts);
     merged.each([&](auto at, auto& meter) {
-      if constexpr (metric::counts_several<typename Measured<R>::Meters::template Declared<at>>) return;
-      else if (auto const value = counted_value(run, meter)) {
+      if constexpr (metric::counts_several<typename Counts::template Declared<at>>) return;
+      else if (auto const value = evaluated_value(run, meter)) {
         run.measured.results[at] = {};
         run.measured.results[at].add(*value, 1);
       }

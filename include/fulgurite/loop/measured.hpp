@@ -9,20 +9,17 @@
 
 #include <fulgurite/loop/run_key.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/metric/declared_meters.hpp>
 
 namespace fulgurite::loop {
 
 template <class R>
 struct Measured {
   using Board = fulgurite::Board<typename R::Metrics, typename R::Backend>;
-  using Meters = metric::DeclaredMeters<typename R::Metrics, typename R::Backend>;
   using Results = std::array<Figures, R::Metrics::size>;
 
   Board train_board{};
   Board cut_short{};  ///< train_board of an epoch that a limit or a stop has cut short, as it was before its end
   std::vector<Board> eval_boards = std::vector<Board>(1);
-  std::vector<Meters> eval_meters{};  ///< beside eval_boards: of metrics that have a definition
   /// Beside eval_boards: of metrics whose definition computes several numbers.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders

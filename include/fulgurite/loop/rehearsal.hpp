@@ -129,6 +129,7 @@ class Rehearsal final : public Rehearser<R> {
       batches.template walk<false>(run_, pack);
       pack.slots.template get<Conductor<R>>().end_epoch();
     }
+    settle_counts(run_);
     tell<hook::on_train_epoch_end>(run_, pack, ctx);
     if constexpr (R::automatic)
       if (run_.facts.is_last_batch) observe_schedulers(run_, ctx, Interval::epoch, progress.epoch, progress.epoch + 1);

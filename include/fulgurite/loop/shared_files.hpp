@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,52 @@ int teller_of(State<R> const& run) {
   return splits_model<R> ? run.parts.strategy.world() - 1 : 0;
 }
 
+/// While one lives, a board of an open epoch has in place of this rank's figures and counts those of all: once
+/// `figures` have been shared, and `merge_counts` is called. Made and ended by every rank.
+template <class R>
+class BoardOfAll {
+  using Board = typename State<R>::Board;
+
+ public:
+  BoardOfAll(State<R>& run, Board& board, FiguresOnTheWay& figures) : board_(board) {
+    int const teller = teller_of(run);
+    for (std::size_t i = 0; i != figures_.size(); ++i) {
+      auto& cell = board[i];
+      figures_[i] = cell.epoch;
+      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // one of them tells
+      figures.add(cell.epoch);
+    }
+    counts_ = board.counts;
+  }
+  ~BoardOfAll() {
+    for (std::size_t i = 0; i != figures_.size(); ++i) board_[i].epoch = figures_[i];
+    board_.counts = counts_;
+  }
+  BoardOfAll(BoardOfAll const&) = delete;
+  BoardOfAll& operator=(BoardOfAll const&) = delete;
+
+  /// On the rank that writes. `name`: that of the board in what each rank has saved of itself.
+  void merge_counts([[maybe_unused]] State<R>& run, [[maybe_unused]] std::string_view name) {
+    if constexpr (Board::Counts::any) {
+      if (!speaks_for_all(run)) return;
+      board_.counts.restart();
+      auto const& parts = run.shared.parts;
+      for (std::size_t rank = splits_model<R> ? parts.size() - 1 : 0; rank != parts.size(); ++rank) {
+        typename R::Backend::RunFile::Memory saved;
+        saved.read(parts[rank]);
+        Board theirs;
+        saved.load([&](auto& archive) { archive.child(name, theirs); });
+        board_.counts.merge(theirs.counts);
+      }
+    }
+  }
+
+ private:
+  Board& board_;
+  std::array<Figures, State<R>::metrics> figures_{};
+  [[no_unique_address]] typename Board::Counts counts_{};
+};
+
 /// While one lives, the file that is being written has the parts of all ranks, and in place of this rank's figures
 /// those of all, which is what another number of ranks goes on with. Made and ended by every rank.
 template <class R, class Source>
@@ -50,20 +97,15 @@ class PartsOfAll {
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
     FiguresOnTheWay figures(splits_model<R>);
-    int const teller = teller_of(run);
-    for (std::size_t i = 0; i != before_.size(); ++i) {
-      auto& cell = run.measured.train_board[i];
-      before_[i] = cell.epoch;
-      if (cell.shared && run.parts.strategy.rank() != teller) cell.epoch = {};  // one of them tells
-      figures.add(cell.epoch);
-    }
+    so_far_.emplace(run, run.measured.train_board, figures);
+    cut_short_.emplace(run, run.measured.cut_short, figures);
     share(run, figures);
+    so_far_->merge_counts(run, "epoch_so_far");
+    cut_short_->merge_counts(run, "epoch_cut_short");
     if (run.point.accumulating) exchange_open_window();
   }
   ~PartsOfAll() {
-    if (run_.shared.alone) return;
-    for (std::size_t i = 0; i != before_.size(); ++i) run_.measured.train_board[i].epoch = before_[i];
-    run_.shared.parts.clear();
+    if (!run_.shared.alone) run_.shared.parts.clear();
   }
   PartsOfAll(PartsOfAll const&) = delete;
   PartsOfAll& operator=(PartsOfAll const&) = delete;
@@ -92,7 +134,7 @@ class PartsOfAll {
   }
 
   State<R>& run_;
-  std::array<Figures, State<R>::metrics> before_{};
+  std::optional<BoardOfAll<R>> so_far_{}, cut_short_{};
 };
 
 /// While the returned object lives, rank 0 has all that the optimizers keep, where each rank keeps a part of it. Made
@@ -127,7 +169,7 @@ void fold_parts_of_all([[maybe_unused]] State<R>& run, Archive& archive) {
 }
 
 /// Loaded, this rank goes on with its own part. In a file of another number of ranks there is none for it: one rank
-/// has the figures of the epoch so far, and random numbers are those of rank 0 for all.
+/// has the figures and counts of the epoch so far, and random numbers are those of rank 0 for all.
 template <class R, class Source>
 void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& source) {
   if constexpr (shares<R>) {
@@ -138,7 +180,10 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
       mine.read(parts[rank]);
       mine.load([&](auto& archive) { fold_own_part(run, source, archive); });
     } else if (static_cast<int>(rank) != teller_of(run)) {
-      for (std::size_t i = 0; i != State<R>::metrics; ++i) run.measured.train_board[i].epoch = {};
+      for (auto* const board : {&run.measured.train_board, &run.measured.cut_short}) {
+        for (std::size_t i = 0; i != State<R>::metrics; ++i) (*board)[i].epoch = {};
+        if constexpr (State<R>::Board::Counts::any) board->counts.restart();
+      }
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
+#include <fulgurite/loop/training_counts.hpp>
 
 namespace fulgurite::loop {
 
@@ -39,6 +40,7 @@ void report_epoch(State<R>& run, Pack& pack) {
     std::vector<MetricValue> row;
     each_epoch_value<typename R::Metrics>(board,
                                           [&](std::string name, double v) { row.push_back({std::move(name), v}); });
+    each_of_several(run, [&](std::string name, double v) { row.push_back({std::move(name), v}); });
     log_row(run, pack, row, last_step(run));
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The board: one cell for each declared metric. Steps store into it, the loop folds it after each step.
+// The board: one cell for each declared metric, and a meter where it has a definition. Steps store into it, the loop
+// folds it after each step.
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/metric/cell.hpp>
+#include <fulgurite/metric/counts.hpp>
 
 namespace fulgurite {
 
@@ -31,10 +33,11 @@ class Board<MetricList<Ms...>, Backend> {
  public:
   using Value = typename Backend::Value;
   using List = MetricList<Ms...>;
+  using Counts = metric::Counts<List, Backend>;
   static constexpr std::size_t size = sizeof...(Ms);
   static constexpr std::size_t most_waiting = 4096;  ///< entries kept for one reading of a device, at most
 
-  /// One logged value, as a recorded step posts it again on each replay.
+  /// One logged value, or what one update counts, as a recorded step posts it again on each replay.
   struct Entry {
     std::size_t metric;
     Value value;
@@ -54,6 +57,13 @@ class Board<MetricList<Ms...>, Backend> {
     cell.pending = Cell<Value>::Pending::number;
   }
 
+  /// Counts for the metric at position `I` what an update of its definition is given, when the step is over.
+  template <std::size_t I, class... Args>
+  void count(Args const&... args) {
+    counts.take(I, counts.template get<I>().tallied(args...));
+    dirty_ = true;
+  }
+
   /// After a step: values on the host are added to the epoch's figures, others wait for `collect`.
   [[gnu::always_inline]] void fold() {
     if constexpr (size != 0) {
@@ -62,6 +72,7 @@ class Board<MetricList<Ms...>, Backend> {
         settle(cell);
         cell.again = false;
       }
+      if constexpr (Counts::any) counts.fold();
       dirty_ = false;
       earlier_.clear();
       folded_ = waiting_.size();
@@ -97,6 +108,7 @@ class Board<MetricList<Ms...>, Backend> {
       if (std::exchange(cell.again, false)) cell.epoch = cell.before;
     }
     for (; waiting_.size() > folded_; waiting_.pop_back()) --cells_[waiting_.back().metric].waiting;
+    if constexpr (Counts::any) counts.discard_step();
     earlier_.clear();
     dirty_ = false;
   }
@@ -104,6 +116,7 @@ class Board<MetricList<Ms...>, Backend> {
   /// A new epoch, or evaluation, begins.
   void restart() {
     for (auto& cell : cells_) cell.restart();
+    if constexpr (Counts::any) counts.restart();
     waiting_.clear();
     earlier_.clear();
     folded_ = 0;
@@ -117,33 +130,60 @@ class Board<MetricList<Ms...>, Backend> {
     numbers_.reserve(entries);
   }
 
-  /// f(Entry) for what this step has logged so far as tensors; a recording keeps them.
+  /// f(Entry) for what this step has logged so far as tensors, and counted; a recording keeps them.
   template <class F>
   void each_pending(F&& f) const {
     for (auto const& entry : earlier_) f(entry);
     for (std::size_t i = 0; i != size; ++i)
       if (cells_[i].pending == Cell<Value>::Pending::tensor)
         f(Entry{i, cells_[i].tensor, cells_[i].weight, cells_[i].origin});
+    if constexpr (Counts::any)
+      counts.each_taken([&](std::size_t i, Value const& more) { f(Entry{i, more, 1, Origin::train_step}); });
   }
   /// The value is nobody else's: no copy of it is needed.
   void post(Entry const& entry) {
+    if constexpr (Counts::any) {
+      constexpr std::array<bool, size> counted{is_counted<decltype(Ms)>...};
+      if (counted[entry.metric]) {
+        counts.take(entry.metric, entry.value);
+        dirty_ = true;
+        return;
+      }
+    }
     auto& cell = open(entry.metric, entry.weight, entry.origin);
     cell.tensor = entry.value;
     cell.pending = Cell<Value>::Pending::tensor;
   }
 
-  /// The open epoch's figures, each under the name of its metric. What waits for a device is read first. A metric that
-  /// the saved state does not know begins anew.
+  /// The open epoch's figures and counts, each under the name of its metric. What waits for a device is read first. A
+  /// metric that the saved state does not know begins anew.
   void state(auto& archive) {
     collect();
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restart();
-    [[maybe_unused]] auto const one = [&](std::string_view name, Cell<Value>& cell) {
-      if (!lacks(archive, name)) archive.child(name, cell);
+    [[maybe_unused]] auto const one = [&](std::string_view name, [[maybe_unused]] std::size_t i) {
+      if (lacks(archive, name)) return;
+      if constexpr (Counts::any)
+        archive.child(name, [&](auto& inner) {
+          cells_[i].state(inner);
+          counts.state(i, inner);
+        });
+      else archive.child(name, cells_[i]);
     };
     [[maybe_unused]] std::size_t i = 0;
-    (one(Ms.name(), cells_[i++]), ...);
+    (one(Ms.name(), i++), ...);
     leave_out_others(archive);
   }
+
+  /// What a metric's meter has come to, over all ranks: its value of this epoch, like one that was logged.
+  void settle_count(std::size_t metric, double value) {
+    auto& cell = cells_[metric];
+    cell.restart();
+    cell.origin = Origin::train_step;
+    cell.epoch.add(value, 1);
+    cell.shared = true;
+  }
+
+  [[no_unique_address]] Counts counts{};  ///< of metrics that have a definition
 
   Cell<Value>& operator[](std::size_t metric) { return cells_[metric]; }
   Cell<Value> const& operator[](std::size_t metric) const { return cells_[metric]; }

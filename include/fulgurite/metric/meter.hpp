@@ -33,18 +33,27 @@ class BasicMeter {
   /// host; what cannot be known without, such as a label that is no class, is an Error of compute().
   template <class... Args>
   void update(Args const&... args) {
-    constexpr bool own = requires(D const& d) { d.tally(args...); };
-    constexpr bool library = requires(D const& d) { tally(d, args...); };
-    static_assert(own || library,
+    Store::Scope::refuse_recording();
+    if constexpr (takes<Args...>) add(tallied(args...));
+    else tallied(args...);  // which says so
+  }
+  /// The two halves of it, for who adds later, such as a step that is recorded: what an update with these adds, ...
+  template <class... Args>
+  auto tallied(Args const&... args) const {
+    static_assert(takes<Args...>,
                   "[fulgurite.metric.update] this metric's update takes something else: most take (predictions, "
                   "target), both tensors, and metrics of values take (value); one of your own needs a const "
                   "tally(...) of what update is given");
-    if constexpr (own || library) {
-      [[maybe_unused]] typename Store::Scope const scope{};
-      if constexpr (own) store_.add(definition_.tally(args...));
-      else store_.add(tally(definition_, args...));
-      ++updates_;
-    }
+    [[maybe_unused]] typename Store::Scope const scope{};
+    if constexpr (tallies_itself<Args...>) return definition_.tally(args...);
+    else if constexpr (takes<Args...>) return tally(definition_, args...);
+  }
+  /// ... and adding it.
+  template <class Tally>
+  void add(Tally const& more) {
+    [[maybe_unused]] typename Store::Scope const scope{};
+    store_.add(more);
+    ++updates_;
   }
 
   /// The value of all that it was updated with since reset(); an Error if that is nothing. Reads the device once.
@@ -110,6 +119,12 @@ class BasicMeter {
   long updates() const { return updates_; }
 
  private:
+  template <class... Args>
+  static constexpr bool tallies_itself = requires(D const& d, Args const&... args) { d.tally(args...); };
+  template <class... Args>
+  static constexpr bool takes =
+      tallies_itself<Args...> || requires(D const& d, Args const&... args) { tally(d, args...); };
+
   static void require_updates(long updates) {
     if (updates == 0)
       throw Error("fulgurite.metric.empty",

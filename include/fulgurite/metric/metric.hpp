@@ -61,10 +61,12 @@ struct Metric {
   }
 };
 
-/// The value of a metric object over an evaluation, such as F1, which is not the mean of the batches' values:
+/// The value of a metric object over an epoch or an evaluation, such as F1, which is not the mean of the batches'
+/// values:
 ///   static constexpr fulgurite::Metric<"val/f1", metric::F1> val_f1{.how = {.num_classes = 10}};
-/// `ctx.update(val_f1, logits, labels)` counts a batch of a validation or a test. It has one value of each evaluation,
-/// over all ranks; callbacks watch it like any other. Programs on LibTorch include torch/metric/meter.hpp for it.
+/// `ctx.update(val_f1, logits, labels)` counts a batch of training, a validation or a test. It has one value of each
+/// epoch and evaluation, over all ranks; callbacks watch it like any other. Programs on LibTorch include
+/// torch/metric/meter.hpp for it.
 template <FixedString Name, class Of>
   requires(!std::is_void_v<Of>)
 struct Metric<Name, Of> {

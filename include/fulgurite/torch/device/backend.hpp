@@ -53,6 +53,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static constexpr bool is_value = libtorch::TensorLike<T>;
   template <class D>
   using Meter = metric::Meter<D>;
+  using Tally = at::Tensor;  ///< what an update of a meter adds
   template <class Precision>
   using Scaler = libtorch::Scaler<Precision>;
 

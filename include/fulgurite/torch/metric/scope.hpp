@@ -1,5 +1,5 @@
 #pragma once
-// What holds while a metric is updated: no gradients, no inference mode, and no recording.
+// What holds while a metric is updated: no gradients, and no inference mode.
 
 #include <string>
 #include <vector>
@@ -20,11 +20,14 @@ namespace fulgurite::libtorch {
 /// epoch may write to them.
 class MetricScope {
  public:
-  MetricScope() {
+  MetricScope() = default;
+  /// What is kept by somebody of whom a recording does not know would stand still while the step is replayed.
+  static void refuse_recording() {
     if (c10::impl::tls_is_dispatch_key_included(recording_key))
       throw Error("fulgurite.metric.captured",
                   "a metric object is updated inside a training step that is being recorded, and a replay would leave "
-                  "it out: update it in on_train_batch_end, or in validation, or train without Captured");
+                  "it out: declare the metric with its definition and call ctx.update, or update the object in "
+                  "on_train_batch_end");
   }
   MetricScope(MetricScope const&) = delete;
   MetricScope& operator=(MetricScope const&) = delete;
