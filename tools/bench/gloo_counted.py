@@ -63,7 +63,8 @@ def main(program: str) -> int:
             bad = loop == 'strategy' and share > BAR
             missed |= bad
             said = '' if loop != 'strategy' else f'  <= {BAR} {"missed" if bad else "met"}'
-            print(f'{workload if loop == LOOPS[0] else "":<22} {loop:<22} {each:>20,.0f} {share:>12.3f}{said}', flush=True)
+            name = workload if loop == LOOPS[0] else ''
+            print(f'{name:<22} {loop:<22} {each:>20,.0f} {share:>12.3f}{said}', flush=True)
     return int(missed)
 
 
