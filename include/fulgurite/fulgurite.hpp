@@ -14,6 +14,7 @@
 #include <fulgurite/core/root_folder.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/core/time_text.hpp>
 #include <fulgurite/core/type_name.hpp>
 
@@ -187,6 +188,7 @@
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/described_functions.hpp>
 #include <fulgurite/report/describer.hpp>
+#include <fulgurite/report/drawn_block.hpp>
 #include <fulgurite/report/event_scalars.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
@@ -201,13 +203,14 @@
 #include <fulgurite/report/plot_panels.hpp>
 #include <fulgurite/report/plot_svg.hpp>
 #include <fulgurite/report/plot_text.hpp>
+#include <fulgurite/report/printed_above.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/run_files.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/run_notes.hpp>
-#include <fulgurite/report/status_lines.hpp>
+#include <fulgurite/report/table_of_columns.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
 #include <fulgurite/report/xml_text.hpp>

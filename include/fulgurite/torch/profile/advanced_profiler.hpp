@@ -20,6 +20,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/operator_times.hpp>
@@ -201,7 +202,7 @@ class AdvancedProfiler {
     text += run_output::name_of(ctx.stage());
     text += '\n' + report::operator_table(operators_, options_.row_limit);
     for (auto const& trace : traces_) text += "Trace: " + trace.string() + '\n';
-    std::fwrite(text.data(), 1, text.size(), options_.stream);
+    fulgurite::tell(options_.stream, text);
     std::fflush(options_.stream);
   }
 
