@@ -188,7 +188,6 @@
 #include <fulgurite/report/describe.hpp>
 #include <fulgurite/report/described_functions.hpp>
 #include <fulgurite/report/describer.hpp>
-#include <fulgurite/report/drawn_block.hpp>
 #include <fulgurite/report/event_scalars.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
@@ -203,7 +202,6 @@
 #include <fulgurite/report/plot_panels.hpp>
 #include <fulgurite/report/plot_svg.hpp>
 #include <fulgurite/report/plot_text.hpp>
-#include <fulgurite/report/printed_above.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>

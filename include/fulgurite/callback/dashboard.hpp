@@ -26,6 +26,7 @@
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/terminal.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite {
 
@@ -138,7 +139,9 @@ class Dashboard {
     if (!on_) return tell_bar<hook::on_fit_end>(ctx);
     draw(ctx, ctx.seconds_now());
     block_.leave();
-    block_.write(counts_.line(ctx));
+    std::string line = counts_.line(ctx);
+    line.pop_back();  // the end of the line
+    block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
     end();
   }
   /// Leaves the dashboard as it is; the text of the error begins below.

@@ -113,7 +113,7 @@ class ProgressBar {
     lines_.leave();
     std::string line = counts_.line(ctx);
     line.pop_back();  // the end of the line
-    lines_.write(report::wrapped(line, terminal_ ? static_cast<std::size_t>(columns()) : 0));
+    lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception() {
@@ -145,7 +145,7 @@ class ProgressBar {
     if (!on_ || !evaluation_) return;
     double const now = ctx.seconds_now();
     if (loader_ != ctx.loader()) {
-      if (!terminal_) keep(evaluation_->finished({}, 0, options_.ascii));
+      if (!terminal_) keep(evaluation_->finished({}, columns(), options_.ascii));
       loader_ = ctx.loader();
       start_loader(ctx, evaluation_->last_look());
     }
@@ -176,9 +176,8 @@ class ProgressBar {
     else lines_.write(std::string(line) + "\n");
   }
   int columns() const {
-    if (options_.columns > 0 || !terminal_) return options_.columns;
-    int const told = report::terminal_columns(options_.stream);
-    return told > 0 ? told : 80;  // a terminal without a size, as in some containers
+    auto const told = static_cast<int>(report::text_columns(options_.stream, options_.columns));
+    return told == 0 && terminal_ ? 80 : told;  // a terminal without a size, as in some containers
   }
   std::string postfix(auto& ctx) const {
     std::string text;

@@ -56,10 +56,7 @@ class Page {
   std::string run_key(std::size_t run) const {
     return "<span class=\"run c" + std::to_string(run % 6) + (run / 6 % 2 == 1 ? " dashedrun" : "") + "\"></span>";
   }
-  void cell(std::string_view text, std::string_view name = "") {
-    made_ += name.empty() ? "<td>" : "<td class=\"" + std::string(name) + "\">";
-    made_ += xml_text(text) + "</td>";
-  }
+  void cell(std::string_view text) { made_ += "<td>" + xml_text(text) + "</td>"; }
 
   /// The heads of a table's columns, one for each run, and the end of that row.
   FULGURITE_COLD std::string columns() const {
@@ -108,6 +105,14 @@ class Page {
     for (auto const& one : plots) made_ += figure(one);
     made_ += "</div>\n";
   }
+  /// When it was, and what came last, in a line of their own: a table of several runs has narrow columns.
+  FULGURITE_COLD void value(BestValue const& one, bool wins) {
+    made_ += wins ? "<td class=\"n best\">" : "<td class=\"n\">";
+    if (one.any)
+      made_ += formatted("%.6g", one.value) + "<small>at step " + exact(one.step) + ", last " +
+               formatted("%.6g", one.last) + "</small>";
+    made_ += "</td>";
+  }
   FULGURITE_COLD void best() {
     made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>" + columns();
     for (auto const& metric : metrics()) {
@@ -121,11 +126,7 @@ class Page {
       made_ += "<tr>";
       cell(metric);
       cell(smaller ? "lowest" : "highest");
-      for (auto const& one : all)
-        cell(one.any ? formatted("%.6g", one.value) + " at step " + exact(one.step) + ", last " +
-                           formatted("%.6g", one.last)
-                     : "",
-             winner && runs_.size() > 1 && one.any && one.value == winner->value ? "n best" : "n");
+      for (auto const& one : all) value(one, winner && runs_.size() > 1 && one.any && one.value == winner->value);
       made_ += "</tr>\n";
     }
     made_ += "</table></div>\n";
@@ -133,18 +134,26 @@ class Page {
 
   /// Hyper-parameters, the trainer's options, the program and the machine.
   FULGURITE_COLD void settings() {
-    std::vector<Values> hyperparameters, options, programs, machines;
+    std::vector<Values> hyperparameters, options, programs, calls, machines;
     for (auto const& run : runs_) {
       hyperparameters.push_back(run.hyperparameters);
       options.push_back(run.options);
-      programs.push_back(described_rows(note_of(run, "describe.txt")));
       machines.push_back(two_columns(note_of(run, "system.txt")));
+      auto rows = described_rows(note_of(run, "describe.txt"));
+      // Its parts come first, then who is called when, and where one part is another one that differs in many lines.
+      auto const calls_begin =
+          std::ranges::find_if(rows, [](auto const& row) { return row.first.find(": ") != std::string::npos; });
+      calls.emplace_back(calls_begin, rows.end());
+      rows.erase(calls_begin, rows.end());
+      programs.push_back(std::move(rows));
     }
-    made_ += comparison("Hyper-parameters", "hyper-parameters", columns(), hyperparameters, false);
-    made_ += comparison("Options of the trainer", "options", columns(), options, true);
+    made_ += comparison("Hyper-parameters", columns(), hyperparameters);
+    made_ += comparison("Options of the trainer", columns(), options, true);
     if (runs_.size() == 1) return;  // its texts stand below as they are
-    made_ += comparison("Program", "lines of its description", columns(), programs, true);
-    made_ += comparison("Machine", "facts", columns(), machines, true);
+    made_ += comparison("Program", columns(), programs);
+    if (auto const called = comparison("", columns(), calls); !called.empty())
+      made_ += "<details><summary>who is called when</summary>" + called + "</details>\n";
+    made_ += comparison("Machine", columns(), machines);
   }
   static std::string note_of(RunFolder const& run, std::string_view file) {
     auto const at = std::ranges::find(run.notes, file, &std::pair<std::string, std::string>::first);

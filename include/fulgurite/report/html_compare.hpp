@@ -45,35 +45,31 @@ FULGURITE_COLD std::vector<Compared> compared(std::vector<Values> const& runs) {
 
 /// A table of what differs, with `heads` for its columns; what is the same stands folded up below, once. Of a single
 /// run all stands in one table, folded up where `folded`.
-FULGURITE_COLD std::string comparison(std::string_view title, std::string_view what, std::string const& heads,
-                                      std::vector<Values> const& runs, bool folded) {
+FULGURITE_COLD std::string comparison(std::string_view title, std::string const& heads, std::vector<Values> const& runs,
+                                      bool folded = false) {
   auto const rows = compared(runs);
   if (rows.empty()) return {};
-  std::string html = "<h2>" + xml_text(title) + "</h2>\n";
+  std::string html = title.empty() ? "" : "<h2>" + xml_text(title) + "</h2>\n";
   auto const cell = [](std::string const& text) { return "<td>" + xml_text(text) + "</td>"; };
-  auto const differing = std::ranges::count_if(rows, &Compared::differs);
-  if (differing != 0) {
-    html += "<div class=\"wide\"><table><tr><th></th>" + heads;
-    for (auto const& row : rows) {
-      if (!row.differs) continue;
-      html += "<tr class=\"differs\">" + cell(row.name);
-      for (auto const& value : row.values) html += cell(value);
-      html += "</tr>\n";
-    }
-    html += "</table></div>\n";
-  }
-  std::string same;
+  std::string differing, same;
+  std::size_t alike = 0;
   for (auto const& row : rows) {
-    if (row.differs) continue;
-    auto const any = std::ranges::find_if(row.values, [](auto const& value) { return !value.empty(); });
-    same += "<tr>" + cell(row.name) + cell(any == row.values.end() ? "" : *any) + "</tr>\n";
+    if (row.differs) {
+      differing += "<tr class=\"differs\">" + cell(row.name);
+      for (auto const& value : row.values) differing += cell(value);
+      differing += "</tr>\n";
+    } else {
+      auto const any = std::ranges::find_if(row.values, [](auto const& value) { return !value.empty(); });
+      same += "<tr>" + cell(row.name) + cell(any == row.values.end() ? "" : *any) + "</tr>\n";
+      ++alike;
+    }
   }
+  std::string const table = "<div class=\"wide\"><table>", end = "</table></div>\n";
+  if (!differing.empty()) html += table + "<tr><th></th>" + heads + differing + end;
   if (same.empty()) return html;
-  same = "<div class=\"wide\"><table>" + same + "</table></div>\n";
-  if (runs.size() == 1 && !folded) return html + same;
-  auto const count = std::to_string(rows.size() - static_cast<std::size_t>(differing)) + " " + std::string(what);
-  return html + "<details><summary>" + xml_text(runs.size() == 1 ? count : count + ", the same in all runs") +
-         "</summary>" + same + "</details>\n";
+  if (runs.size() == 1 && !folded) return html + table + same + end;
+  return html + "<details><summary>" + (runs.size() == 1 ? "all " : "the same in all runs: ") + std::to_string(alike) +
+         "</summary>" + table + same + end + "</details>\n";
 }
 
 }  // namespace fulgurite::report::html_page

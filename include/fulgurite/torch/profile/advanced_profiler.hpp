@@ -200,7 +200,7 @@ class AdvancedProfiler {
     if (!options_.stream || ctx.rank() != 0) return;
     std::string text = "AdvancedProfiler: ";
     text += run_output::name_of(ctx.stage());
-    text += '\n' + report::operator_table(operators_, options_.row_limit);
+    text += '\n' + report::operator_table(operators_, options_.row_limit, report::text_columns(options_.stream, 0));
     for (auto const& trace : traces_) text += "Trace: " + trace.string() + '\n';
     fulgurite::tell(options_.stream, text);
     std::fflush(options_.stream);
