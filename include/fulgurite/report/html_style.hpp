@@ -17,6 +17,7 @@ table{border-collapse:collapse}th,td{padding:4px 14px 4px 0;border-bottom:1px so
 vertical-align:top}
 td.n{text-align:right;font-variant-numeric:tabular-nums}tr.differs td{background:var(--mark)}
 td.best{color:var(--best);font-weight:600}
+th:first-child,td:first-child{padding-left:6px}
 td small{display:block;color:var(--faint);font-weight:400;white-space:nowrap}
 .wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));
 gap:16px}

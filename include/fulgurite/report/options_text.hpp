@@ -43,8 +43,8 @@ inline std::string field_text(Silence const& silence) {
 
 namespace report {
 
-/// f(name, option) for each, in their order, but for the clock, and for default_root_dir: where a run lies is no part of
-/// what it is.
+/// f(name, option) for each, in their order, but for the clock, and for default_root_dir: where a run lies is no part
+/// of what it is.
 template <class F>
 void each_option(TrainerOptions const& o, F f) {
   f("max_epochs", o.max_epochs), f("min_epochs", o.min_epochs), f("max_steps", o.max_steps);
@@ -57,8 +57,8 @@ void each_option(TrainerOptions const& o, F f) {
   f("reload_dataloaders_every_n_epochs", o.reload_dataloaders_every_n_epochs);
   f("use_distributed_sampler", o.use_distributed_sampler), f("inference_mode", o.inference_mode);
   f("non_finite", o.non_finite), f("detect_anomaly", o.detect_anomaly), f("deterministic", o.deterministic);
-  f("benchmark", o.benchmark), f("barebones", o.barebones),
-  f("save_in_background", o.save_in_background), f("silence", o.silence);
+  f("benchmark", o.benchmark), f("barebones", o.barebones), f("save_in_background", o.save_in_background),
+      f("silence", o.silence);
 }
 
 /// All options with their values, `max_epochs = 10`, those that nobody gave too; then those of the optimization.
