@@ -14,6 +14,7 @@
 #include <fulgurite/core/root_folder.hpp>
 #include <fulgurite/core/slots.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/core/time_text.hpp>
 #include <fulgurite/core/type_name.hpp>
 
@@ -208,7 +209,7 @@
 #include <fulgurite/report/run_files.hpp>
 #include <fulgurite/report/run_folder.hpp>
 #include <fulgurite/report/run_notes.hpp>
-#include <fulgurite/report/status_lines.hpp>
+#include <fulgurite/report/table_of_columns.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/text_table.hpp>
 #include <fulgurite/report/xml_text.hpp>

@@ -321,6 +321,9 @@ TEST_CASE("cli: help has each option with its value, in 80 columns, and each opt
   TrainerOptions options;
   cli::Table table;
   cli::add_trainer_options(table, options);
+  auto const narrow = cli::help_page("line", {{"fit", "trains, and validates on the way"}}, table, 40);
+  CHECK(has(narrow, "  --trainer.max_epochs N\n      passes over the training data; -1:\n      no limit"));
+  CHECK(cli::help_page("line", {}, table, 200) == cli::help_page("line", {}, table));
   CHECK(table.entries().size() == 26);  // all but the clock
   for (auto const& entry : table.entries()) CHECK(!entry.about.empty());
   auto device = cli::from_text<"device">("auto", [](std::string const&) { return Float32{}; }, "cpu, cuda or auto");

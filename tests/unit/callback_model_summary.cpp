@@ -86,13 +86,20 @@ TEST_CASE("summary: frozen and shared parameters are marked, an example adds col
   auto const line = narrow.substr(0, narrow.find('\n'));
   CHECK(report::display_width(line) == 105);
   CHECK(narrow.find("…") != std::string::npos);
-  CHECK(narrow.find("…ention.words |") != std::string::npos);  // the end of a name
-  CHECK(narrow.find("| VeryLong") != std::string::npos);       // the beginning of a type
+  CHECK(narrow.find("…ayers.0.attention.words |") != std::string::npos);  // the end of a name
+  CHECK(narrow.find("| VeryLong") != std::string::npos);                  // the beginning of a type
+  CHECK(narrow.find("Mode") == std::string::npos);
   auto const terminal = report::model_table(rows, 80);
   CHECK(report::display_width(terminal.substr(0, terminal.find('\n'))) == 80);
-  CHECK(terminal.find("Mode") == std::string::npos);
-  CHECK(terminal.find("In sizes") != std::string::npos);
+  CHECK(terminal.starts_with("  | Name                     | Type          | Params  | Trainable | Out sizes  \n"));
+  CHECK(terminal.find("0 | …ayers.0.attention.words | Embedding     |") != std::string::npos);
+  auto const small = report::model_table(rows, 40);
+  CHECK(small.starts_with("  | Name            | Type     | Params \n"));
+  CHECK(small.find("0 | …ttention.words | Embeddi… | 1.0 K  \n") != std::string::npos);
+  CHECK(small.find("* head: 1.0 K of these are parameters of\n") != std::string::npos);
+  CHECK(small.find("5.2 kB    Total size of parameters and\n          buffers\n") != std::string::npos);
   CHECK(report::model_table(rows, 200) == wide);
-  CHECK(report::model_table(rows, 20) == report::model_table(rows, 1));  // no cell is clipped to nothing
+  auto const rows_of = [](std::string const& text) { return text.substr(0, text.find('*', text.rfind("---"))); };
+  CHECK(rows_of(report::model_table(rows, 20)) == rows_of(report::model_table(rows, 1)));  // none is clipped to nothing
   CHECK(error_of([] { ModelSummary{{.columns = -1}}; }).starts_with("[fulgurite.callback.summary_columns]"));
 }

@@ -269,11 +269,15 @@ struct Terminal {  // the two ends of one
     winsize const size{.ws_row = 25, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
     ::ioctl(master, TIOCSWINSZ, &size);
   }
-  /// What was written by one call, without the codes.
+  /// What was drawn last, without the codes. A drawing ends by moving the cursor up, and may be read in pieces.
   std::string take() const {
-    char text[4096];
-    auto const count = ::read(master, text, sizeof text);
-    std::string const all(text, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    std::string all;
+    while (!all.ends_with('A')) {
+      char text[4096];
+      auto const count = ::read(master, text, sizeof text);
+      if (count <= 0) break;
+      all.append(text, static_cast<std::size_t>(count));
+    }
     auto const begin = all.rfind('K') + 1;
     return all.substr(begin, all.find_first_of("\r\n", begin) - begin);
   }

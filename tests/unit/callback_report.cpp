@@ -1,8 +1,10 @@
 // The lines, tables and numbers that a person reads.
+#include <fulgurite/report/block_of_lines.hpp>
+#include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/outcome_line.hpp>
 #include <fulgurite/report/progress_meter.hpp>
-#include <fulgurite/report/status_lines.hpp>
+#include <fulgurite/report/table_of_columns.hpp>
 
 #include <cmath>
 #include <cstdlib>
@@ -33,10 +35,15 @@ TEST_CASE("a progress line fits its columns") {
   for (int columns = 1; columns != 200; ++columns) {
     INFO(columns);
     auto const width = display_width(progress_line(line, columns));
-    CHECK(width == static_cast<std::size_t>(columns));
+    CHECK(width <= static_cast<std::size_t>(columns));
+    if (columns >= 24) CHECK(width == static_cast<std::size_t>(columns));
   }
-  CHECK(progress_line(line, 30) == "Epoch 3:  45%|▍| 225/500 [00:1");
-  CHECK(progress_line({"a", 7, std::nullopt, 1, 7, {}}, 10) == "a: 7it [00");
+  CHECK(progress_line(line, 48) == "Epoch 3:  45%|████▉      | 225/500 [00:12<00:15]");
+  CHECK(progress_line(line, 30) == "Epoch 3:  45%|███▏   | 225/500");
+  CHECK(progress_line(line, 20) == "Epoch 3:  45%");
+  CHECK(progress_line(line, 10) == "Epoch  45%");
+  CHECK(progress_line(line, 5) == " 45%");
+  CHECK(progress_line({"a", 7, std::nullopt, 1, 7, {}}, 10) == "a: 7it");
 }
 
 TEST_CASE("values in a bar keep their width") {
@@ -127,34 +134,83 @@ TEST_CASE("the last line of a fit") {
         "10 epochs, 630 steps in 00:22; best val/accuracy 0.9831 in epoch 7; best file runs/a.safetensors");
 }
 
-TEST_CASE("two lines of a terminal, written over and over") {
+TEST_CASE("lines of a terminal, written over and over") {
   Stream stream;
-  StatusLines lines(stream.file);
-  lines.show("one");
+  BlockOfLines lines(stream.file);
+  lines.show({"one"});
   CHECK(stream.take() == "\r\x1b[K\n\x1b[Kone\n\x1b[J\x1b[2A");
-  lines.show("one", "two");
+  lines.show({"one", "two"});
   CHECK(stream.take() == "\r\x1b[K\n\x1b[Kone\n\x1b[Ktwo\n\x1b[J\x1b[3A");
-  lines.wipe_lower();
+  lines.shorten(1);
   CHECK(stream.take() == "\r\x1b[K\n\x1b[Kone\n\x1b[J\x1b[2A");
-  lines.wipe_lower();
+  lines.shorten(1);
   CHECK(stream.take().empty());
   // A line that others print between two drawings stays, and nothing of ours is left in it or above it.
-  lines.show("one", "two");
+  lines.show({"one", "two"});
   std::fputs("somebody\n", stream.file);
-  lines.show("three", "four");
+  lines.show({"three", "four"});
   std::fputs("else\n", stream.file);
   CHECK(screen(stream.all()) == std::vector<std::string>{"somebody", "else", "three", "four", ""});
-  lines.show("five");
+  lines.show({"five"});
   CHECK(screen(stream.all()) == std::vector<std::string>{"somebody", "else", "", "five", ""});
   lines.keep("done");
   CHECK(screen(stream.all()) == std::vector<std::string>{"somebody", "else", "done", ""});
   stream.take();
-  lines.close();
+  lines.leave();
   CHECK(stream.take().empty());
-  lines.show("a", "b");
-  lines.close();
+  lines.show({"a", "b"});
+  lines.leave();
   CHECK(screen(stream.all()) == std::vector<std::string>{"somebody", "else", "done", "a", "b", ""});
-  lines.show("a", "b");
+  lines.show({"a", "b"});
   lines.wipe();
   CHECK(screen(stream.all()) == std::vector<std::string>{"somebody", "else", "done", "a", "b", ""});
+}
+
+TEST_CASE("what is told while lines are drawn comes out above them, of one block at a time") {
+  Stream stream, other;
+  {
+    BlockOfLines lines(stream.file), second(other.file);
+    lines.show({"a", "b"});
+    second.show({"c"});  // another terminal, or a second bar: drawn, and nothing makes room for it
+    fulgurite::tell(stream.file, "one\ntwo\nthree\n");
+    fulgurite::tell(other.file, "plain\n");
+    CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "", "a", "b", ""});
+    auto copy = lines;
+    copy.leave();  // it has drawn nothing
+    auto moved = std::move(lines);
+    fulgurite::tell(stream.file, "four\n");
+    CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "four", "", "a", "b", ""});
+  }
+  // One that goes out of scope leaves its lines, and what is told then begins below.
+  fulgurite::tell(stream.file, "five\n");
+  CHECK(screen(stream.all()) == std::vector<std::string>{"one", "two", "three", "four", "a", "b", "five", ""});
+  CHECK(fulgurite::writes_above.load() == nullptr);
+}
+
+TEST_CASE("facts of a dashboard: those that find no room are left out, and no blanks are left before the dots") {
+  CHECK(dashboard::facts_within("loss 1.5   acc 0.25", 40) == "loss 1.5   acc 0.25");
+  CHECK(dashboard::facts_within("loss 1.5   acc 0.25", 17) == "loss 1.5   ...");
+  for (std::size_t columns = 0; columns != 30; ++columns) {
+    INFO(columns);
+    auto const text = dashboard::facts_within("a 1   b 2    c 3      d 4", columns);
+    CHECK(display_width(text) <= columns);
+    CHECK(text.find("    ...") == std::string::npos);
+    CHECK_FALSE(text.ends_with(' '));
+  }
+}
+
+TEST_CASE("a table of columns goes on in a further one where it would be too wide, and cuts no value") {
+  std::vector<std::vector<std::string>> const columns{{"Test metric", "a/very/long/name/of/a/metric/accuracy"},
+                                                      {"first", "0.123456"},
+                                                      {"second", "-1.23456e-10"},
+                                                      {"third", "nan"}};
+  auto const whole = tables_of(columns, 0);
+  CHECK(whole.starts_with("Test metric                           | first    | second       | third\n"));
+  CHECK(tables_of(columns, 73) == whole);
+  CHECK(tables_of(columns, 40)
+            .starts_with("Test metric                   | first   \n"
+                         "----------------------------------------\n"
+                         "…ng/name/of/a/metric/accuracy | 0.123456\n"
+                         "----------------------------------------\n"
+                         "Test metric               | second      \n"));
 }

@@ -37,33 +37,35 @@ struct Stream {
 };
 
 /// The lines on a screen after this output: carriage return, newline, cursor up, erase to the end of the line
-/// or of the screen.
-inline std::vector<std::string> screen(std::string_view output) {
+/// or of the screen; colours are passed over. `columns`: a line that is longer goes on in the next; 0: none does.
+inline std::vector<std::string> screen(std::string_view output, std::size_t columns = 0) {
   std::vector<std::vector<std::string>> cells(1);
   std::size_t row = 0, column = 0;
+  auto const next_row = [&] {
+    column = 0;
+    if (++row == cells.size()) cells.emplace_back();
+  };
+  // Behind the last column the cursor waits in it for the next character.
+  auto const in_line = [&] { return columns != 0 ? std::min(column, columns - 1) : column; };
   for (std::size_t i = 0; i != output.size();) {
-    if (output.substr(i, 3) == "\x1b[K") {
-      cells[row].resize(std::min(cells[row].size(), column));
-      i += 3;
-    } else if (output.substr(i, 3) == "\x1b[J") {
-      cells.resize(row + 1);
-      cells[row].resize(std::min(cells[row].size(), column));
-      i += 3;
-    } else if (output.substr(i, 2) == "\x1b[") {  // so many lines up
-      std::size_t up = 0;
-      for (i += 2; output[i] != 'A'; ++i) up = up * 10 + static_cast<std::size_t>(output[i] - '0');
-      row -= std::min(row, std::max<std::size_t>(up, 1));
-      ++i;
+    if (output.substr(i, 2) == "\x1b[") {
+      std::size_t number = 0;
+      for (i += 2; output[i] >= '0' && output[i] <= '9'; ++i)
+        number = number * 10 + static_cast<std::size_t>(output[i] - '0');
+      char const code = output[i++];
+      if (code == 'A') row -= std::min(row, std::max<std::size_t>(number, 1));
+      if (code == 'J') cells.resize(row + 1);
+      if (code == 'J' || code == 'K') cells[row].resize(std::min(cells[row].size(), in_line()));
     } else if (output[i] == '\r') {
       column = 0;
       ++i;
     } else if (output[i] == '\n') {  // as a terminal driver sends it: with a carriage return
-      column = 0;
-      if (++row == cells.size()) cells.emplace_back();
+      next_row();
       ++i;
     } else {
       std::size_t length = 1;
       while (i + length != output.size() && (static_cast<unsigned char>(output[i + length]) & 0xC0U) == 0x80U) ++length;
+      if (columns != 0 && column == columns) next_row();
       cells[row].resize(std::max(cells[row].size(), column + 1), " ");
       cells[row][column++] = std::string(output.substr(i, length));
       i += length;

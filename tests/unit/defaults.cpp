@@ -138,6 +138,14 @@ TEST_CASE(
                       "-------------------------------------------------\n"
                       "val/acc     | 2                | 4               \n"
                       "-------------------------------------------------\n");
+  CHECK(error_of([] { ResultsTable{{.columns = -1}}; }).starts_with("[fulgurite.callback.results_columns]"));
+  auto narrow = make_trainer(net, TrainerOptions{.max_epochs = 2, .default_root_dir = folder.path}, Host{},
+                             NoProgressBar{}, ResultsTable{{.stream = out.file, .columns = 40}});
+  narrow.test(net, loaders);
+  CHECK(out.take() == "Test metric | dataloader_idx_0\n------------------------------\n"
+                      "val/acc     | 2               \n------------------------------\n"
+                      "Test metric | dataloader_idx_1\n------------------------------\n"
+                      "val/acc     | 4               \n------------------------------\n");
   // A module that is no variable is gone when the fit is over.
   trainer.fit(net, Digits{});
   CHECK(toy::refusal([&] { trainer.test(net); }) == "fulgurite.trainer.no_data");

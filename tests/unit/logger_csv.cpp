@@ -512,5 +512,6 @@ TEST_CASE("csv: after a fit its folder is free, and a second fit goes on in it")
   CHECK(text == "epoch,loss,step,val/acc,vl\n0,1,1,,\n0,,1,0.25,5\n0,1,1,,\n0,,1,0.25,5\n");
   CHECK(folder.files() ==
         std::set<std::string>{"lightning_logs/version_0/describe.txt", "lightning_logs/version_0/hparams.yaml",
-                              "lightning_logs/version_0/metrics.csv", "lightning_logs/version_0/system.txt"});
+                              "lightning_logs/version_0/metrics.csv", "lightning_logs/version_0/options.txt",
+                              "lightning_logs/version_0/system.txt"});
 }

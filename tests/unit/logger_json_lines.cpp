@@ -78,9 +78,9 @@ TEST_CASE("json lines: a fit writes its hyper-parameters, then its rows") {
       "{\"step\":1,\"loss\":1,\"epoch\":0}\n"
       "{\"step\":3,\"loss\":3,\"epoch\":0}\n"
       "{\"step\":3,\"vl\":5,\"val/acc\":0.25,\"epoch\":0}\n");
-  CHECK(folder.files() == std::set<std::string>{lines, "lightning_logs/version_0/describe.txt",
-                                                "lightning_logs/version_0/hparams.yaml",
-                                                "lightning_logs/version_0/system.txt"});
+  CHECK(folder.files() ==
+        std::set<std::string>{lines, "lightning_logs/version_0/describe.txt", "lightning_logs/version_0/hparams.yaml",
+                              "lightning_logs/version_0/options.txt", "lightning_logs/version_0/system.txt"});
 }
 
 TEST_CASE("json lines: every value reads back, and what is not finite is a text") {

@@ -48,8 +48,8 @@ TEST_CASE("several loggers: one folder for the run, and each has all rows") {
   fit_all(folder, {}, Kills{});
   auto const files = files_of(folder);
   std::string const version = "lightning_logs/version_0/";
-  CHECK(files.size() == 6);
-  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", "system.txt", ""})
+  CHECK(files.size() == 7);
+  for (char const* name : {"metrics.csv", "metrics.jsonl", "hparams.yaml", "options.txt", "system.txt", ""})
     CHECK(files.contains(version + name));
   auto const lines = [&](std::string const& name) {
     auto const& text = files.at(version + name);

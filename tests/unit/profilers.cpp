@@ -214,19 +214,25 @@ TEST_CASE("profiler: the table, and the sentence that says what is slow") {
                            "backward           | 4 ms    | 100   | 400 ms | 20.00 | 400 ms | 5 ms   \n"
                            "step               | 3.1 ms  | 100   | 310 ms | 15.50 | 310 ms | 4 ms   \n"
                            "------------------------------------------------------------------------\n");
-  // Where it would be too wide, the last columns go, and only then names are cut, at their beginnings.
+  // Where it would be too wide, the last columns go, then those beside the shares, and names are cut at their
+  // beginnings.
   CHECK(profile.table(0, 72) == profile.table());
   CHECK(profile.table(1, 66) == "Action             | Mean   | Calls | Total  | %     | Own  \n"
                                 "------------------------------------------------------------\n"
                                 "Total              | -      | 1     | 2 s    | 100   |      \n"
                                 "run_training_epoch | 1.99 s | 1     | 1.99 s | 99.50 | 40 ms\n"
                                 "------------------------------------------------------------\nand 3 that took less\n");
-  CHECK(profile.table(2, 48) == "Action        | Mean    | Calls | Total  | %    \n"
-                                "------------------------------------------------\n"
-                                "Total         | -       | 1     | 2 s    | 100  \n"
-                                "…aining_epoch | 1.99 s  | 1     | 1.99 s | 99.50\n"
-                                "next          | 12.4 ms | 100   | 1.24 s | 62.00\n"
-                                "------------------------------------------------\nand 2 that took less\n");
+  CHECK(profile.table(2, 48) == "Action             | Mean    | Total  | %    \n"
+                                "---------------------------------------------\n"
+                                "Total              | -       | 2 s    | 100  \n"
+                                "run_training_epoch | 1.99 s  | 1.99 s | 99.50\n"
+                                "next               | 12.4 ms | 1.24 s | 62.00\n"
+                                "---------------------------------------------\nand 2 that took less\n");
+  CHECK(profile.table(1, 30) == "Action        | Total  | %    \n"
+                                "------------------------------\n"
+                                "Total         | 2 s    | 100  \n"
+                                "…aining_epoch | 1.99 s | 99.50\n"
+                                "------------------------------\nand 3 that took less\n");
   profile.spent[2].own = 1'500'000'000;
   CHECK(profile.sentence().starts_with("75 % of the time is backward, 62 % waiting for data"));
   CHECK(report::Profile{}.sentence() ==

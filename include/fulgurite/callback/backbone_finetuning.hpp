@@ -8,6 +8,7 @@
 #include <string>
 
 #include <fulgurite/callback/base_finetuning.hpp>
+#include <fulgurite/core/tell.hpp>
 
 namespace fulgurite {
 
@@ -82,8 +83,8 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
       optimizer.set_lr(group.group, group.lr);
     }
     if (options_.verbose && ctx.rank() == 0 && !groups().empty())
-      std::fprintf(stderr, "BackboneFinetuning: epoch %d, head's rate %s, backbone's %s\n", epoch,
-                   report::exact(head).c_str(), report::exact(groups().front().lr).c_str());
+      tell(stderr, "BackboneFinetuning: epoch " + std::to_string(epoch) + ", head's rate " + report::exact(head) +
+                       ", backbone's " + report::exact(groups().front().lr) + "\n");
   }
 
  private:

@@ -16,6 +16,7 @@
 #include <fulgurite/callback/model_checkpoint_options.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/json.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/loop/outcome.hpp>
 #include <fulgurite/report/yaml.hpp>
 
@@ -55,7 +56,7 @@ class Results {
       : options_(std::move(options)), place_(options_.dirpath), kept_(options_), watched_(watched) {}
 
   void tell(bool here, std::string const& what) const {
-    if (options_.verbose && here) std::fprintf(stderr, "ModelCheckpoint: %s\n", what.c_str());
+    if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
   }
 
   void settle(SavedFile const& saved, Outcome& outcome) const {

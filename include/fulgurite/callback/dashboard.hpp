@@ -26,6 +26,7 @@
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/progress_meter.hpp>
 #include <fulgurite/report/terminal.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite {
 
@@ -36,13 +37,14 @@ struct DashboardOptions {
   double seconds_between_redraws = 0.2;         ///< at least
   std::optional<bool> terminal = std::nullopt;  ///< not given: asked from the stream. false: the progress bar's lines
   std::optional<report::Glyphs> glyphs = std::nullopt;  ///< not given: what the environment's locale can show
+  bool redirect = true;  ///< what std::cout, std::cerr and std::clog print on its terminal comes out above it
 };
 
 /// Shows a fit in a terminal: `Dashboard{}` in the place of `ProgressBar{}`. Curves of what the model logs, a bar for
 /// the epoch and one for a validation that runs, batches and samples a second, memory. Where the output is no terminal,
 /// and in validate, test and predict, it is a progress bar. It is given rows as a logger is, and stands beside loggers:
-/// the curves' points are the rows (log_every_n_steps), and no device is waited for beside them. A line that others
-/// print stays, above it. Rates count what this process did. Only rank 0 draws.
+/// the curves' points are the rows (log_every_n_steps), and no device is waited for beside them. What others
+/// print stays, above it, as with the bar. Rates count what this process did. Only rank 0 draws.
 class Dashboard {
  public:
   /// Those of the bar that it may be, and the rows.
@@ -58,11 +60,12 @@ class Dashboard {
       : options_(options),
         terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
         glyphs_(options.glyphs.value_or(report::glyphs_of_environment())),
-        block_(options.stream),
+        block_(options.stream, options.redirect),
         bar_(ProgressBarOptions{.stream = options.stream,
                                 .ascii = glyphs_ == report::Glyphs::ascii,
                                 .columns = options.columns,
-                                .terminal = terminal_}) {}
+                                .terminal = terminal_,
+                                .redirect = options.redirect}) {}
 
   void on_fit_start(auto& ctx) {
     on_ = terminal_ && ctx.rank() == 0;
@@ -136,7 +139,9 @@ class Dashboard {
     if (!on_) return tell_bar<hook::on_fit_end>(ctx);
     draw(ctx, ctx.seconds_now());
     block_.leave();
-    block_.write(counts_.line(ctx));
+    std::string line = counts_.line(ctx);
+    line.pop_back();  // the end of the line
+    block_.write(report::wrapped(line, report::text_columns(options_.stream, options_.columns)));
     end();
   }
   /// Leaves the dashboard as it is; the text of the error begins below.

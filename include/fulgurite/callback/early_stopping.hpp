@@ -13,6 +13,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/flow.hpp>
 #include <fulgurite/core/metric_text.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -94,7 +95,7 @@ class EarlyStopping {
     bool const stop = judge(*value, ctx);
     if (stop) {
       epoch_ = ctx.current_epoch();
-      if (options_.verbose && ctx.rank() == 0) std::fprintf(stderr, "%s\n", message_.c_str());
+      if (options_.verbose && ctx.rank() == 0) tell(stderr, message_ + "\n");
     }
     return stop;
   }
@@ -112,8 +113,8 @@ class EarlyStopping {
     double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
     if (watch::better(mode, counted, best_score())) {
       if (options_.verbose && ctx.rank() == 0)
-        std::fprintf(stderr, "EarlyStopping: %s = %s%s\n", std::string(M::name()).c_str(), report::exact(value).c_str(),
-                     best_ ? (" improves on " + report::exact(*best_)).c_str() : " is the first value");
+        tell(stderr, "EarlyStopping: " + std::string(M::name()) + " = " + report::exact(value) +
+                         (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
       best_ = value;
       wait_ = 0;
       // A ModelCheckpoint that watches a metric knows more: the file with that value.

@@ -13,6 +13,7 @@
 
 #include <fulgurite/callback/pruning_masks.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -140,8 +141,9 @@ class ModelPruning {
     masks.apply_to_weights();
     masked_ = masks.masked();
     if (options_.verbose && ctx.rank() == 0)
-      std::fprintf(stderr, "ModelPruning: epoch %d, %zu of %zu weights are zero (%.2f %%)\n", ctx.current_epoch(),
-                   masked_, size_, 100 * sparsity());
+      tell(stderr, "ModelPruning: epoch " + std::to_string(ctx.current_epoch()) + ", " + std::to_string(masked_) +
+                       " of " + std::to_string(size_) + " weights are zero (" +
+                       report::formatted("%.2f", 100 * sparsity()) + " %)\n");
   }
 
   /// `names`: of the parameters that are pruned.

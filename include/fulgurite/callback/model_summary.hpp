@@ -9,6 +9,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/model_table.hpp>
@@ -48,11 +49,8 @@ class ModelSummary {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     std::vector<report::ModelRow> rows = Backend::summarize(ctx.model(), options_.max_depth);
     if constexpr (requires { Backend::run_example(ctx.model(), rows); }) Backend::run_example(ctx.model(), rows);
-    int const most = options_.columns > 0 || !report::is_terminal(options_.stream)
-                         ? options_.columns
-                         : report::terminal_columns(options_.stream);
-    auto const text = report::model_table(rows, static_cast<std::size_t>(most));
-    std::fwrite(text.data(), 1, text.size(), options_.stream);
+    auto const text = report::model_table(rows, report::text_columns(options_.stream, options_.columns));
+    fulgurite::tell(options_.stream, text);
     std::fflush(options_.stream);
   }
 

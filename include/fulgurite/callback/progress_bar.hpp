@@ -14,8 +14,8 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/report/block_of_lines.hpp>
 #include <fulgurite/report/progress_meter.hpp>
-#include <fulgurite/report/status_lines.hpp>
 #include <fulgurite/report/terminal.hpp>
 #include <fulgurite/report/wrapped_text.hpp>
 
@@ -30,15 +30,17 @@ struct ProgressBarOptions {
   double seconds_between_redraws = 0.1;  ///< at least
   double seconds_between_lines = 60;     ///< not on a terminal: within an epoch or an evaluation, at least
   std::optional<bool> terminal =
-      std::nullopt;  ///< not given: asked from the stream. false: no control codes, whole lines
+      std::nullopt;      ///< not given: asked from the stream. false: no control codes, whole lines
+  bool redirect = true;  ///< what std::cout, std::cerr and std::clog print on the bar's terminal comes out above it
 };
 
 /// Shows how far a run is: `ProgressBar{}`. It shows the metrics declared with `.prog_bar = true`, with the values that
 /// the host knows already, and never waits for a device. It looks at the clock once a batch. On a terminal it redraws
 /// at most ten times a second, as wide as the terminal then is; elsewhere, as in a file or a notebook, it writes one
 /// line for each epoch and each evaluation, and one a minute within those that last. Rates count what this process did:
-/// of a run that goes on inside an epoch, the batches from there on. A line that others print while bars are there
-/// stays above them. Only rank 0 writes. A fit ends with one line that says what came out of it and where.
+/// of a run that goes on inside an epoch, the batches from there on. What others print while bars are there stays
+/// above them: any text by `ctx.print`, by warnings, by std::cout and std::cerr; a line at a time by printf. Only rank
+/// 0 writes. A fit ends with one line that says what came out of it and where.
 class ProgressBar {
  public:
   using Hooks =
@@ -54,7 +56,7 @@ class ProgressBar {
   explicit ProgressBar(ProgressBarOptions options = {})
       : options_(options),
         terminal_(options.terminal.value_or(report::is_terminal(options.stream))),
-        lines_(options.stream) {}
+        lines_(options.stream, options.redirect) {}
 
   void on_fit_start(auto& ctx) {
     on_ = draws(ctx);
@@ -81,7 +83,7 @@ class ProgressBar {
     train_->advance(ctx.batch_idx() + 1, now);
     if (!due(now)) return;
     auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
-    if (terminal_) lines_.show(line);
+    if (terminal_) lines_.show({line});
     else keep(line);
   }
   void on_train_epoch_end(auto& ctx) {
@@ -108,14 +110,14 @@ class ProgressBar {
 
   void on_fit_end(auto& ctx) {
     if (!on_) return;
-    lines_.close();
+    lines_.leave();
     std::string line = counts_.line(ctx);
     line.pop_back();  // the end of the line
-    lines_.write(report::wrapped(line, terminal_ ? static_cast<std::size_t>(columns()) : 0));
+    lines_.write(report::wrapped(line, static_cast<std::size_t>(columns())));
   }
   /// Leaves the bar as it is; the text of the error begins on a line of its own.
   void on_exception() {
-    lines_.close();
+    lines_.leave();
     train_.reset();
     evaluation_.reset();
     last_line_.clear();
@@ -143,7 +145,7 @@ class ProgressBar {
     if (!on_ || !evaluation_) return;
     double const now = ctx.seconds_now();
     if (loader_ != ctx.loader()) {
-      if (!terminal_) keep(evaluation_->finished({}, 0, options_.ascii));
+      if (!terminal_) keep(evaluation_->finished({}, columns(), options_.ascii));
       loader_ = ctx.loader();
       start_loader(ctx, evaluation_->last_look());
     }
@@ -152,15 +154,15 @@ class ProgressBar {
     if (!due(now)) return;
     auto const line = evaluation_->running({}, columns(), options_.ascii);
     if (!terminal_) keep(line);
-    else if (train_) lines_.show(train_->running(postfix(ctx), columns(), options_.ascii), line);
-    else lines_.show(line);
+    else if (train_) lines_.show({train_->running(postfix(ctx), columns(), options_.ascii), line});
+    else lines_.show({line});
   }
   void evaluation_end(auto& ctx) {
     if (!on_ || !evaluation_) return;
     bool const transient = terminal_ && (train_ || sanity_);
     if (!transient)
       keep(evaluation_->finished(train_ || sanity_ ? std::string{} : postfix(ctx), columns(), options_.ascii));
-    else lines_.wipe_lower();
+    else lines_.shorten(1);
     evaluation_.reset();
   }
 
@@ -174,9 +176,8 @@ class ProgressBar {
     else lines_.write(std::string(line) + "\n");
   }
   int columns() const {
-    if (options_.columns > 0 || !terminal_) return options_.columns;
-    int const told = report::terminal_columns(options_.stream);
-    return told > 0 ? told : 80;  // a terminal without a size, as in some containers
+    auto const told = static_cast<int>(report::text_columns(options_.stream, options_.columns));
+    return told == 0 && terminal_ ? 80 : told;  // a terminal without a size, as in some containers
   }
   std::string postfix(auto& ctx) const {
     std::string text;
@@ -189,7 +190,7 @@ class ProgressBar {
 
   ProgressBarOptions options_;
   bool terminal_;
-  report::StatusLines lines_;
+  report::BlockOfLines lines_;
   std::optional<report::ProgressMeter> train_ = std::nullopt;
   std::optional<report::ProgressMeter> evaluation_ = std::nullopt;
   std::string title_{};

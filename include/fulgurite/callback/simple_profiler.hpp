@@ -16,6 +16,7 @@
 #include <fulgurite/core/action.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/profile.hpp>
@@ -120,10 +121,9 @@ class SimpleProfiler {
       std::string text = "SimpleProfiler: ";
       text += stage;
       text += how;
-      auto const columns = static_cast<std::size_t>(
-          report::is_terminal(options_.stream) ? report::terminal_columns(options_.stream) : 0);
+      auto const columns = report::text_columns(options_.stream, 0);
       text += '\n' + result_.table(options_.row_limit, columns) + report::wrapped(result_.sentence(), columns);
-      std::fwrite(text.data(), 1, text.size(), options_.stream);
+      fulgurite::tell(options_.stream, text);
       std::fflush(options_.stream);
     }
     if (options_.filename.empty() || ctx.dev_run()) return;

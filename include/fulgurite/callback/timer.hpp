@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/core/time_text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -130,8 +131,8 @@ class Timer {
     look(Stage::train, ctx);
     if (!limit_ || elapsed() < *limit_) return;
     if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
-      std::fprintf(stderr, "Timer: %s s are used up, of %s: training stops\n", report::exact(elapsed().count()).c_str(),
-                   report::exact(limit_->count()).c_str());
+      tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
+                       report::exact(limit_->count()) + ": training stops\n");
     ctx.request_stop();
   }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What --help prints, at most 80 columns wide.
+// What --help prints, 80 columns wide, or as narrow as the terminal is.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +14,9 @@
 namespace fulgurite::cli {
 
 /// Two columns: what to write, and what it means, broken between words. What does not fit into the first one stands in
-/// a line of its own.
-inline std::string help_line(std::string const& left, std::string_view about) {
-  constexpr std::size_t column = 36, width = 80;
+/// a line of its own, and in a narrow terminal everything does.
+inline std::string help_line(std::string const& left, std::string_view about, std::size_t width = 80) {
+  std::size_t const column = width < 72 ? 6 : 36;
   std::string text = "  " + left;
   if (about.empty()) return text + '\n';
   if (text.size() + 2 > column) text += '\n';
@@ -30,13 +30,14 @@ inline std::string help_line(std::string const& left, std::string_view about) {
 
 /// The whole page. `verbs`: each with what it does.
 inline std::string help_page(std::string const& program, std::vector<std::pair<std::string, std::string>> const& verbs,
-                             Table const& table) {
+                             Table const& table, std::size_t columns = 0) {
+  std::size_t const width = columns == 0 ? 80 : std::clamp<std::size_t>(columns, 24, 80);
   std::string text = "Usage: " + program + " VERB [OPTIONS]\n\nVerbs\n";
-  for (auto const& [verb, about] : verbs) text += help_line(verb, about);
+  for (auto const& [verb, about] : verbs) text += help_line(verb, about, width);
   text += "\nOptions\n";
-  text += help_line("-h, --help", "this page");
-  text += help_line("-c, --config FILE", "values from a TOML file; several: the last one wins");
-  text += help_line("--print_config", "print all options as such a file, and end");
+  text += help_line("-h, --help", "this page", width);
+  text += help_line("-c, --config FILE", "values from a TOML file; several: the last one wins", width);
+  text += help_line("--print_config", "print all options as such a file, and end", width);
   std::string group;
   for (auto const& entry : table.entries()) {
     auto const of = entry.name.substr(0, entry.name.find('.'));
@@ -49,10 +50,13 @@ inline std::string help_page(std::string const& program, std::vector<std::pair<s
       if (!about.empty()) about += ' ';
       about += "[" + entry.usual + "]";
     }
-    text += help_line("--" + entry.name + " " + entry.kind, about);
+    text += help_line("--" + entry.name + " " + entry.kind, about, width);
   }
-  return text + "\nAn option may also stand in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.\n"
-                "The command line wins over files, and files over the environment.\n";
+  text += '\n';
+  for (char const* line : {"An option may also stand in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.",
+                           "The command line wins over files, and files over the environment."})
+    text += report::wrapped(line, width);
+  return text;
 }
 
 }  // namespace fulgurite::cli

@@ -25,6 +25,7 @@
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/defaults/callbacks.hpp>
 #include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::cli {
 
@@ -63,8 +64,8 @@ class Program {
       name_ = name;
       auto const said = read_words(std::move(words), table_, verb_names());
       if (said.help || (said.verb.empty() && !said.print_config)) {
-        auto const page = help_page(name, verbs(), table_);
-        std::fputs(page.c_str(), said.help ? out : err);
+        auto* const to = said.help ? out : err;
+        std::fputs(help_page(name, verbs(), table_, report::text_columns(to, 0)).c_str(), to);
         return said.help ? 0 : 2;
       }
       resolve(table_, said, environment);

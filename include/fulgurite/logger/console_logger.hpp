@@ -11,6 +11,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/progress_line.hpp>
@@ -89,7 +90,7 @@ class ConsoleLogger {
       between = ", ";
     }
     line += '\n';
-    std::fwrite(line.data(), 1, line.size(), options_.stream);
+    tell(options_.stream, line);
     std::fflush(options_.stream);
     written_ = step_;
   }

@@ -26,6 +26,7 @@
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/describe.hpp>
+#include <fulgurite/report/options_text.hpp>
 #include <fulgurite/report/run_notes.hpp>
 
 namespace fulgurite::logger {
@@ -100,14 +101,15 @@ class FolderLogger {
     if (!goes_on()) write_durably(folder_.path() / "hparams.yaml", hyperparameters_);
     if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
   }
-  /// describe.txt, the program that the trainer's types make, and system.txt, the machine, stand beside the rows, where
-  /// report::html finds them. A run that goes on has those of its beginning.
+  /// describe.txt, the program that the trainer's types make, options.txt, what it was told, and system.txt, the
+  /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its beginning.
   template <class Whole>
   void log_program(std::type_identity<Whole> program, auto const& asked) {
     if (!folder_.is_chosen() || goes_on()) return;
     auto const text = report::program_text(program, asked.options, asked.optimization);
-    if constexpr (requires { Table::notes; }) report::put_notes(folder_.path() / Table::notes, text);
-    else report::put_notes(folder_.path(), text);
+    auto folder = folder_.path();
+    if constexpr (requires { Table::notes; }) folder /= Table::notes;
+    report::put_notes(folder, text, report::options_text(asked.options, asked.optimization));
   }
   /// Releases the folder, so that another logger may use it. A further row takes it again.
   void finalize(auto status) {

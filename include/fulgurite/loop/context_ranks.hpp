@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/loop/context_place.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 
@@ -31,10 +32,10 @@ class RanksContext : public PlaceContext<R> {
     if constexpr (shares<R>) return state_->parts.strategy.world();
     else return 1;
   }
-  /// A line on stdout, of rank 0 alone.
+  /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
   void print(std::string_view line) const {
     asked(Asks::warn);
-    if (speaks_for_all(*state_)) std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+    if (speaks_for_all(*state_)) tell(stdout, std::string(line) + "\n");
   }
   /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
   /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different

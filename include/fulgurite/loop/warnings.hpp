@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/core/tell.hpp>
+
 namespace fulgurite::loop {
 
 /// What may be meant and mostly is not, each with its identifier in brackets in front. `aloud`: on stderr, too.
@@ -33,7 +35,7 @@ class Warnings {
   void say(std::string_view identifier, std::string_view sentence, bool aloud) {
     auto& said = said_.emplace_back("[");
     said.append(identifier).append("] ").append(sentence);
-    if (aloud) std::fprintf(stderr, "warning: %s\n", said.c_str());
+    if (aloud) tell(stderr, "warning: " + said + "\n");
   }
 
   std::vector<std::string> said_{};

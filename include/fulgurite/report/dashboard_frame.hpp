@@ -51,6 +51,7 @@ FULGURITE_COLD std::string facts_within(std::string_view facts, std::size_t colu
     auto const at = room.rfind(gap);
     room = room.substr(0, at == room.npos ? 0 : at);
   }
+  while (room.ends_with(' ')) room.remove_suffix(1);  // the cut may lie inside of a gap, or facts have wider ones
   if (room.empty()) return std::string(clipped(more, columns));
   return std::string(room).append(gap).append(more);
 }

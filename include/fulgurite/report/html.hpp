@@ -14,12 +14,15 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/report/best_value.hpp>
+#include <fulgurite/report/described_rows.hpp>
+#include <fulgurite/report/html_compare.hpp>
 #include <fulgurite/report/html_figure.hpp>
 #include <fulgurite/report/html_shares.hpp>
 #include <fulgurite/report/html_style.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot_panels.hpp>
 #include <fulgurite/report/run_folder.hpp>
+#include <fulgurite/report/run_names.hpp>
 #include <fulgurite/report/xml_text.hpp>
 
 namespace fulgurite::report {
@@ -30,8 +33,11 @@ namespace html_page {
 class Page {
  public:
   explicit Page(std::vector<RunFolder> const& runs) : runs_(runs) {
-    for (auto const& run : runs) names_.push_back(run.path.lexically_normal().string());
-    shorten();
+    std::vector<std::filesystem::path> paths;
+    for (auto const& run : runs) paths.push_back(run.path);
+    auto named = names_of_runs(paths);
+    names_ = std::move(named.names);
+    common_ = std::move(named.common);
     made_ = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
             "content=\"width=device-width,initial-scale=1\">\n<title>" +
             xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</title>\n<style>" +
@@ -39,7 +45,7 @@ class Page {
     head();
     curves();
     best();
-    hyperparameters();
+    settings();
     times();
     notes();
     ((made_ += "<script>") += script) += "</script>\n</body></html>\n";
@@ -47,38 +53,23 @@ class Page {
   std::string take() { return std::move(made_); }
 
  private:
-  /// What all names begin with says nothing.
-  FULGURITE_COLD void shorten() {
-    for (auto& name : names_)
-      while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-    if (names_.size() < 2) return;
-    std::size_t same = 0;
-    while (same < names_[0].size() &&
-           std::ranges::all_of(
-               names_, [&](auto const& name) { return same < name.size() && name[same] == names_[0][same]; }))
-      ++same;
-    same = names_[0].rfind('/', same == 0 ? 0 : same - 1);
-    if (same != std::string::npos)
-      for (auto& name : names_) name.erase(0, same + 1);
-  }
   std::string run_key(std::size_t run) const {
     return "<span class=\"run c" + std::to_string(run % 6) + (run / 6 % 2 == 1 ? " dashedrun" : "") + "\"></span>";
   }
-  void cell(std::string_view text, std::string_view name = "") {
-    made_ += name.empty() ? "<td>" : "<td class=\"" + std::string(name) + "\">";
-    made_ += xml_text(text) + "</td>";
-  }
+  void cell(std::string_view text) { made_ += "<td>" + xml_text(text) + "</td>"; }
 
-  /// The heads of a table's columns, one for each run.
-  FULGURITE_COLD void columns() {
+  /// The heads of a table's columns, one for each run, and the end of that row.
+  FULGURITE_COLD std::string columns() const {
+    std::string heads;
     for (std::size_t i = 0; i != runs_.size(); ++i)
-      made_ += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
-    made_ += "</tr>\n";
+      heads += "<th>" + (runs_.size() > 1 ? run_key(i) : std::string()) + xml_text(names_[i]) + "</th>";
+    return heads + "</tr>\n";
   }
 
   FULGURITE_COLD void head() {
     made_ += "<h1>" + xml_text(names_.size() == 1 ? names_[0] : std::to_string(names_.size()) + " runs") + "</h1>\n";
     if (names_.size() == 1) return;
+    if (!common_.empty()) made_ += "<p>in " + xml_text(common_) + "</p>\n";
     for (std::size_t i = 0; i != names_.size(); ++i) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
   }
 
@@ -114,9 +105,16 @@ class Page {
     for (auto const& one : plots) made_ += figure(one);
     made_ += "</div>\n";
   }
+  /// When it was, and what came last, in a line of their own: a table of several runs has narrow columns.
+  FULGURITE_COLD void value(BestValue const& one, bool wins) {
+    made_ += wins ? "<td class=\"n best\">" : "<td class=\"n\">";
+    if (one.any)
+      made_ += formatted("%.6g", one.value) + "<small>at step " + exact(one.step) + ", last " +
+               formatted("%.6g", one.last) + "</small>";
+    made_ += "</td>";
+  }
   FULGURITE_COLD void best() {
-    made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>";
-    columns();
+    made_ += "<h2>Best values</h2>\n<div class=\"wide\"><table><tr><th>metric</th><th></th>" + columns();
     for (auto const& metric : metrics()) {
       if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
       bool const smaller = smaller_is_better(metric);
@@ -128,41 +126,38 @@ class Page {
       made_ += "<tr>";
       cell(metric);
       cell(smaller ? "lowest" : "highest");
-      for (auto const& one : all)
-        cell(one.any ? formatted("%.6g", one.value) + " at step " + exact(one.step) + ", last " +
-                           formatted("%.6g", one.last)
-                     : "",
-             winner && runs_.size() > 1 && one.any && one.value == winner->value ? "n best" : "n");
+      for (auto const& one : all) value(one, winner && runs_.size() > 1 && one.any && one.value == winner->value);
       made_ += "</tr>\n";
     }
     made_ += "</table></div>\n";
   }
 
-  FULGURITE_COLD void hyperparameters() {
-    std::vector<std::string> all;
-    for (auto const& run : runs_)
-      for (auto const& one : run.hyperparameters)
-        if (std::ranges::find(all, one.first) == all.end()) all.push_back(one.first);
-    if (all.empty()) return;
-    made_ += "<h2>Hyper-parameters</h2>\n";
-    made_ += "<div class=\"wide\"><table><tr><th>name</th>";
-    columns();
-    bool some_differ = false;
-    for (auto const& name : all) {
-      std::vector<std::string> values;
-      for (auto const& run : runs_) {
-        auto const at = std::ranges::find(run.hyperparameters, name, &std::pair<std::string, std::string>::first);
-        values.push_back(at == run.hyperparameters.end() ? "" : at->second);
-      }
-      bool const differs = std::ranges::any_of(values, [&](auto const& value) { return value != values[0]; });
-      some_differ |= differs;
-      made_ += differs ? "<tr class=\"differs\">" : "<tr>";
-      cell(name);
-      for (auto const& value : values) cell(value);
-      made_ += "</tr>\n";
+  /// Hyper-parameters, the trainer's options, the program and the machine.
+  FULGURITE_COLD void settings() {
+    std::vector<Values> hyperparameters, options, programs, calls, machines;
+    for (auto const& run : runs_) {
+      hyperparameters.push_back(run.hyperparameters);
+      options.push_back(run.options);
+      machines.push_back(two_columns(note_of(run, "system.txt")));
+      auto rows = described_rows(note_of(run, "describe.txt"));
+      // Its parts come first, then who is called when, and where one part is another one that differs in many lines.
+      auto const calls_begin =
+          std::ranges::find_if(rows, [](auto const& row) { return row.first.find(": ") != std::string::npos; });
+      calls.emplace_back(calls_begin, rows.end());
+      rows.erase(calls_begin, rows.end());
+      programs.push_back(std::move(rows));
     }
-    made_ += "</table></div>\n";
-    if (some_differ) made_ += "<p>Rows in which runs differ are marked.</p>\n";
+    made_ += comparison("Hyper-parameters", columns(), hyperparameters);
+    made_ += comparison("Options of the trainer", columns(), options, true);
+    if (runs_.size() == 1) return;  // its texts stand below as they are
+    made_ += comparison("Program", columns(), programs);
+    if (auto const called = comparison("", columns(), calls); !called.empty())
+      made_ += "<details><summary>who is called when</summary>" + called + "</details>\n";
+    made_ += comparison("Machine", columns(), machines);
+  }
+  static std::string note_of(RunFolder const& run, std::string_view file) {
+    auto const at = std::ranges::find(run.notes, file, &std::pair<std::string, std::string>::first);
+    return at == run.notes.end() ? std::string() : at->second;
   }
 
   /// What a SimpleProfiler has written: a bar of shares, and the actions that took most by themselves.
@@ -176,18 +171,30 @@ class Page {
       made_ += shares(profile);
     }
   }
+  /// Texts that lie beside the rows. One that all runs have, and have alike, is shown once.
   FULGURITE_COLD void notes() {
-    for (std::size_t i = 0; i != runs_.size(); ++i) {
-      if (runs_[i].notes.empty()) continue;
-      made_ += "<h2>" + (runs_.size() > 1 ? run_key(i) + xml_text(names_[i]) : std::string("Beside it")) + "</h2>\n";
-      for (auto const& [file, text] : runs_[i].notes)
-        made_ += "<details" + std::string(file == "describe.txt" && runs_.size() == 1 ? " open" : "") + "><summary>" +
-                 xml_text(file) + "</summary><pre>" + xml_lines(text) + "</pre></details>\n";
-    }
+    auto const shared = [&](std::pair<std::string, std::string> const& note) {
+      return runs_.size() > 1 && std::ranges::all_of(runs_, [&](auto const& run) {
+               return std::ranges::find(run.notes, note) != run.notes.end();
+             });
+    };
+    auto const show = [&](std::string const& title, RunFolder const& run, bool of_all) {
+      std::string texts;
+      for (auto const& note : run.notes)
+        if (shared(note) == of_all)
+          texts += "<details" + std::string(note.first == "describe.txt" && runs_.size() == 1 ? " open" : "") +
+                   "><summary>" + xml_text(note.first) + "</summary><pre>" + xml_lines(note.second) +
+                   "</pre></details>\n";
+      if (!texts.empty()) made_ += "<h2>" + title + "</h2>\n" + texts;
+    };
+    if (runs_.size() == 1) return show("Beside it", runs_[0], false);
+    show("Beside all runs", runs_[0], true);
+    for (std::size_t i = 0; i != runs_.size(); ++i) show(run_key(i) + xml_text(names_[i]), runs_[i], false);
   }
 
   std::vector<RunFolder> const& runs_;
   std::vector<std::string> names_{};
+  std::string common_{};
   std::string made_{};
 };
 
@@ -195,8 +202,9 @@ class Page {
 
 /// A page about the runs in these folders, which loggers have written (metrics.csv or metrics.jsonl, hparams.yaml):
 ///   report::write_html("report.html", {"lightning_logs/version_3", "lightning_logs/version_4"});
-/// Curves, best values, hyper-parameters side by side, where the time went (SimpleProfiler with a filename), and the
-/// texts that lie in the folders (describe.txt, system.txt, config.toml). The page is one file and needs no network.
+/// Curves, best values; hyper-parameters, the trainer's options, the program and the machine side by side, first what
+/// differs; where the time went (SimpleProfiler with a filename), and the texts that lie in the folders (describe.txt,
+/// config.toml). Runs are named by what differs in their paths. The page is one file and needs no network.
 /// A folder with such folders in it stands for all of them. Error [fulgurite.report.no_run] where there is no run.
 FULGURITE_COLD std::string html(std::vector<std::filesystem::path> const& folders) {
   auto const runs = read_run_folders(folders);

@@ -17,6 +17,8 @@ table{border-collapse:collapse}th,td{padding:4px 14px 4px 0;border-bottom:1px so
 vertical-align:top}
 td.n{text-align:right;font-variant-numeric:tabular-nums}tr.differs td{background:var(--mark)}
 td.best{color:var(--best);font-weight:600}
+th:first-child,td:first-child{padding-left:6px}
+td small{display:block;color:var(--faint);font-weight:400;white-space:nowrap}
 .wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));
 gap:16px}
 .plot{position:relative}.plot svg{width:100%;height:auto;display:block}
@@ -34,6 +36,9 @@ border-radius:6px;padding:4px 8px;font-size:12px;white-space:pre;display:none}
 pre{overflow-x:auto;background:color-mix(in srgb,var(--text) 5%,transparent);padding:12px;border-radius:6px;
 font-size:12px;line-height:1.4}
 summary{cursor:pointer}
+@media (max-width:640px){body{padding:16px}th,td{padding-right:10px}
+td:first-child{min-width:110px;overflow-wrap:anywhere}.plot svg{overflow:visible}
+.plot text{font-size:19px}.plot .title{font-size:24px}.plot .legend{font-size:16px}}
 )";
 
 /// Under each plot stand its values as JSON: the ends of the axis of x, and each curve. Where the frame lies is read

@@ -13,6 +13,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/text_table.hpp>
+#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite::report {
 
@@ -40,8 +41,9 @@ inline std::string trainable_text(ModelRow const& row) {
 
 /// The table with its totals; ends with a newline. `rows[0]` is the whole model. Parameters that stand in two modules
 /// are marked in the second by a star, which a line explains. Sizes and operations have columns where an example was
-/// run. `most` columns at most, 0: as wide as need be; modes and sizes in bytes then go, names keep their ends, and
-/// types and sizes of tensors their beginnings.
+/// run. `most` columns at most, 0: as wide as need be. Modes and sizes in bytes go first; then types and sizes of
+/// tensors keep their beginnings, and names their ends, of 24 columns at least; then FLOPs, sizes of tensors and what
+/// trains go.
 FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows, std::size_t most = 0) {
   if (rows.empty()) return {};
   bool const sized = std::ranges::any_of(rows, [](auto const& row) { return !row.in.empty() || row.flops >= 0; });
@@ -49,13 +51,13 @@ FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows, std::size
                                          {.title = "Name", .clip = Clip::keeps_end},
                                          {.title = "Type", .clip = Clip::keeps_beginning},
                                          {.title = "Params"},
-                                         {.title = "Trainable"},
-                                         {.title = "Size", .may_go = true},
-                                         {.title = "Mode", .may_go = true}};
+                                         {.title = "Trainable", .goes = 5},
+                                         {.title = "Size", .goes = 1},
+                                         {.title = "Mode", .goes = 1}};
   if (sized)
-    columns.insert(columns.end(), {{.title = "FLOPs"},
-                                   {.title = "In sizes", .clip = Clip::keeps_beginning},
-                                   {.title = "Out sizes", .clip = Clip::keeps_beginning}});
+    columns.insert(columns.end(), {{.title = "FLOPs", .goes = 2},
+                                   {.title = "In sizes", .clip = Clip::keeps_beginning, .goes = 3},
+                                   {.title = "Out sizes", .clip = Clip::keeps_beginning, .goes = 4}});
   TextTable table{std::move(columns)};
   auto const size = [](std::string const& text) { return text.empty() ? std::string("?") : text; };
   std::string shared;
@@ -71,21 +73,25 @@ FULGURITE_COLD std::string model_table(std::span<ModelRow const> rows, std::size
     if (sized) cells.insert(cells.end(), {row.flops < 0 ? "?" : count_text(row.flops), size(row.in), size(row.out)});
     table.add(std::move(cells));
     if (row.shared > 0)
-      shared += "* " + row.name + ": " + count_text(row.shared) + " of these are parameters of " + row.shared_with +
-                ", and count once in the totals\n";
+      shared += wrapped("* " + row.name + ": " + count_text(row.shared) + " of these are parameters of " +
+                            row.shared_with + ", and count once in the totals",
+                        most);
   }
   auto const& whole = rows.front();
   std::string text = rows.size() > 1 ? table.text(most) + shared : std::string{};
   auto const total = [&](std::string figure, char const* meaning) {
     figure.resize(std::max<std::size_t>(figure.size() + 1, 10), ' ');
-    text += figure + meaning + '\n';
+    for (auto const& line : wrapped_lines(meaning, most > figure.size() + 16 ? most - figure.size() : most)) {
+      text += figure + line + '\n';
+      figure.assign(figure.size(), ' ');
+    }
   };
   total(count_text(whole.trainable), "Trainable params");
   total(count_text(whole.parameters - whole.trainable), "Non-trainable params");
   total(count_text(whole.parameters), "Total params");
   total(bytes_text(whole.bytes), "Total size of parameters and buffers");
   if (whole.flops >= 0) total(count_text(whole.flops), "FLOPs of matrix products and convolutions, example forward");
-  if (sized) text += "Example:  " + size(whole.in) + " to " + size(whole.out) + '\n';
+  if (sized) total("Example:", (size(whole.in) + " to " + size(whole.out)).c_str());
   return text;
 }
 

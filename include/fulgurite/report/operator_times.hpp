@@ -105,18 +105,20 @@ FULGURITE_COLD void add_operator_times(std::vector<OperatorTime>& rows, std::vec
 }
 
 /// The first rows as a table. Shares are of the time that all operators took by themselves.
-FULGURITE_COLD std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20) {
+FULGURITE_COLD std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20,
+                                          std::size_t columns = 0) {
   std::int64_t all = 0, device = 0, bytes = 0;
   for (auto const& row : rows) {
     all += row.own;
     device += row.device;
     bytes |= row.bytes;
   }
-  std::vector<TextTable::Column> columns{{"Name"},      {"Self CPU %"}, {"Self CPU"},
-                                         {"CPU total"}, {"Calls"},      {"CPU mean"}};
-  if (bytes != 0) columns.push_back({"Self memory"});
-  if (device != 0) columns.push_back({"GPU total"});
-  TextTable table(columns);
+  std::vector<TextTable::Column> titles{
+      {.title = "Name", .clip = Clip::keeps_end}, {.title = "Self CPU %", .goes = 3}, {.title = "Self CPU"},
+      {.title = "CPU total", .goes = 4},          {.title = "Calls", .goes = 2},      {.title = "CPU mean", .goes = 1}};
+  if (bytes != 0) titles.push_back({.title = "Self memory", .goes = 5});
+  if (device != 0) titles.push_back({.title = "GPU total"});
+  TextTable table(std::move(titles));
   auto const text = [](std::int64_t ns) { return duration_text(static_cast<double>(ns)); };
   for (std::size_t i = 0; i != std::min(most, rows.size()); ++i) {
     auto const& row = rows[i];
@@ -131,7 +133,7 @@ FULGURITE_COLD std::string operator_table(std::vector<OperatorTime> const& rows,
     if (device != 0) cells.push_back(text(row.device));
     table.add(std::move(cells));
   }
-  std::string made = table.text();
+  std::string made = table.text(columns);
   made += "Self CPU time total: " + text(all) + "\n";
   if (device != 0) made += "GPU time total: " + text(device) + "\n";
   return made;

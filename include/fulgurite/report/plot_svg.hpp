@@ -117,7 +117,7 @@ class Svg {
         at += 18;
       }
       append(made_, "<path class=\"", kind(i), "\" d=\"M", x, " ", at, "h22\"/>\n");
-      text(x + 28, at + 4, "start", "", label);
+      text(x + 28, at + 4, "start", "legend", label);
       x += wide;
       any = true;
     }

@@ -112,27 +112,27 @@ struct Profile {
 
   /// The actions, those that took most first, as Lightning's SimpleProfiler shows them. Own: without the actions inside
   /// of it. `most`: so many of them, and how many are left out; `columns`: where the table would be wider, its last
-  /// columns go, then names lose their beginnings. 0 means no limit.
+  /// columns go, then names lose their beginnings, then the calls and the mean go. 0 means no limit.
   FULGURITE_COLD std::string table(std::size_t most = 0, std::size_t columns = 0) const {
     auto rows = spent;
     std::ranges::sort(
         rows, [](Spent const& a, Spent const& b) { return std::tie(b.total, a.action) < std::tie(a.total, b.action); });
     std::size_t const left_out = most != 0 && rows.size() > most ? rows.size() - most : 0;
     rows.resize(rows.size() - left_out);
-    std::string shown = table_of(rows, 7).text();
-    for (std::size_t titles = 6; titles >= 5 && columns != 0 && display_width(first_line(shown)) > columns; --titles)
-      shown = table_of(rows, titles).text(titles == 5 ? columns : 0);
+    std::string shown = table_of(rows).text(columns);
     if (left_out != 0) shown += "and " + std::to_string(left_out) + " that took less\n";
     return shown;
   }
 
  private:
-  static std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
-  FULGURITE_COLD TextTable table_of(std::vector<Spent> const& rows, std::size_t titles) const {
-    std::vector<TextTable::Column> all{
-        {"Action", Clip::keeps_end}, {"Mean"}, {"Calls"}, {"Total"}, {"%"}, {"Own"}, {"Longest"}};
-    all.resize(titles);
-    TextTable made(std::move(all));
+  FULGURITE_COLD TextTable table_of(std::vector<Spent> const& rows) const {
+    TextTable made({{.title = "Action", .clip = Clip::keeps_end},
+                    {.title = "Mean", .goes = 3},
+                    {.title = "Calls", .goes = 2},
+                    {.title = "Total"},
+                    {.title = "%"},
+                    {.title = "Own", .goes = 1},
+                    {.title = "Longest", .goes = 1}});
     auto const text = [](std::int64_t ns) { return duration_text(static_cast<double>(ns)); };
     auto const percent = [&](std::int64_t of) {
       return total > 0 ? formatted("%.2f", 100 * static_cast<double>(of) / static_cast<double>(total)) : std::string();

@@ -52,37 +52,43 @@ FULGURITE_COLD std::string without_last(std::string_view metrics) {
 
 /// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
 /// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
-/// unknown. Metrics that find no room are left out, the last first, as a number that is cut in two reads as another
-/// one. Below one item a second the rate is shown as seconds an item, "1.53s/it".
+/// unknown. What finds no room is left out as a whole, as a number that is cut in two reads as another one: metrics,
+/// the last first, then the rate, the times, the bar, the title. Below one item a second the rate is shown as seconds
+/// an item, "1.53s/it".
 FULGURITE_COLD std::string progress_line(ProgressLine line, int columns = 0, bool ascii = false) {
   bool const rated = line.rate && *line.rate > 0;
   std::string const rate = !rated             ? "?it/s"
                            : *line.rate < 1.0 ? formatted("%5.2f", 1.0 / *line.rate) + "s/it"
                                               : formatted("%5.2f", *line.rate) + "it/s";
-  std::string const postfix = line.postfix.empty() ? "" : ", " + std::string(line.postfix);
-  std::string text = line.title.empty() ? "" : std::string(line.title) + ": ";
-  auto const clip = [&](std::string whole) {
-    return columns > 0 ? std::string(clipped(whole, static_cast<std::size_t>(columns))) : whole;
-  };
+  std::string const title = line.title.empty() ? "" : std::string(line.title) + ": ";
   // More items are done than were announced, so the total is wrong and is not shown.
-  if (!line.total || *line.total <= 0 || line.done > *line.total)
-    return clip(text + std::to_string(line.done) + "it [" + clock_text(line.elapsed) + ", " + rate + postfix + "]");
-  double const part = static_cast<double>(line.done) / static_cast<double>(*line.total);
-  text += formatted("%3.0f", part * 100) + "%|";
-  std::string const remaining = rated ? clock_text(static_cast<double>(*line.total - line.done) / *line.rate) : "?";
-  std::string const right = "| " + std::to_string(line.done) + "/" + std::to_string(*line.total) + " [" +
-                            clock_text(line.elapsed) + "<" + remaining + ", " + rate + postfix + "]";
-  std::size_t width = 10;
-  if (columns > 0) {
-    auto const taken = display_width(text) + display_width(right);
-    width = taken < static_cast<std::size_t>(columns) ? static_cast<std::size_t>(columns) - taken : 1;
-    if (taken >= static_cast<std::size_t>(columns) && !line.postfix.empty() && line.postfix != more_metrics) {
-      auto const fewer = without_last(line.postfix);
-      line.postfix = fewer;
-      return progress_line(line, columns, ascii);
-    }
+  bool const known = line.total && *line.total > 0 && line.done <= *line.total;
+  double const part = known ? static_cast<double>(line.done) / static_cast<double>(*line.total) : 0;
+  std::string const share = known ? formatted("%3.0f", part * 100) + "%" : "";
+  std::string const done = std::to_string(line.done) + (known ? "/" + std::to_string(*line.total) : "it");
+  std::string times = clock_text(line.elapsed);
+  if (known) times += rated ? "<" + clock_text(static_cast<double>(*line.total - line.done) / *line.rate) : "<?";
+
+  auto const most = static_cast<std::size_t>(std::max(columns, 0));
+  // With a bar, where there is an end and room for one.
+  auto const joined = [&](std::string const& right) {
+    if (!known) return title + right;
+    auto const taken = display_width(title + share + right) + 3;
+    std::size_t const width = most == 0 ? 10 : most > taken ? most - taken : 1;
+    return title + share + "|" + progress_bar(part, width, ascii) + "| " + right;
+  };
+  std::string metrics(line.postfix);
+  for (bool first = true;; first = false) {
+    if (!first) metrics = without_last(metrics);
+    auto const whole = joined(done + " [" + times + ", " + rate + (metrics.empty() ? "" : ", " + metrics) + "]");
+    if (most == 0 || display_width(whole) <= most) return whole;
+    if (metrics.empty() || metrics == more_metrics) break;
   }
-  return clip(text + progress_bar(part, width, ascii) + right);
+  std::string const short_title(line.title.substr(0, line.title.find(' ')));
+  for (auto const& fewer : {joined(done + " [" + times + ", " + rate + "]"), joined(done + " [" + times + "]"),
+                            joined(done), title + (known ? share : done), short_title + " " + (known ? share : done)})
+    if (display_width(fewer) <= most) return fewer;
+  return std::string(clipped(known ? share : done, most));
 }
 
 /// A metric's value in three significant digits, filled up to five characters so that the line does not jump: "0.123",

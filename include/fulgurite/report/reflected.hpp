@@ -23,7 +23,7 @@
 #include <boost/hana/unpack.hpp>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/field_text.hpp>
 
 namespace fulgurite::reflect {
 
@@ -69,27 +69,6 @@ void list(T const& object, auto& to) {
 template <Reflected T>
 void state(T& object, auto& archive) {
   each_field(object, [&](std::string_view name, auto& field) { archive(name, field); });
-}
-
-/// A field as a person reads it. For a type of your own write a function `field_text(T const&)` beside it.
-template <class T>
-  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
-std::string field_text(T const& value) {
-  if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
-  else if constexpr (std::is_same_v<T, float>) return report::formatted("%.9g", static_cast<double>(value));
-  else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
-  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::underlying_type_t<T>>(value));
-  else return std::to_string(value);
-}
-inline std::string field_text(std::string const& value) { return value; }
-inline std::string field_text(std::filesystem::path const& value) { return value.string(); }
-template <class Rep, class Period>
-std::string field_text(std::chrono::duration<Rep, Period> const& value) {
-  return report::exact(std::chrono::duration<double>(value).count()) + " s";
-}
-template <class T>
-std::string field_text(std::optional<T> const& value) {
-  return value ? field_text(*value) : "none";
 }
 
 /// A line for each field that can be shown, `lr = 0.001`. With `beside` only those whose text is another one there:

@@ -159,6 +159,19 @@ FULGURITE_COLD std::vector<std::pair<std::string, std::string>> of_yaml(std::str
   return all;
 }
 
+/// options.txt: `max_epochs = 10` in each line.
+FULGURITE_COLD std::vector<std::pair<std::string, std::string>> of_options(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> all;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    auto const line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (auto const at = line.find(" = "); at != std::string_view::npos)
+      all.emplace_back(line.substr(0, at), line.substr(at + 3));
+  }
+  return all;
+}
+
 }  // namespace run_folder
 
 }  // namespace fulgurite::report

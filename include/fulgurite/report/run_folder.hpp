@@ -21,6 +21,7 @@ struct RunFolder {
   std::filesystem::path path{};
   std::vector<Curve> curves{};  ///< of each metric by step, in the order of the table's columns
   std::vector<std::pair<std::string, std::string>> hyperparameters{};
+  std::vector<std::pair<std::string, std::string>> options{};  ///< of the trainer, by name
   /// Texts that lie beside: describe.txt, system.txt, config.toml, tables of profilers; by the file's name.
   std::vector<std::pair<std::string, std::string>> notes{};
   /// Of a SimpleProfiler with a filename: rows of its .csv, without the first.
@@ -58,7 +59,8 @@ FULGURITE_COLD RunFolder read_run_folder(std::filesystem::path const& folder) {
   std::ranges::copy(files_in(folder / "artifacts"), std::back_inserter(files));  // MLflow's place for texts
   for (auto const& file : files) {
     auto const name = file.filename().string();
-    if (file.extension() == ".txt" || file.extension() == ".toml") run.notes.emplace_back(name, text_of(file));
+    if (name == "options.txt") run.options = of_options(text_of(file));
+    else if (file.extension() == ".txt" || file.extension() == ".toml") run.notes.emplace_back(name, text_of(file));
     if (!name.starts_with("fit-") || file.extension() != ".csv" || !run.times.empty()) continue;
     auto rows = rows_of(text_of(file));
     if (!rows.empty() && rows.front().size() == 6 && rows.front()[0] == "part")
@@ -68,9 +70,17 @@ FULGURITE_COLD RunFolder read_run_folder(std::filesystem::path const& folder) {
 }
 
 /// The runs in these folders. A folder that is no run's stands for those of its folders that are, version_2 before
-/// version_10.
+/// version_10. One that is named twice is there once.
 FULGURITE_COLD std::vector<RunFolder> read_run_folders(std::vector<std::filesystem::path> const& folders) {
   std::vector<RunFolder> runs;
+  std::vector<std::filesystem::path> known;
+  auto const read = [&](std::filesystem::path const& folder) {
+    std::error_code error;
+    auto const place = std::filesystem::weakly_canonical(folder, error);
+    if (std::ranges::find(known, place) != known.end()) return;
+    known.push_back(place);
+    runs.push_back(read_run_folder(folder));
+  };
   for (auto const& folder : folders) {
     std::vector<std::filesystem::path> inside;
     std::error_code error;
@@ -80,8 +90,8 @@ FULGURITE_COLD std::vector<RunFolder> read_run_folders(std::vector<std::filesyst
     std::ranges::sort(inside, [](auto const& a, auto const& b) {
       return std::pair(a.string().size(), a.string()) < std::pair(b.string().size(), b.string());
     });
-    if (inside.empty()) runs.push_back(read_run_folder(folder));
-    for (auto const& one : inside) runs.push_back(read_run_folder(one));
+    if (inside.empty()) read(folder);
+    for (auto const& one : inside) read(one);
   }
   return runs;
 }

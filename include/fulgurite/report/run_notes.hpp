@@ -33,10 +33,12 @@ FULGURITE_COLD std::string system_text() {
   return text + "\n";
 }
 
-/// Puts describe.txt and system.txt beside a run's rows. They are for people, so the disk is not waited for, and what
-/// cannot be written is left out.
-FULGURITE_COLD void put_notes(std::filesystem::path const& folder, std::string const& program) {
+/// Puts describe.txt, options.txt and system.txt beside a run's rows. They are for people, so the disk is not waited
+/// for, and what cannot be written is left out.
+FULGURITE_COLD void put_notes(std::filesystem::path const& folder, std::string const& program,
+                              std::string const& options) {
   std::ofstream(folder / "describe.txt", std::ios::binary) << program;
+  std::ofstream(folder / "options.txt", std::ios::binary) << options;
   std::ofstream(folder / "system.txt", std::ios::binary) << system_text();
 }
 

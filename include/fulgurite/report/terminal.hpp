@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,12 @@ inline int terminal_columns(std::FILE* stream) {
   winsize size{};
   int const descriptor = ::fileno(stream);
   return descriptor >= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/// The width to keep to: the one that is asked for, else the terminal's, also of one that says TERM=dumb. 0, no limit:
+/// in a file, or where it is not known.
+FULGURITE_COLD std::size_t text_columns(std::FILE* stream, int asked) {
+  return static_cast<std::size_t>(std::max(0, asked > 0 ? asked : terminal_columns(stream)));
 }
 
 /// Its height in lines; 0 where it is not known.

@@ -20,6 +20,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/known.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/tuner/member.hpp>
 #include <fulgurite/tuner/probe.hpp>
 #include <fulgurite/tuner/race.hpp>
@@ -153,7 +154,7 @@ class Heat {
     std::lock_guard const lock(one_at_a_time_);
     ++done_;
     keep(i, now);
-    if (options_.verbose) std::fprintf(stderr, "%s\n", line(i, now).c_str());
+    if (options_.verbose) tell(stderr, line(i, now) + "\n");
   }
 
   /// Models that cannot be the best are let go. With rungs all of them were there at once anyway, and the next rung may

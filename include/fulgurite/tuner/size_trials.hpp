@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/loop/batch_sizes.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/searching.hpp>
@@ -160,7 +161,7 @@ class SizeTrials {
   }
   void say(std::string const& line) const {
     if (!search_.show) return;
-    std::fputs((line + "\n").c_str(), search_.stream);
+    tell(search_.stream, line + "\n");
     std::fflush(search_.stream);
   }
 

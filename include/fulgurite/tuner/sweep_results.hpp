@@ -71,7 +71,7 @@ class SweepResults {
     for (auto const& column : columns_) titles.push_back({column.name});
     for (std::string_view const title : {std::string_view(metric_), std::string_view("epochs"),
                                          std::string_view("seconds"), std::string_view("how it ended")})
-      titles.push_back({title});
+      titles.push_back({std::string(title)});
     report::TextTable table(titles);
     std::size_t const shown = most == 0 ? rows_.size() : std::min(most, rows_.size());
     for (std::size_t i = 0; i != shown; ++i) {

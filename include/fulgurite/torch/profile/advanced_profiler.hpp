@@ -20,6 +20,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/operator_times.hpp>
@@ -199,9 +200,9 @@ class AdvancedProfiler {
     if (!options_.stream || ctx.rank() != 0) return;
     std::string text = "AdvancedProfiler: ";
     text += run_output::name_of(ctx.stage());
-    text += '\n' + report::operator_table(operators_, options_.row_limit);
+    text += '\n' + report::operator_table(operators_, options_.row_limit, report::text_columns(options_.stream, 0));
     for (auto const& trace : traces_) text += "Trace: " + trace.string() + '\n';
-    std::fwrite(text.data(), 1, text.size(), options_.stream);
+    fulgurite::tell(options_.stream, text);
     std::fflush(options_.stream);
   }
 
