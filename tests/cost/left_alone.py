@@ -12,8 +12,8 @@ import tempfile
 
 CALLS = 1000
 # How many instructions a call may take more than before a scope was ever opened: after one, and inside one. Inside the
-# product is looked at: its types first, then its strides, then the rule.
-MOST = {'mm of doubles': (200, 200), 'mm of strided numbers': (200, 350), 'mm that the rule leaves': (200, 750),
+# product is looked at: its sizes first, then its types and its strides.
+MOST = {'mm of doubles': (200, 200), 'mm of strided numbers': (200, 350), 'mm that the rule leaves': (200, 300),
         'add': (200, 200)}
 
 

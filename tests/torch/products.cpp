@@ -90,27 +90,35 @@ class Threads {
   int before_ = at::get_num_threads();
 };
 
-/// Kernels by hand for 16 x 16 x 16, in LibTorch's order; what is wrong with them is the test's choice.
-enum class Fault { none, last_bit, skips_zeros };
-template <Fault fault>
+/// Kernels by hand for 16 rows and an inner length of 16, in LibTorch's order; what is wrong with them is the test's
+/// choice. `width`: their columns; `distance`: those of the whole matrix.
+enum class Fault { none, last_bit, skips_zeros, last_columns_in_two_chains };
+template <Fault fault, int width = 16, int distance = width>
 void by_hand(float const* b, float const* a, float* c, ...) {
   for (int i = 0; i != 16; ++i)
-    for (int j = 0; j != 16; ++j) {
-      float sum = 0;
+    for (int j = 0; j != width; ++j) {
+      bool const halves = fault == Fault::last_columns_in_two_chains && width % 64 <= 16 && j >= width - width % 64;
+      float sum[2] = {0, 0};
       for (int k = 0; k != 16; ++k)
-        if (fault != Fault::skips_zeros || a[16 * i + k] != 0) sum = std::fma(a[16 * i + k], b[16 * k + j], sum);
-      c[16 * i + j] = sum;
+        if (auto& chain = sum[halves ? k % 2 : 0]; fault != Fault::skips_zeros || a[16 * i + k] != 0)
+          chain = std::fma(a[16 * i + k], b[distance * k + j], chain);
+      c[distance * i + j] = halves ? sum[0] + sum[1] : sum[0];
     }
   if (fault == Fault::last_bit) c[255] = std::nextafter(c[255], 0.0F);
 }
 template <Fault fault>
-constexpr Kernels kernels_by_hand{"a test", [](int, int, int, int, bool, int) -> Kernel { return &by_hand<fault>; },
-                                  [](float*, float const*, int, int, int) {}};
+constexpr Kernels kernels_by_hand{"a test", [](int, int n, int, int, bool, int, int distance) -> Kernel {
+                                    if (distance == 16) return &by_hand<fault>;
+                                    return n == 80   ? &by_hand<fault, 80, 80>
+                                           : n == 48 ? &by_hand<fault, 48, 80>
+                                           : n == 32 ? &by_hand<fault, 32, 80>
+                                                     : nullptr;
+                                  }};
 
 template <Fault fault>
-bool is_certified() {
+bool is_certified(std::int64_t columns = 16) {
   Verdicts verdicts(&kernels_by_hand<fault>);
-  auto const a = torch::randn({16, 16}), b = torch::randn({16, 16});
+  auto const a = torch::randn({16, 16}), b = torch::randn({16, columns});
   return verdicts.find(*product_shape(a, b, Epilogue::none), {numbers(a), numbers(b)}) != nullptr;
 }
 
@@ -186,6 +194,41 @@ TEST_CASE("kernels that differ from LibTorch's in one bit, or where zeros meet i
   CHECK_FALSE(is_certified<Fault::skips_zeros>());
 }
 
+TEST_CASE("where a kernel sums the last columns in another order, two strips of columns are tried") {
+  CHECK(is_certified<Fault::none>(80));
+  CHECK(is_certified<Fault::last_columns_in_two_chains>(80));        // 32 and 48
+  CHECK_FALSE(is_certified<Fault::last_columns_in_two_chains>(16));  // nothing to cut
+}
+
+TEST_CASE("a matrix is turned as a loop turns it, whatever its sizes and the distance of its columns") {
+  for (auto const [rows, columns, distance] : {std::array<std::int64_t, 3>{16, 8, 16},
+                                               {1, 1, 1},
+                                               {7, 9, 7},
+                                               {33, 17, 40},
+                                               {48, 24, 48},
+                                               {100, 3, 128},
+                                               {3, 100, 3},
+                                               {128, 784, 128}}) {
+    auto const from = torch::randn({columns, distance}), expected = from.narrow(1, 0, rows).t().contiguous();
+    auto to = torch::full({rows, columns}, std::numeric_limits<float>::quiet_NaN());
+    turn(to.mutable_data_ptr<float>(), numbers(from), rows, columns, distance);
+    INFO(rows << " x " << columns << ", " << distance << " apart");
+    CHECK(same_bits(to, expected));
+  }
+}
+
+TEST_CASE("what is added to numbers has the bits of one addition each") {
+  for (std::int64_t const n : {1, 15, 16, 17, 100}) {
+    auto const d = torch::randn({n}), c = torch::randn({n});
+    auto ours = c.clone(), zeros = c.neg().mul_(0);
+    add_to(ours.mutable_data_ptr<float>(), numbers(d), n);
+    CHECK(same_bits(ours, d + c));
+    auto const with_zero = zeros + 0.0;
+    add_to(zeros.mutable_data_ptr<float>(), nullptr, n);
+    CHECK(same_bits(zeros, with_zero));  // -0 becomes 0
+  }
+}
+
 TEST_CASE("without kernels every product is LibTorch's") {
   Verdicts verdicts(nullptr);
   auto const a = torch::randn({16, 16}), b = torch::randn({16, 16});
@@ -205,7 +248,7 @@ TEST_CASE("which tensors a product is known for") {
   CHECK_FALSE(product_shape(a, torch::zeros({6, 0}), Epilogue::none));
 }
 
-TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors with AVX-512, fewer on Zen 4") {
+TEST_CASE("the rule: small products everywhere, larger ones on AMD's processors with AVX-512, fewer on Zen 4") {
   auto const shape = [](at::Tensor const& a, at::Tensor const& b) { return *product_shape(a, b, Epilogue::none); };
   auto const small = shape(torch::randn({8, 32}), torch::randn({32, 32})),
              many = shape(torch::randn({64, 8, 32}), torch::randn({64, 32, 32})),
@@ -214,8 +257,10 @@ TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors
              short_turned = shape(torch::randn({64, 128}), torch::randn({128, 128}).t()),
              biased = *product_shape(torch::randn({64, 128}), torch::randn({128, 128}), Epilogue::row),
              long_biased = *product_shape(torch::randn({64, 784}), torch::randn({784, 128}), Epilogue::row),
-             few_rows = shape(torch::randn({16, 784}), torch::randn({128, 784}).t()),
-             odd = shape(torch::randn({64, 784}), torch::randn({784, 65}));
+             turned_for_16_rows = shape(torch::randn({16, 784}), torch::randn({128, 784}).t()),
+             odd = shape(torch::randn({64, 784}), torch::randn({784, 65})),
+             few_rows = shape(torch::randn({4, 784}), torch::randn({784, 128})),
+             narrow = shape(torch::randn({64, 784}), torch::randn({784, 10}));
   for (auto const on : {Processor::other, Processor::amd_in_halves, Processor::amd_whole}) {
     bool const amd = on != Processor::other;
     CHECK(is_faster(small, on));
@@ -225,8 +270,10 @@ TEST_CASE("the rule: small products everywhere, regular ones on AMD's processors
     CHECK(is_faster(turned, on) == (on == Processor::amd_whole));
     CHECK(is_faster(biased, on) == (on == Processor::amd_whole));
     CHECK(is_faster(long_biased, on) == amd);
+    CHECK(is_faster(turned_for_16_rows, on) == (on == Processor::amd_whole));
+    CHECK(is_faster(odd, on) == (on == Processor::amd_whole));
     CHECK_FALSE(is_faster(few_rows, on));
-    CHECK_FALSE(is_faster(odd, on));
+    CHECK_FALSE(is_faster(narrow, on));
   }
 }
 

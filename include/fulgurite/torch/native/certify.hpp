@@ -98,10 +98,7 @@ class Certifier {
 
   /// The plan that gives LibTorch's bits on these values and on all draws; nullopt: none does.
   FULGURITE_COLD std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
-    a_.take(given.a);
-    b_.take(given.b);
-    if (starts()) start_.take(given.start);
-    reference();
+    take(given);
     std::vector<std::int64_t> tried;
     // MKL takes 192 of the inner length at a time, where there are more, and halves what is less than two of these.
     for (std::int64_t const wanted : {shape_.k, std::int64_t{192}, shape_.k / 2, std::int64_t{128}, std::int64_t{256},
@@ -109,20 +106,31 @@ class Certifier {
       auto const block = std::clamp<std::int64_t>(wanted, 1, shape_.k);
       if (std::find(tried.begin(), tried.end(), block) != tried.end()) continue;
       tried.push_back(block);
-      auto const plan = Plan::make(shape_, block, kernels);
-      if (plan && same(*plan) && same_on_draws(*plan)) return plan;
-      if (plan && drawn_) {  // back to the given values
-        a_.take(given.a);
-        b_.take(given.b);
-        if (starts()) start_.take(given.start);
-        reference();
-        drawn_ = false;
-      }
+      for (std::int64_t const strip : {std::int64_t{0}, last_strip})
+        if (strip < shape_.n)
+          if (auto plan = Plan::make(shape_, block, strip, kernels); plan && same_everywhere(*plan, given)) return plan;
     }
     return std::nullopt;
   }
 
  private:
+  /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 that remain as two chains, which MKL does not.
+  /// Two strips of which none leaves so few have the order of all others.
+  static constexpr std::int64_t last_strip = 48;
+
+  void take(Operands const& given) {
+    a_.take(given.a);
+    b_.take(given.b);
+    if (starts()) start_.take(given.start);
+    reference();
+  }
+  /// On the given values, which are those that were taken last, and on all draws.
+  bool same_everywhere(Plan const& plan, Operands const& given) {
+    if (!same(plan)) return false;
+    if (same_on_draws(plan)) return true;
+    take(given);
+    return false;
+  }
   static std::int64_t span(std::int64_t step, std::int64_t count) { return step * (count - 1); }
   std::int64_t last(std::array<std::int64_t, 3> const& strides, std::int64_t rows, std::int64_t columns) const {
     return span(strides[0], shape_.matrices()) + span(strides[1], rows) + span(strides[2], columns) + 1;
@@ -153,7 +161,6 @@ class Certifier {
   }
   FULGURITE_COLD bool same_on_draws(Plan const& plan) {
     Numbers numbers;
-    drawn_ = true;
     return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
       numbers.fill(a_, draw);
       numbers.fill(b_, draw);
@@ -165,7 +172,6 @@ class Certifier {
 
   ProductShape shape_;
   Sample a_, b_, start_, theirs_, ours_;
-  bool drawn_ = false;
 };
 
 }  // namespace fulgurite::libtorch::native

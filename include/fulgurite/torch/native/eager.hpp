@@ -27,6 +27,12 @@ inline Plan const* plan_of(std::optional<ProductShape> const& shape, Operands co
   return Verdicts::of_process().find(*shape, given);
 }
 
+/// How a product on this thread is to be computed, from what costs least to ask.
+inline Matmul asked_for(at::Tensor const& a, at::Tensor const& b) {
+  auto const how = on_this_thread();
+  return how == Matmul::faster && !may_be_faster(a, b) ? Matmul::libtorch : how;
+}
+
 inline float const* numbers(at::Tensor const& tensor) { return static_cast<float const*>(tensor.const_data_ptr()); }
 
 /// How `start` is added to a product of this shape, where that is one of the two ways that are known: as a row, or as a
@@ -62,7 +68,7 @@ inline constexpr c10::DispatchKeySet below_products(c10::DispatchKeySet::FULL_AF
 /// they are given.
 template <class Own>
 at::Tensor multiplied(c10::DispatchKeySet keys, at::Tensor const& a, at::Tensor const& b) {
-  if (auto const how = on_this_thread(); how != Matmul::libtorch)
+  if (auto const how = asked_for(a, b); how != Matmul::libtorch)
     if (auto const shape = product_shape(a, b, Epilogue::none)) {
       Operands const given{numbers(a), numbers(b)};
       if (auto const* plan = plan_of(shape, given, how)) return computed(*plan, given);
@@ -72,7 +78,7 @@ at::Tensor multiplied(c10::DispatchKeySet keys, at::Tensor const& a, at::Tensor 
 template <class Own>
 at::Tensor multiplied_and_added(c10::DispatchKeySet keys, at::Tensor const& start, at::Tensor const& a,
                                 at::Tensor const& b, at::Scalar const& beta, at::Scalar const& alpha) {
-  if (auto const how = on_this_thread(); how != Matmul::libtorch)
+  if (auto const how = asked_for(a, b); how != Matmul::libtorch)
     if (auto const epilogue = epilogue_of(start, a, b, beta, alpha))
       if (auto const shape = product_shape(a, b, *epilogue)) {
         Operands const given{numbers(a), numbers(b), numbers(start)};

@@ -11,10 +11,9 @@ using Kernel = void (*)(float const* b, float const* a, float* c, ...);
 
 struct Kernels {
   char const* name;
-  /// nullptr: there is none for this shape. C has n columns without a gap.
-  Kernel (*product)(int m, int n, int k, int a_distance, bool a_turned, int b_distance);
-  /// A matrix whose columns follow each other, `distance` apart, is written so that its rows do.
-  void (*turn)(float* to, float const* from, int rows, int columns, int distance);
+  /// nullptr: there is none for this shape. Distances are those from row to row, or where A is turned from column to
+  /// column.
+  Kernel (*product)(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
 };
 
 /// Of the process. Units that are built with LIBXSMM put its kernels here, so that all others, which are the same code
@@ -31,15 +30,12 @@ inline std::atomic<Kernels const*>& process_kernels() {
 
 namespace fulgurite::libtorch::native {
 
-inline Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance) {
+inline Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance) {
   float const one = 1, zero = 0;
   int const flags = a_turned ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
-  return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &n, &one, &zero, &flags, nullptr);
+  return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &c_distance, &one, &zero, &flags, nullptr);
 }
-inline void libxsmm_turn(float* to, float const* from, int rows, int columns, int distance) {
-  libxsmm_otrans(to, from, sizeof(float), rows, columns, distance, columns);
-}
-inline constexpr Kernels libxsmm_kernels{"LIBXSMM", &libxsmm_product, &libxsmm_turn};
+inline constexpr Kernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
 inline bool const libxsmm_is_here = [] {
   process_kernels() = &libxsmm_kernels;
   return true;

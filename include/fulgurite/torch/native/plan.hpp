@@ -1,15 +1,15 @@
 #pragma once
-// How one product is cut into calls of small kernels: the inner length into blocks, which decides the bits; rows into
-// panels, which does not.
+// How one product is cut into calls of small kernels: the inner length into blocks and columns into strips, which
+// decides the bits; rows into panels, which does not.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <vector>
 
 #include <fulgurite/torch/native/kernels.hpp>
+#include <fulgurite/torch/native/passes.hpp>
 #include <fulgurite/torch/native/shape.hpp>
 #include <fulgurite/torch/native/threads.hpp>
 
@@ -22,39 +22,26 @@ inline float* scratch(std::size_t use, std::int64_t size) {
   return all[use].data();
 }
 
-/// f(c, d) over two ranges, c written; with d == nullptr the second is zeros. Vectors, since compilers leave such a
-/// loop as it is at the optimization that users choose.
-inline void add_to(float* c, float const* d, std::int64_t n) {
-  using Wide = float __attribute__((vector_size(64)));
-  constexpr std::int64_t width = sizeof(Wide) / sizeof(float);
-  std::int64_t i = 0;
-  for (; i + width <= n; i += width) {
-    Wide x, y{};
-    std::memcpy(&x, c + i, sizeof x);
-    if (d) std::memcpy(&y, d + i, sizeof y);
-    x = y + x;
-    std::memcpy(c + i, &x, sizeof x);
-  }
-  for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
-}
-
 class Plan {
  public:
   /// Each block of the inner length is summed by itself, from 0, and added to what the blocks before it have made, as
-  /// MKL does it. Nullopt: there is no kernel for a part of it.
-  static std::optional<Plan> make(ProductShape const& shape, std::int64_t block, Kernels const& kernels) {
-    Plan plan(shape, block, kernels);
-    auto const wanted = [&](std::int64_t rows, std::int64_t length, Kernel& place) {
-      if (rows == 0 || length == 0) return true;
-      place = kernels.product(int(rows), int(shape.n), int(length), int(plan.a_.distance), plan.a_.turned,
-                              int(plan.b_.turned ? shape.n : plan.b_.distance));
-      return place != nullptr;
-    };
-    auto const last_rows = shape.m % plan.panel_, last_length = shape.k % block;
-    bool const all = wanted(plan.panel_, block, plan.kernel_[0][0]) &&
-                     wanted(plan.panel_, last_length, plan.kernel_[0][1]) &&
-                     wanted(last_rows, block, plan.kernel_[1][0]) && wanted(last_rows, last_length, plan.kernel_[1][1]);
-    return all ? std::optional(plan) : std::nullopt;
+  /// MKL does it. The last `strip` columns, where that is not 0, have kernels of their own. Nullopt: there is no kernel
+  /// for a part of it.
+  static std::optional<Plan> make(ProductShape const& shape, std::int64_t block, std::int64_t strip,
+                                  Kernels const& kernels) {
+    Plan plan(shape, block, strip);
+    std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, lengths[] = {block, shape.k % block},
+                       widths[] = {shape.n - strip, strip};
+    for (std::size_t r = 0; r != 2; ++r)
+      for (std::size_t l = 0; l != 2; ++l)
+        for (std::size_t w = 0; w != 2; ++w) {
+          if (rows[r] == 0 || lengths[l] == 0 || widths[w] == 0) continue;
+          plan.kernel_[r][l][w] =
+              kernels.product(int(rows[r]), int(widths[w]), int(lengths[l]), int(plan.a_.distance), plan.a_.turned,
+                              int(plan.b_.turned ? shape.n : plan.b_.distance), int(shape.n));
+          if (!plan.kernel_[r][l][w]) return std::nullopt;
+        }
+    return plan;
   }
 
   ProductShape const& shape() const { return shape_; }
@@ -76,12 +63,12 @@ class Plan {
   }
 
  private:
-  Plan(ProductShape const& shape, std::int64_t block, Kernels const& kernels)
+  Plan(ProductShape const& shape, std::int64_t block, std::int64_t strip)
       : shape_(shape),
         a_(*order_of(shape.m, shape.k, shape.a)),
         b_(*order_of(shape.k, shape.n, shape.b)),
-        turn_(kernels.turn),
         block_(block),
+        strip_(strip),
         panel_(shape.m),
         threads_(shape.work() >= worth_threads ? shape.threads : 1) {
     bool const twice = block != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
@@ -95,7 +82,7 @@ class Plan {
 
   float const* turned(float const* b) const {
     auto* const to = scratch(0, shape_.k * shape_.n);
-    turn_(to, b, int(shape_.k), int(shape_.n), int(b_.distance));
+    turn(to, b, shape_.k, shape_.n, b_.distance);
     return to;
   }
 
@@ -106,29 +93,33 @@ class Plan {
     float* const to = later ? scratch(2, size) : c;
     float* const sum = begun || block_ != shape_.k ? scratch(1, size) : nullptr;
     for (std::int64_t j = 0; j < shape_.k; j += block_) {
-      auto const kernel = kernels[j + block_ <= shape_.k ? 0 : 1];
+      auto const& kernel = kernels[j + block_ <= shape_.k ? 0 : 1];
       if (j == 0 && !begun) {
-        kernel(b, a, to);
+        strips(kernel, b, a, to);
         if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
         if (shape_.epilogue == Epilogue::row)
           for (std::int64_t i = 0; i != count; ++i) add_to(to + i * shape_.n, row, shape_.n);
       } else {
-        kernel(b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
+        strips(kernel, b + j * b_step, a + j * (a_.turned ? a_.distance : 1), sum);
         add_to(to, sum, size);
       }
     }
     if (later) add_to(c, to, size);
   }
 
-  static constexpr std::int64_t cached = 16384;           // numbers, of C or of a sum
+  void strips(Kernel const (&kernel)[2], float const* b, float const* a, float* c) const {
+    kernel[0](b, a, c);
+    if (strip_ != 0) kernel[1](b + (shape_.n - strip_), a, c + (shape_.n - strip_));
+  }
+
+  static constexpr std::int64_t cached = 4096;            // numbers, of C or of a sum
   static constexpr std::int64_t worth_threads = 1 << 20;  // multiplications: some ten microseconds of one core
 
   ProductShape shape_;
   Order a_, b_;
-  void (*turn_)(float*, float const*, int, int, int);
-  std::int64_t block_, panel_;
+  std::int64_t block_, strip_, panel_;
   int threads_;
-  Kernel kernel_[2][2] = {};  ///< for the rows of a panel and those of the last one; for a block and the last one
+  Kernel kernel_[2][2][2] = {};  ///< for the rows of a panel, those of the last one; a block, the last one; both strips
 };
 
 }  // namespace fulgurite::libtorch::native

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -21,41 +22,60 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
-#include <fulgurite/torch/optim/pass.hpp>
 
 namespace fulgurite::libtorch {
 
-/// Zero times a finite number is zero, and zero times any other is not a number, so one sum of such products tells it
-/// of all numbers. The sums run in a constant number of independent lanes, which both compilers vectorise at -O2.
-template <class T, bool Fused>
-[[gnu::always_inline]] inline bool all_finite_in_lanes(T const* numbers, std::size_t size) {
-  constexpr std::size_t lanes = 128 / sizeof(T);
-  T sums[lanes] = {};
-  std::size_t i = 0;
-  for (; i + lanes <= size; i += lanes)
-    for (std::size_t lane = 0; lane != lanes; ++lane)
-      sums[lane] = Fused ? std::fma(numbers[i + lane], T(0), sums[lane]) : sums[lane] + numbers[i + lane] * T(0);
-  for (; i != size; ++i) sums[i % lanes] += numbers[i] * T(0);
-  T all = 0;
-  for (auto const sum : sums) all += sum;
-  return all == 0;
-}
+/// As many numbers as fill a register of so many bytes.
 template <class T>
-[[gnu::noinline]] bool all_finite_plain(T const* numbers, std::size_t size) {
-  return all_finite_in_lanes<T, false>(numbers, size);
+using In16Bytes __attribute__((vector_size(16))) = T;
+template <class T>
+using In32Bytes __attribute__((vector_size(32))) = T;
+template <class T>
+using In64Bytes __attribute__((vector_size(64))) = T;
+
+/// Zero times a finite number is zero, and zero times any other is not a number, so one sum of such products tells it
+/// of all numbers. Four sums that do not wait for each other, in registers: g++ at -O2 keeps arrays of them in memory.
+template <class Numbers, class T>
+[[gnu::always_inline]] inline bool all_finite_in(T const* numbers, std::size_t size) {
+  constexpr std::size_t width = sizeof(Numbers) / sizeof(T);
+  Numbers a{}, b{}, c{}, d{}, now{};
+  Numbers const zero{};
+  std::size_t i = 0;
+  for (; i + 4 * width <= size; i += 4 * width) {
+    std::memcpy(&now, numbers + i, sizeof now);
+    a += now * zero;
+    std::memcpy(&now, numbers + i + width, sizeof now);
+    b += now * zero;
+    std::memcpy(&now, numbers + i + 2 * width, sizeof now);
+    c += now * zero;
+    std::memcpy(&now, numbers + i + 3 * width, sizeof now);
+    d += now * zero;
+  }
+  a += b + c + d;
+  T all = 0;
+  for (std::size_t lane = 0; lane != width; ++lane) all += a[lane];
+  for (; i != size; ++i) all += numbers[i] * T(0);
+  return all == 0;
 }
 #if defined(__x86_64__)
 template <class T>
-[[gnu::target("avx2,fma"), gnu::noinline]] bool all_finite_fused(T const* numbers, std::size_t size) {
-  return all_finite_in_lanes<T, true>(numbers, size);
+[[gnu::target("avx512f"), gnu::noinline]] bool all_finite_512(T const* numbers, std::size_t size) {
+  return all_finite_in<In64Bytes<T>>(numbers, size);
+}
+template <class T>
+[[gnu::target("avx2,fma"), gnu::noinline]] bool all_finite_256(T const* numbers, std::size_t size) {
+  return all_finite_in<In32Bytes<T>>(numbers, size);
 }
 #endif
 template <class T>
 bool all_finite(T const* numbers, std::size_t size) {
 #if defined(__x86_64__)
-  if (libtorch_fuses()) return all_finite_fused(numbers, size);
+  static bool const wide = __builtin_cpu_supports("avx512f"),
+                    half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (wide) return all_finite_512(numbers, size);
+  if (half) return all_finite_256(numbers, size);
 #endif
-  return all_finite_plain(numbers, size);
+  return all_finite_in<In16Bytes<T>>(numbers, size);
 }
 
 /// The same for types of 16 bits: a number is infinite or not a number if all bits of its exponent are ones.

@@ -1,0 +1,99 @@
+// One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, on one core. What
+// torch/native/rule.hpp says of a processor stands on this table. Built and run by `tools/dev bench products`.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/randn.h>
+
+#include <fulgurite/torch/native/eager.hpp>
+#include <fulgurite/torch/native/products.hpp>
+
+#include "workloads.hpp"
+
+using namespace fulgurite::libtorch::native;
+
+namespace {
+
+struct Row {
+  std::int64_t batch, m, n, k;
+};
+/// Of layers from 128 to 784 wide with 1 to 768 rows, of heads, of attention, of a recurrent cell.
+constexpr std::array rows{
+    Row{0, 8, 32, 32},     Row{0, 32, 32, 8},     Row{0, 64, 128, 784},  Row{0, 128, 784, 64},  Row{0, 64, 128, 128},
+    Row{0, 128, 128, 64},  Row{0, 64, 10, 128},   Row{0, 10, 128, 64},   Row{0, 64, 128, 10},   Row{0, 16, 128, 784},
+    Row{0, 128, 784, 16},  Row{0, 1, 128, 784},   Row{0, 768, 128, 128}, Row{0, 768, 384, 128}, Row{0, 768, 512, 128},
+    Row{0, 768, 128, 512}, Row{0, 512, 128, 768}, Row{0, 128, 512, 768}, Row{0, 768, 65, 128},  Row{0, 768, 128, 65},
+    Row{0, 65, 128, 768},  Row{0, 8, 784, 128},   Row{0, 8, 16, 784},    Row{0, 64, 17, 784},   Row{0, 32, 40, 256},
+    Row{0, 100, 80, 20},   Row{0, 512, 512, 512}, Row{48, 64, 64, 32},   Row{48, 64, 32, 64}};
+
+/// Least microseconds of a call, of 15 rounds in which both take turns.
+template <class A, class B>
+std::array<double, 2> least(double work, A a, B b) {
+  int const times = static_cast<int>(std::clamp(2e7 / work, 1.0, 2000.0));
+  std::array<double, 2> best{1e18, 1e18};
+  auto const time = [&](auto& f) {
+    auto const began = std::chrono::steady_clock::now();
+    for (int i = 0; i != times; ++i) f();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / times;
+  };
+  for (int round = 0; round != 15; ++round) {
+    best[0] = std::min(best[0], time(a));
+    best[1] = std::min(best[1], time(b));
+  }
+  return best;
+}
+
+at::Tensor matrix(std::int64_t batch, std::int64_t m, std::int64_t n, bool turned) {
+  auto const made = batch == 0 ? turned ? at::randn({n, m}) : at::randn({m, n})
+                    : turned ? at::randn({batch, n, m})
+                               : at::randn({batch, m, n});
+  return turned ? made.transpose(-1, -2) : made;
+}
+
+void compare(Row const& row, bool a_turned, bool b_turned, Epilogue epilogue) {
+  auto const a = matrix(row.batch, row.m, row.k, a_turned), b = matrix(row.batch, row.k, row.n, b_turned),
+             start = epilogue == Epilogue::row ? at::randn({row.n}) : matrix(row.batch, row.m, row.n, false);
+  auto const shape = product_shape(a, b, epilogue);
+  if (!shape) return;
+  auto const* const plan = Verdicts::of_process().find(*shape, {numbers(a), numbers(b), numbers(start)});
+  auto theirs = new_result(*shape), ours = new_result(*shape);
+  auto const work = static_cast<double>(shape->work());
+  auto const [mkl, xsmm] = least(
+      work, [&] { product_by_libtorch(epilogue, a, b, theirs, start); },
+      [&] {
+        if (plan) plan->run(numbers(a), numbers(b), static_cast<float*>(ours.mutable_data_ptr()), numbers(start));
+      });
+  std::printf("| %-42s | %8.2f | ", shape->text().c_str(), mkl);
+  if (plan)
+    std::printf("%8.2f | %5.2f | %5.0f | %3ld | %3s |\n", xsmm, mkl / xsmm, 2e-3 * work / xsmm,
+                static_cast<long>(plan->block()), is_faster(*shape) ? "yes" : "no");
+  else std::printf("%8s | %5s | %5s | %3s | %3s |\n", "-", "-", "-", "-", "-");
+}
+
+}  // namespace
+
+int main() {
+  at::set_num_threads(1);
+  if (!process_kernels()) {
+    std::puts("built without LIBXSMM: there is nothing to compare");
+    return 77;
+  }
+  std::puts(
+      "| product (rows x columns x inner length) | LibTorch, us | LIBXSMM, us | times | GFLOP/s | block | used |");
+  std::puts("|---|---:|---:|---:|---:|---:|---|");
+  for (auto const& row : rows)
+    for (bool const a_turned : {false, true})
+      for (bool const b_turned : {false, true}) {
+        if (a_turned && b_turned) continue;
+        for (auto const epilogue : {Epilogue::none, Epilogue::row, Epilogue::then_onto}) {
+          // A layer adds its bias to A B^T, and gradients of weights to A^T B.
+          if ((epilogue == Epilogue::row) != (b_turned && row.batch == 0 && epilogue != Epilogue::none)) continue;
+          if (epilogue == Epilogue::then_onto && !a_turned) continue;
+          compare(row, a_turned, b_turned, epilogue);
+        }
+      }
+}
