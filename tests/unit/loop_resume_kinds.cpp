@@ -549,7 +549,7 @@ TEST_CASE("where max_steps has cut an epoch short, each file goes on inside it w
       cuts.push_back({"saved after it", 0});
       for (auto const& cut : std::vector<Cut>(cuts)) {
         auto const now = fit(std::nullopt, cut.file);
-        ends_inside += toy::world.files[cut.file].state.find("\"cut_short\":0") == std::string::npos ? 1 : 0;
+        ends_inside += toy::world.files[cut.file].state.find("\"cut_short\":-1") == std::string::npos ? 1 : 0;
         // The epoch's row is that of its whole, too.
         auto const row = [](Lines const& lines) {
           auto const is_row = [](auto const& line) { return line.starts_with("row"); };

@@ -29,7 +29,7 @@ template <class R>
 void count_epoch(State<R>& run) {
   auto& progress = run.progress;
   ++progress.epoch;
-  progress.cut_short = run.facts.is_last_batch ? 0 : progress.batch;
+  progress.cut_short = run.facts.is_last_batch ? -1 : progress.batch;
   progress.batch = progress.window_start = 0;
   run.facts.accumulating = false;
   run.measured.train_board.restart();
@@ -81,7 +81,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
   advise_on_data(run, source.train());
   count_epoch(run);
   if constexpr (shares<R>)
-    if (progress.cut_short == 0) stand_between_epochs(run, source);
+    if (progress.cut_short < 0) stand_between_epochs(run, source);
   run.point = {.at = At::after_epoch, .left_early = left_early};
   write_requests(run, pack, source, run.point);
   run.point = {};

@@ -81,7 +81,7 @@ template <class R>
   if (with != 0 && with != world)
     std::apply([&](auto&... o) { (R::Backend::scale_gradients(o.parameters(), world / with), ...); },
                run.parts.optimizers->optimizers);
-  if (rider(Rider::stop) != 0) run.due.stop = true;
+  if (rider(Rider::stop) != 0) hear_stop(run);
   shared.skipped = rider(Rider::skips) != 0;
   shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;
   if (shared.epoch_ends) run.facts.is_last_batch = true;

@@ -150,7 +150,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
-      if (resumed_) this->go_on(point);
+      if (resumed_) this->go_on();
   }
 
   template <bool One>

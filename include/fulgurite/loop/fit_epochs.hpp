@@ -58,8 +58,10 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
   }
 
   /// The rest of what was under way when the file was written.
-  void go_on(SafePoint const& point) {
+  void go_on() {
+    SafePoint point;
     resumed_->load_all([&] {
+      point = run_.point;  // on_train_start may have asked for a stop
       using Loader = std::remove_reference_t<decltype(source_.train())>;
       if constexpr (Jumps<Loader>)
         if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
@@ -100,7 +102,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     auto& loader = source_.train();
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
-    if (std::exchange(run_.progress.cut_short, 0) != 0) run_.measured.cut_short = {};
+    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
     begin_shared_epoch(run_);
     if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);

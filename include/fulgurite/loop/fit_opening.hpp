@@ -11,6 +11,7 @@
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/log_program.hpp>
+#include <fulgurite/loop/reopened_epoch.hpp>
 #include <fulgurite/loop/resume.hpp>
 #include <fulgurite/loop/training_plan.hpp>
 
@@ -77,6 +78,8 @@ class FitOpening {
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
     check_time(run_);
+    if constexpr (resumes)
+      if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
   }
 
   /// The file that the fit goes on from, as set_up asks for it.

@@ -15,7 +15,7 @@ struct Progress {
   long window_start = 0;   ///< batch at which the current accumulation window began
   long window_end = 0;     ///< the batch after that window, as long as the loader goes on so far
   long left_out = 0;       ///< batches of it that were none, of a loader that leaves some out
-  long cut_short = 0;      ///< batches of the epoch before, where a limit or a stop ended it before its data, else 0
+  long cut_short = -1;     ///< batches of the epoch before, where a limit or a stop ended it before its data, else -1
 
   void state(auto& archive) {
     archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(

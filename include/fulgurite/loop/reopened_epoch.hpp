@@ -9,20 +9,20 @@
 namespace fulgurite::loop {
 
 /// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
-/// batch, where training may go on: as if nothing had ended it. What hooks have heard of the end they have heard.
-/// Whether it was set back.
+/// batch, where training may go on: as if nothing had ended it. What hooks have heard of the end they have heard. An
+/// epoch that was ended before its first batch begins once more. Whether it was set back.
 template <class R>
 bool reopen_epoch(State<R>& run, SafePoint& point) {
   auto& progress = run.progress;
   bool const ends = point.at == At::epoch_end && !point.last;
-  bool const ended = point.at > At::epoch_end;
-  if ((!ends && !ended) || (ended ? progress.cut_short : progress.batch) == 0) return false;
-  if (steps_exhausted(run) || stops(run)) return false;
+  bool const ended = point.at > At::epoch_end && progress.cut_short >= 0;
+  if ((!ends && !ended) || steps_exhausted(run) || stops(run)) return false;
   if (ended) {
     --progress.epoch;
-    progress.batch = progress.window_start = std::exchange(progress.cut_short, 0);
+    progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
   }
-  point = {.at = At::before_batch, .began = true};
+  if (progress.batch == 0) point = {.at = At::after_epoch};
+  else point = {.at = At::before_batch, .began = true};
   return true;
 }
 

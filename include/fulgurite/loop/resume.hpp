@@ -87,7 +87,6 @@ class Resumption {
         auto random = R::Backend::rng_state();
         archive.child("random", random);
       });
-      reopen_epoch(run_);
     });
   }
 

@@ -101,7 +101,8 @@ void fold_run(State<R>& run, Archive& archive) {
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
-  bool stop = run.due.stop && run.point.at != At::ended;  // a run that has ended goes on where its limits are raised
+  // A run that has ended, or whose time was up, goes on where its limits are raised.
+  bool stop = run.due.stop && !run.due.by_time && run.point.at != At::ended;
   archive("stop", stop);
   double elapsed = run.seconds_since_fit_start();
   auto const now = run.asked.options.now();
@@ -114,7 +115,7 @@ void fold_run(State<R>& run, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   archive.child("results", [&](auto& inner) { fold_results(run, inner); });
   // In manual optimization nobody but the user knows whether gradients are kept for a later step.
-  bool const open = run.point.accumulating || (!R::automatic && run.point.at != At::ended);
+  bool const open = run.point.accumulating || !R::automatic;
   if (open && !lacks(archive, "gradients"))
     archive.child("gradients", [&](auto& inner) {
       auto one = [&, i = 0](auto& optimizer) mutable {
@@ -130,7 +131,7 @@ void fold_run(State<R>& run, Archive& archive) {
     auto const ago = [&](double seconds) {
       return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
     };
-    run.due.stop = run.due.stop || stop;
+    if (stop) run.due.stop = true, run.due.by_time = false;
     run.due.window.before = run.due.rows - in_window;
     run.clock.fit_began = ago(elapsed);
     if (validated) run.clock.last_validation = ago(*validated);

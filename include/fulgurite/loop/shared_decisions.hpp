@@ -23,7 +23,8 @@ namespace fulgurite::loop {
 
 /// Training is to end, says this rank. With one process that holds at once, else when all have heard it.
 template <class R>
-[[gnu::always_inline]] inline void wish_stop(State<R>& run) {
+[[gnu::always_inline]] inline void wish_stop(State<R>& run, bool by_time = false) {
+  run.due.by_time = by_time;
   if constexpr (shares<R>) run.shared.wishes_stop = true;
   else run.due.stop = true;
 }
@@ -31,6 +32,17 @@ template <class R>
 [[gnu::always_inline]] inline bool stop_wished(State<R> const& run) {
   if constexpr (shares<R>) return run.due.stop || run.shared.wishes_stop;
   else return run.due.stop;
+}
+
+template <class R>
+bool time_is_up(State<R> const& run) {
+  auto const& most = run.asked.options.max_time;
+  return most && run.seconds_since_fit_start() >= most->count();
+}
+/// A rank has wished for it. Where the time is up, it is up for all, and that is why.
+template <class R>
+void hear_stop(State<R>& run) {
+  if (!std::exchange(run.due.stop, true)) run.due.by_time = time_is_up(run);
 }
 
 /// Where all ranks meet: whether any of them says so. This rank's own word where it may ask nobody any more.
@@ -52,7 +64,7 @@ double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
   if constexpr (shares<R>)
-    if (any_rank(run, std::exchange(run.shared.wishes_stop, false))) run.due.stop = true;
+    if (any_rank(run, std::exchange(run.shared.wishes_stop, false))) hear_stop(run);
 }
 
 /// Rank 0's answer, in bytes, for all; its own with one process. What is looked up outside of the program, such as the

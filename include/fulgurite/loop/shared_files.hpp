@@ -25,12 +25,16 @@ namespace fulgurite::loop {
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
-  archive("wishes_stop", shared.wishes_stop)("not_finite", shared.not_finite)("validates", shared.validates);
+  bool wishes = shared.wishes_stop && !run.due.by_time;
+  archive("wishes_stop", wishes)("not_finite", shared.not_finite)("validates", shared.validates);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   auto random = R::Backend::rng_state();
   archive.child("random", random);
-  if constexpr (Archive::loading) random.restore();
+  if constexpr (Archive::loading) {
+    random.restore();
+    shared.wishes_stop = wishes;
+  }
 }
 
 /// The rank whose figures are those of all, once all have them: where the model is split, the one that steps end on.

@@ -75,8 +75,7 @@ bool epochs_exhausted(State<R> const& run) {
 
 template <class R>
 void check_time(State<R>& run) {
-  if (run.asked.options.max_time && run.seconds_since_fit_start() >= run.asked.options.max_time->count())
-    wish_stop(run);
+  if (time_is_up(run) && !stop_wished(run)) wish_stop(run, true);
 }
 
 /// Training leaves now: a stop was asked for and the minima are met.
