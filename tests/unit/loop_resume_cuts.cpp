@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/schedule/plateau.hpp>
 #include <fulgurite/schedule/warmup.hpp>
@@ -168,6 +168,7 @@ struct Unrolled {
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.03125, .momentum = 0.5}; }
 };
 
+/// Asks for a stop at an event: of that epoch, or of the batch that so many were over before.
 struct Stops {
   using Stateless = ByChoice;
   std::string at;
@@ -212,8 +213,8 @@ Lines trace(Fit const& fit, How const& how, std::string const& from = "") {
   return heard;
 }
 
-template <class M, class O = Automatic>
-auto fit_of(O const& optimization, auto make_loader) {
+template <class M, class O, class MakeLoader>
+auto fit_of(O const& optimization, MakeLoader make_loader) {
   return [=](How const& how, std::string const& from) {
     auto loader = make_loader();
     M model;
@@ -222,158 +223,44 @@ auto fit_of(O const& optimization, auto make_loader) {
     if (from.empty()) trainer.fit(model, loader, toy::batches(2));
     else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
     toy::world.restored = nullptr;
-    heard.push_back("left " + std::to_string(trainer.progress().epoch) + " epochs " +
-                    std::to_string(trainer.progress().global_step) + " steps " +
-                    std::to_string(trainer.progress().total_batches) + " batches random " +
-                    std::to_string(toy::world.rng));
+    auto const& there = trainer.progress();
+    heard.push_back("left " + std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps " +
+                    std::to_string(there.total_batches) + " batches random " + std::to_string(toy::world.rng));
     if (from.empty()) trainer.save_checkpoint("after it"), files.push_back("after it");
   };
 }
 
-/// The rest of the unbroken run that begins with this line, else nothing.
-Lines rest_of(Lines const& whole, std::size_t n) {
-  return {whole.end() - static_cast<std::ptrdiff_t>(std::min(n, whole.size())), whole.end()};
+bool says(std::string const& file, std::string const& what) {
+  return toy::world.files[file].state.find(what) != std::string::npos;
+}
+bool is_of_the_end(std::string const& file) { return says(file, "\"point\":{\"at\":7"); }
+/// As many of the last lines.
+Lines ends_of(Lines const& lines, std::size_t n) {
+  return {lines.end() - static_cast<std::ptrdiff_t>(std::min(n, lines.size())), lines.end()};
 }
 
-/// Each file of a fit that is cut in this way leads to the rest of the unbroken run. `wrong` gets what does not.
+/// How many of the last files of a fit that is cut in this way were written after its epoch had been cut short. Each of
+/// them leads to the rest of the unbroken run; `wrong` gets what does not.
 template <class Fit>
-int each_file(Fit const& fit, How const& how, std::string const& name, std::string& wrong) {
+int check_files(Fit const& fit, How const& how, std::string const& name, std::string& wrong) {
   auto const whole = trace(fit, {.more = how.more});
   files.clear();
   toy::world.files.clear();
   auto const cut = trace(fit, how);
-  int cut_short = 0;
   auto const all = files;
-  for (auto const& file : all) {
-    auto const now = trace(fit, {.more = how.more}, file);
-    if (cut.back() == whole.back() && now.back() == whole.back() && toy::world.files[file].state.find("\"at\":7") != std::string::npos) continue;
-    cut_short += toy::world.files[file].state.find("\"cut_short\":-1") == std::string::npos ? 1 : 0;
-    if (now == rest_of(whole, now.size())) continue;
-    if (wrong.size() < 6000)
-      wrong += name + ", " + file + "\n" + reference::parting(rest_of(whole, now.size()), now) + "\n";
+  int cut_short = 0;
+  for (std::size_t i = all.size() - std::min<std::size_t>(all.size(), 7); i != all.size(); ++i) {
+    auto const now = trace(fit, {.more = how.more}, all[i]);
+    cut_short += says(all[i], "\"cut_short\":-1") ? 0 : 1;
+    auto const rest = ends_of(whole, now.size());
+    bool const nothing_left = is_of_the_end(all[i]) && cut.back() == whole.back();
+    if (nothing_left ? now.back() == whole.back() : now == rest) continue;
+    if (wrong.size() < 4000) wrong += name + ", " + all[i] + "\n" + reference::parting(rest, now) + "\n";
   }
   return cut_short;
 }
 
-auto const fives = [] { return toy::batches(5); };
-std::vector<int> const numbers{0, 1, 2, 3, 4, 5, 6, 7, 8};
-auto const shuffled = [] { return data::Loader{numbers, {.batch_size = 2, .shuffle = true}}; };
-auto const generated = [] {
-  return toy::Generator([](long, long b) { return b < 5 ? std::optional<double>(double(b)) : std::nullopt; });
-};
-using Numbers = std::vector<int>;
-
-}  // namespace
-
-TEST_CASE("cuts: max_steps") {
-  std::string wrong;
-  int inside = 0;
-  said([&] {
-    for (long most = 0; most != 16; ++most) {
-      auto const name = "max_steps " + std::to_string(most);
-      inside += each_file(fit_of<Drawn<>>(Automatic{}, fives), {.steps = most}, name + " plain", wrong);
-      inside += each_file(fit_of<Stepped<>>(Automatic{}, fives), {.steps = most}, name + " per epoch", wrong);
-      inside += each_file(fit_of<Followed>(Automatic{}, fives), {.steps = most}, name + " plateau", wrong);
-      inside += each_file(fit_of<Stepped<Numbers>>(Automatic{.accumulate_grad_batches = 2}, shuffled), {.steps = most},
-                          name + " shuffled", wrong);
-      inside += each_file(fit_of<Stepped<>>(Automatic{.accumulate_grad_batches = 2}, generated), {.steps = most},
-                          name + " generated", wrong);
-      inside += each_file(fit_of<Players>(Manual{}, fives), {.steps = most}, name + " manual", wrong);
-      inside += each_file(fit_of<Unrolled>(Automatic{.tbptt = 2},
-                                           [] {
-                                             return std::vector<std::vector<double>>{
-                                                 {1, 2, 3, 4, 5}, {6, 7}, {8}, {9, 10, 11}, {12, 13, 14, 15}};
-                                           }),
-                          {.steps = most}, name + " slices", wrong);
-    }
-  });
-  INFO(wrong);
-  CHECK(wrong.empty());
-  CHECK(inside > 100);
-}
-
-TEST_CASE("cuts: max_time") {
-  std::string wrong;
-  int inside = 0;
-  said([&] {
-    for (int most = 1; most != 15; ++most) {
-      auto const name = "max_time " + std::to_string(most);
-      inside += each_file(fit_of<Drawn<>>(Automatic{}, fives), {.time = most}, name, wrong);
-    }
-  });
-  INFO(wrong);
-  CHECK(wrong.empty());
-  CHECK(inside > 10);
-}
-
-TEST_CASE("cuts: the same limit again trains nothing") {
-  std::string all;
-  said([&] {
-    for (int most = 1; most != 15; ++most) {
-      auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
-      for (How const& how : {How{.time = most}, How{.steps = most}}) {
-        files.clear();
-        toy::world.files.clear();
-        auto const cut = trace(fit, how);
-        for (auto const& file : {files.back(), files[files.size() - 2]}) {
-          auto const now = trace(fit, how, file);
-          for (auto const& line : now)
-            if (line.starts_with("batch") || line.starts_with("epoch") || line.starts_with("Error"))
-              all += std::to_string(most) + " " + file + ": " + line + "\n";
-          auto left = now.back();
-          if (left != cut.back()) all += std::to_string(most) + " " + file + ": " + left + " instead of " + cut.back() + "\n";
-        }
-      }
-    }
-  });
-  INFO(all);
-  CHECK(all.empty());
-}
-
-TEST_CASE("cuts: stops") {
-  std::string wrong;
-  said([&] {
-    auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
-    auto const last = [&](How const& how, std::string const& name) {
-      auto const whole = trace(fit, {});
-      files.clear();
-      toy::world.files.clear();
-      trace(fit, how);
-      auto const now = trace(fit, {}, files.back());
-      if (now != rest_of(whole, now.size()) && now.size() > 3)
-        wrong += name + "\n" + reference::parting(rest_of(whole, now.size()), now) + "\n";
-    };
-    for (long n = 0; n != 3; ++n) {
-      last({.stops = {.at = "epoch_start", .number = n}}, "epoch_start " + std::to_string(n));
-      last({.stops = {.at = "epoch_end", .number = n}}, "epoch_end " + std::to_string(n));
-    }
-    for (long n = 1; n != 15; ++n) {
-      last({.stops = {.at = "batch_end", .number = n}}, "batch_end " + std::to_string(n));
-      last({.stops = {.at = "batch_start", .number = n}}, "batch_start " + std::to_string(n));
-    }
-  });
-  INFO(wrong);
-  CHECK(wrong.empty());
-}
-
-TEST_CASE("cuts: a stop that is asked for on the way to the place trains nothing") {
-  std::string all;
-  said([&] {
-    auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
-    files.clear();
-    toy::world.files.clear();
-    auto const cut = trace(fit, {.steps = 2});
-    for (auto const& file : {files.back(), files[files.size() - 2], files[files.size() - 3]}) {
-      auto const now = trace(fit, {.stops = {.at = "train_start"}}, file);
-      for (auto const& line : now) all += file + ": " + line + "\n";
-    }
-  });
-  INFO(all);
-  CHECK(all.find("batch_") == std::string::npos);
-}
-
-#include <fulgurite/data/combined.hpp>
-namespace {
+/// Knows its place: how many batches were moved past, and where its pass began.
 struct Placed {
   static constexpr bool batches_stay_valid = true;
   long consumed = 5;
@@ -401,43 +288,46 @@ struct Placed {
 struct Late : Placed {
   static constexpr bool batches_stay_valid = false;
 };
+
+using Numbers = std::vector<int>;
 using Maybe = std::optional<double>;
-template <class Batch>
-struct Two : Drawn<> {
-  Tensor training_step(Batch const& batch, auto& ctx) {
-    auto l = p * Tensor(toy::draw() + (std::get<0>(batch) ? number(*std::get<0>(batch)) : 1) + number(*std::get<1>(batch)));
-    ctx.log(t, l);
-    return l;
-  }
-};
+using Rows = std::vector<std::vector<double>>;
+Numbers const numbers{0, 1, 2, 3, 4, 5, 6, 7, 8};
+std::vector<double> fives() { return toy::batches(5); }
+auto shuffled(int workers) {
+  return [workers] { return data::Loader{numbers, {.batch_size = 2, .shuffle = true, .workers = workers}}; };
+}
+auto generated() {
+  return toy::Generator([](long, long b) { return b < 5 ? Maybe(static_cast<double>(b)) : std::nullopt; });
+}
+
 }  // namespace
 
-TEST_CASE("cuts: more loaders and options") {
+TEST_CASE("where max_steps has cut an epoch short, each file leads to the rest of the unbroken run, event by event") {
   std::string wrong;
   int inside = 0;
   said([&] {
-    for (long most = 0; most != 16; ++most) {
-      auto const name = "max_steps " + std::to_string(most);
-      for (int const window : {1, 2, 3}) {
-        Automatic const a{.accumulate_grad_batches = window};
-        auto const w = " window " + std::to_string(window);
-        inside += each_file(fit_of<Stepped<>>(a, [] { return Placed{}; }), {.steps = most}, name + w + " placed", wrong);
-        inside += each_file(fit_of<Stepped<>>(a, [] { return Late{}; }), {.steps = most}, name + w + " late", wrong);
-        inside += each_file(fit_of<Stepped<>>(a, [] { return toy::Unsized(5); }), {.steps = most}, name + w + " unsized", wrong);
-        inside += each_file(fit_of<Stepped<Maybe>>(a, [] { return std::vector<Maybe>{1.0, {}, 2.0, {}, 3.0, {}}; }), {.steps = most}, name + w + " none", wrong);
-        inside += each_file(fit_of<Stepped<Numbers>>(a, [] { return data::Loader{numbers, {.batch_size = 2, .shuffle = true, .workers = 2}}; }), {.steps = most}, name + w + " workers", wrong);
-        for (int kind = 0; kind != 6; ++kind)
-          inside += each_file(fit_of<Stepped<>>(a, fives), {.steps = most, .more = [kind](TrainerOptions& o) {
-            if (kind == 0) o.check_val_every_n_epoch = 2;
-            if (kind == 1) o.check_val_every_n_epoch = std::nullopt, o.val_check_interval = 7;
-            if (kind == 2) o.val_check_interval = std::chrono::seconds(2);
-            if (kind == 3) o.min_epochs = 2;
-            if (kind == 4) o.log_every_n_steps = 1, o.val_check_interval = 1;
-            if (kind == 5) o.limit_train_batches = 4;
-          }}, name + w + " kind " + std::to_string(kind), wrong);
-        auto const both = [] { return data::combined<data::CombineMode::max_size>(toy::batches(3), data::Loader{numbers, {.batch_size = 2, .shuffle = true}}); };
-        inside += each_file(fit_of<Two<typename decltype(both())::Batch>>(a, both), {.steps = most}, name + w + " two", wrong);
+    for (long const most : {0, 1, 4, 5, 6, 7, 13, 15}) {
+      How const how{.steps = most};
+      auto const check = [&](auto const& fit, char const* name) {
+        inside += check_files(fit, how, "max_steps " + std::to_string(most) + " " + name, wrong);
+      };
+      for (int const window : {1, 2}) {
+        Automatic const by{.accumulate_grad_batches = window};
+        check(fit_of<Stepped<>>(by, fives), "sized");
+        check(fit_of<Stepped<>>(by, [] { return toy::Unsized(5); }), "unsized");
+        check(fit_of<Stepped<>>(by, generated), "generated");
+        check(fit_of<Stepped<>>(by, [] { return Placed{}; }), "placed");
+        check(fit_of<Stepped<>>(by, [] { return Late{}; }), "late");
+        check(fit_of<Stepped<Numbers>>(by, shuffled(0)), "shuffled");
+        check(fit_of<Stepped<Maybe>>(by, [] { return std::vector<Maybe>{1.0, {}, 2.0, {}, 3.0, {}}; }), "none");
       }
+      check(fit_of<Stepped<Numbers>>(Automatic{}, shuffled(2)), "workers");
+      check(fit_of<Followed>(Automatic{}, fives), "plateau");
+      check(fit_of<Players>(Manual{}, fives), "by hand");
+      check(fit_of<Unrolled>(Automatic{.tbptt = 2},
+                             [] { return Rows{{1, 2, 3, 4, 5}, {6, 7}, {8}, {9, 10, 11}, {12, 13, 14, 15}}; }),
+            "slices");
     }
   });
   INFO(wrong);
@@ -445,64 +335,149 @@ TEST_CASE("cuts: more loaders and options") {
   CHECK(inside > 100);
 }
 
-TEST_CASE("cuts: twice, by one trainer whose limit is raised, and from a snapshot") {
+TEST_CASE("where max_steps has cut an epoch short: the same with validations of all rhythms") {
   std::string wrong;
+  using O = TrainerOptions;
+  auto const check = [&](void (*more)(O&), char const* name) {
+    for (long const most : {1, 4, 7, 8})
+      check_files(fit_of<Stepped<>>(Automatic{.accumulate_grad_batches = 2}, fives), {.steps = most, .more = more},
+                  name + std::to_string(most), wrong);
+  };
   said([&] {
-    for (int const window : {1, 2})
-      for (long a = 1; a != 9; ++a)
-        for (long b = a + 1; b != 9; ++b)
-          for (int const kind : {0, 1, 2}) {
-            auto const run = [&](bool cut) {
-              heard.clear();
-              files.clear();
-              toy::world.files.clear();
-              toy::world.rng = 7;
-              second = 0;
-              auto loader = shuffled();
-              using M = Stepped<Numbers>;
-              M model;
-              auto trainer = make_trainer<M>(options({.steps = cut ? std::optional(a) : std::nullopt}), toy::Device{}, Float32{}, Automatic{.accumulate_grad_batches = window}, Tells{});
-              trainer.fit(model, loader, toy::batches(2));
-              if (cut) {
-                for (std::optional<long> const more : {std::optional(b), std::optional<long>()}) {
-                  auto o = trainer.given_options();
-                  o.max_steps = more;
-                  trainer.set_options(o);
-                  std::string from = files.back();
-                  if (kind == 1) from = files[files.size() - 2];
-                  if (kind == 2) trainer.fit(model, loader, toy::batches(2), snapshot(trainer));
-                  else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
-                }
-              }
-              std::string left = std::to_string(trainer.progress().epoch) + " " + std::to_string(trainer.progress().global_step) + " " + std::to_string(toy::world.rng) + " " + text(model.p.value());
-              return left;
-            };
-            auto const whole = run(false), now = run(true);
-            if (now != whole) wrong += std::to_string(window) + " " + std::to_string(a) + " " + std::to_string(b) + " " + std::to_string(kind) + ": " + now + " instead of " + whole + "\n";
-          }
+    check([](O& o) { o.check_val_every_n_epoch = 2; }, "every second epoch ");
+    check([](O& o) { o.check_val_every_n_epoch = std::nullopt, o.val_check_interval = 7; }, "across epochs ");
+    check([](O& o) { o.val_check_interval = std::chrono::seconds(2); }, "by time ");
+    check([](O& o) { o.min_epochs = 2; }, "minimum ");
+    check([](O& o) { o.limit_train_batches = 4; }, "limit ");
   });
   INFO(wrong);
   CHECK(wrong.empty());
 }
 
-TEST_CASE("cuts: a stop or a time inside a window: every batch is trained once") {
+TEST_CASE("where max_time has cut an epoch short, each file goes on inside it once it is raised") {
   std::string wrong;
+  int inside = 0;
   said([&] {
-    for (int const window : {2, 3})
-      for (int most = 1; most != 15; ++most)
-        for (How const& how : {How{.time = most}, How{.stops = {.at = "batch_end", .number = most}}}) {
-          auto const fit = fit_of<Stepped<>>(Automatic{.accumulate_grad_batches = window}, fives);
-          files.clear();
-          toy::world.files.clear();
-          trace(fit, how);
-          auto const all = files;
-          for (auto const& file : all) {
-            if (!how.time && file != all.back() && file != all[all.size() - 2]) continue;
-            auto const now = trace(fit, {}, file);
-            if (!now.back().starts_with("left 3 epochs") || now.back().find("15 batches") == std::string::npos) wrong += std::to_string(most) + " " + file + ": " + now.back() + "\n";
-          }
-        }
+    for (int most = 1; most != 15; ++most)
+      inside += check_files(fit_of<Drawn<>>(Automatic{}, fives), {.time = most}, std::to_string(most), wrong);
+    // An open window was stepped with what it had: other weights, and each batch once.
+    for (int most = 1; most != 15; ++most) {
+      auto const fit = fit_of<Drawn<>>(Automatic{.accumulate_grad_batches = 3}, fives);
+      files.clear();
+      trace(fit, {.time = most});
+      for (auto const& file : std::vector<std::string>(files))
+        if (auto const now = trace(fit, {}, file).back();
+            !now.starts_with("left 3 epochs") || now.find(" 15 batches") == now.npos)
+          wrong += std::to_string(most) + " " + file + ": " + now + "\n";
+    }
   });
   INFO(wrong);
   CHECK(wrong.empty());
+  CHECK(inside > 20);
+}
+
+TEST_CASE("where a limit has cut an epoch short and stays, a run that goes on trains nothing, and is where it was") {
+  std::string wrong;
+  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  said([&] {
+    for (int most = 1; most != 15; ++most)
+      for (How const& how : {How{.time = most}, How{.steps = most}}) {
+        files.clear();
+        auto const cut = trace(fit, how);
+        for (auto const& file : {files.back(), files[files.size() - 2], files[files.size() - 3]}) {
+          auto const now = trace(fit, how, file);
+          bool const trains =
+              std::any_of(now.begin(), now.end(), [](auto const& line) { return line.starts_with("batch"); });
+          if (trains || now.back() != cut.back())
+            wrong += std::to_string(most) + " " + file + ": " + now.back() + " instead of " + cut.back() + "\n";
+        }
+      }
+    // Nor does one that is asked to stop before it has found its place.
+    files.clear();
+    trace(fit, {.steps = 2});
+    for (auto const& file : {files.back(), files[files.size() - 2], files[files.size() - 3]})
+      for (auto const& line : trace(fit, {.stops = {.at = "train_start"}}, file))
+        if (line.starts_with("batch")) wrong += file + ": " + line + "\n";
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("a stop: files before the end of training lead to its end, and that of the end inside the epoch") {
+  std::string wrong;
+  auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
+  auto const whole = trace(fit, {});
+  auto const check = [&](std::string const& at, long number) {
+    files.clear();
+    auto const cut = trace(fit, {.stops = {.at = at, .number = number}});
+    auto const all = files;
+    for (std::size_t i = all.size() - 4; i != all.size(); ++i) {
+      if (!is_of_the_end(all[i]) && !says(all[i], "\"stop\":true")) continue;  // written before it
+      auto const now = trace(fit, {}, all[i]);
+      auto const rest = ends_of(is_of_the_end(all[i]) ? whole : cut, now.size());
+      if (cut.back() == whole.back() ? now.back() == whole.back() : now == rest) continue;
+      wrong += at + " " + std::to_string(number) + ", " + all[i] + "\n" + reference::parting(rest, now) + "\n";
+    }
+  };
+  said([&] {
+    for (long n = 0; n != 3; ++n) check("epoch_start", n), check("epoch_end", n);
+    for (long n = 1; n != 15; ++n) check("batch_end", n), check("batch_start", n);
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("cut twice, by one trainer whose limit is raised: from files, and from a snapshot") {
+  using M = Stepped<Numbers>;
+  auto const ran = [](std::vector<std::optional<long>> const& limits, bool in_memory, std::size_t back) {
+    toy::world.rng = 7;
+    files.clear();
+    M model;
+    auto loader = shuffled(0)();
+    auto trainer = make_trainer<M>(options({.steps = limits.front()}), toy::Device{}, Float32{},
+                                   Automatic{.accumulate_grad_batches = 2}, Tells{});
+    trainer.fit(model, loader, toy::batches(2));
+    for (std::size_t i = 1; i != limits.size(); ++i) {
+      auto o = trainer.given_options();
+      o.max_steps = limits[i];
+      trainer.set_options(o);
+      if (in_memory) trainer.fit(model, loader, toy::batches(2), snapshot(trainer));
+      else trainer.fit(model, loader, toy::batches(2), CkptPath{files[files.size() - back]});
+    }
+    auto const& there = trainer.progress();
+    return std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps random " +
+           std::to_string(toy::world.rng) + " weight " + text(model.p.value());
+  };
+  said([&] {
+    auto const whole = ran({std::nullopt}, false, 1);
+    for (long once = 1; once < 8; once += 2)
+      for (long twice = once + 1; twice != 9; ++twice) {
+        CAPTURE(once, twice);
+        for (std::size_t const back : {1U, 2U}) CHECK(ran({once, twice, std::nullopt}, false, back) == whole);
+        CHECK(ran({once, twice, std::nullopt}, true, 1) == whole);
+      }
+  });
+}
+
+TEST_CASE("what the end of a part has done stays: an average by epochs has its sample; the batch's file has none") {
+  toy::Restored<std::uint64_t> const random(toy::world.rng);
+  auto const averaged = [](std::optional<long> most, std::string const& from) {
+    files.clear();
+    Drawn<> model;
+    EMAWeightAveraging average{{.update_every_n_steps = 0, .update_starting_at_epoch = 0}};
+    auto trainer = make_trainer<Drawn<>>(options({.steps = most}), toy::Device{}, Float32{}, Automatic{}, average,
+                                         Tells{.saves = from.empty()});
+    if (from.empty()) trainer.fit(model, fives(), toy::batches(2));
+    else trainer.fit(model, fives(), toy::batches(2), CkptPath{from});
+    return trainer.callback<EMAWeightAveraging>().n_averaged();
+  };
+  said([&] {
+    CHECK(averaged(std::nullopt, "") == 3);
+    averaged(3, "");
+    auto const all = files;
+    CHECK(all[all.size() - 3].find("batch_end 2 of 0") != std::string::npos);
+    CHECK(averaged(std::nullopt, all[all.size() - 1]) == 3 + 1);
+    CHECK(averaged(std::nullopt, all[all.size() - 2]) == 3 + 1);
+    CHECK(averaged(std::nullopt, all[all.size() - 3]) == 3);
+  });
 }

@@ -1,5 +1,6 @@
 // Checkpoints of several ranks: all of them take part, rank 0 writes, every rank goes on from the file.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -110,6 +111,54 @@ TEST_CASE("ranks: a run that goes on from a file has the bits of the unbroken on
         CHECK(after[r].result->random == whole[r].result->random);
       }
       CHECK(whole[0].result->random != whole[1].result->random);
+    }
+}
+
+namespace {
+thread_local double seconds = 0;  ///< on the clock of this rank
+TrainerOptions::Clock::time_point ticking() {
+  return TrainerOptions::Clock::time_point{} + std::chrono::milliseconds(static_cast<long>(seconds * 1000));
+}
+/// From a file or from its beginning, until a limit; the second clock is `ahead`.
+Ran limited(Rank rank, TrainerOptions options, std::optional<CkptPath> from, double ahead) {
+  if (!from) toy::world.rng = 100 + static_cast<std::uint64_t>(rank.rank());
+  seconds = 0;
+  options.max_epochs = 3;
+  options.now = &ticking;
+  Noisy model;
+  auto trainer = make_trainer<Noisy>(options, rank, Float32{}, Automatic{.accumulate_grad_batches = 2},
+                                     toy::Influence{[&](std::string_view where, auto& ctx) {
+                                       if (where == "on_train_start") seconds = rank.rank() == 1 ? ahead : 0;
+                                       if (where == "on_train_batch_end") ++seconds;
+                                       if (where == "on_train_epoch_end") ctx.request_checkpoint("end of epoch");
+                                     }});
+  auto train = loader();
+  trainer.fit(model, train, from);
+  trainer.save_checkpoint("end of fit");
+  return {model.weights, trainer.value(Noisy::seen), 0, toy::world.rng};
+}
+}  // namespace
+
+TEST_CASE("ranks: where a limit has cut an epoch short, all go on inside it once it is raised, from each file") {
+  auto const whole = toy::on_ranks(2, [](Rank rank) { return limited(rank, {}, std::nullopt, 0); });
+  require_fine(whole);
+  for (double const ahead : {0.0, 0.5, 1.0})
+    for (int const most : {1, 2, 4, 7}) {
+      TrainerOptions steps, time;
+      steps.max_steps = most;
+      time.max_time = std::chrono::seconds(2 * most);  // a step takes two
+      for (auto const& limit : {steps, time})
+        for (std::string const file : {"end of epoch", "end of fit"}) {
+          CAPTURE(ahead, most, file, limit.max_steps.has_value());
+          require_fine(toy::on_ranks(2, [&](Rank rank) { return limited(rank, limit, std::nullopt, ahead); }));
+          auto const rest = toy::on_ranks(2, [&](Rank rank) { return limited(rank, {}, CkptPath{file}, 0); });
+          require_fine(rest);
+          for (std::size_t r : {0U, 1U}) {
+            CHECK(rest[r].result->weights.back() == whole[r].result->weights.back());
+            CHECK(rest[r].result->seen == whole[r].result->seen);
+            CHECK(rest[r].result->random == whole[r].result->random);
+          }
+        }
     }
 }
 
