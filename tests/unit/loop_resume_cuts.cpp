@@ -218,8 +218,8 @@ auto fit_of(O const& optimization, MakeLoader make_loader) {
   return [=](How const& how, std::string const& from) {
     auto loader = make_loader();
     M model;
-    auto trainer = make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops,
-                                   Tells{.saves = from.empty()});
+    auto trainer =
+        make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops, Tells{.saves = from.empty()});
     if (from.empty()) trainer.fit(model, loader, toy::batches(2));
     else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
     toy::world.restored = nullptr;
