@@ -54,7 +54,8 @@ TEST_CASE("panels: what is of one kind shares a plot") {
   CHECK(report::subject_of("train") == "train");
   CHECK(report::subject_of("training") == "training");
   CHECK(report::subject_of("lr-SGD") == "lr-SGD");
-  CHECK((report::smaller_is_better("val/loss") && report::smaller_is_better("rmse_epoch")));
+  CHECK((report::smaller_is_better("val/loss") && report::smaller_is_better("rmse_epoch") &&
+         report::smaller_is_better("val/loss.pixels")));
   CHECK(!(report::smaller_is_better("answers") || report::smaller_is_better("lossless-rate")));
   auto const plots = report::panels({{.label = "train/loss", .x = {0, 1}, .y = {2, 1}},
                                      {.label = "val/acc", .x = {1}, .y = {0.5}},
@@ -66,6 +67,43 @@ TEST_CASE("panels: what is of one kind shares a plot") {
   CHECK(svg.find("A &amp; B</text>") != std::string::npos);
   CHECK((occurrences(svg, "<style>") == 1 && occurrences(svg, "<svg") == 3 && occurrences(svg, "</svg>") == 3));
   CHECK(svg.ends_with("</svg>\n"));
+}
+
+TEST_CASE("panels: parts of a metric share a plot, and the cells of a matrix are a table of a report, no plots") {
+  CHECK(report::subject_of("val/range.min") == "range");
+  CHECK(report::subject_of("f1.3") == "f1");
+  CHECK(report::subject_of("v1.2/loss") == "v1.2/loss");
+  auto const curve = [](std::string label, double last) {
+    return report::Curve{.label = std::move(label), .x = {0, 9}, .y = {0, last}};
+  };
+  std::vector<report::Curve> curves{curve("train/range.min", 1), curve("val/range.max", 2), curve("val/f1", 1)};
+  for (int i = 0; i != 14; ++i) curves.push_back(curve("val/f1." + std::to_string(i), 1));
+  for (int row = 0; row != 3; ++row)
+    for (int column = 0; column != 3; ++column)
+      for (char const* loader : {"", "/night"})
+        curves.push_back(curve("val/pairs." + std::to_string(row) + "." + std::to_string(column) + loader,
+                               10 * row + column + (*loader ? 100 : 0)));
+  curves.push_back(curve("norm/net.0.2", 1));  // is no matrix, nor are these
+  curves.push_back(curve("odd.00.0", 1));
+  curves.push_back(curve("far.0.18446744073709551615", 1));
+  auto const plots = report::panels(curves);
+  std::vector<std::string> titles;
+  for (auto const& plot : plots) titles.push_back(plot.title + " " + std::to_string(plot.curves.size()));
+  CHECK(titles == std::vector<std::string>{"range 2", "f1 12", "f1 3", "norm/net 1", "odd 1", "far 1"});
+  auto const matrices = report::take_matrices(curves);
+  REQUIRE(matrices.size() == 2);
+  CHECK((matrices[0].name == "val/pairs" && matrices[1].name == "val/pairs/night" && matrices[1].size == 3));
+  CHECK(matrices[1].cells[5].label == "val/pairs.1.2/night");
+
+  Folder const folder;
+  put(folder / "metrics.csv", "a.0.0,a.0.1,a.1.0,a.1.1,loss,step\n1,2,3,4,0.5,0\n8,0,3,1,0.25,7\n");
+  auto const page = report::html({folder.path});
+  CHECK(occurrences(page, "<svg") == 1);
+  CHECK(page.find("<td>a.0.0</td>") == std::string::npos);  // none is best
+  CHECK(page.find("<p>a at step 7: a row for each label, ") != std::string::npos);
+  CHECK(page.find("<tr><th>1</th><td class=\"n\" style=\"background:color-mix(in srgb,var(--heat) 45%,transparent)\">3"
+                  "</td>") != std::string::npos);
+  CHECK(page.find("<td class=\"n\">0</td></tr>") != std::string::npos);
 }
 
 TEST_CASE("curves: the picture is there while the fit runs, and a fit that goes on draws on") {

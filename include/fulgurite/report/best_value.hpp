@@ -12,12 +12,12 @@
 
 namespace fulgurite::report {
 
-/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '_' and '-': "answers"
-/// has no "wer" in it.
+/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '.', '_' and '-':
+/// "answers" has no "wer" in it.
 FULGURITE_COLD bool smaller_is_better(std::string_view name) {
   constexpr std::array<std::string_view, 8> mistakes{"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "wer"};
   while (!name.empty()) {
-    auto const word = name.substr(0, name.find_first_of("/_-"));
+    auto const word = name.substr(0, name.find_first_of("/._-"));
     if (std::ranges::find(mistakes, word) != mistakes.end()) return true;
     name.remove_prefix(std::min(word.size() + 1, name.size()));
   }

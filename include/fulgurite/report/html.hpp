@@ -17,8 +17,10 @@
 #include <fulgurite/report/described_rows.hpp>
 #include <fulgurite/report/html_compare.hpp>
 #include <fulgurite/report/html_figure.hpp>
+#include <fulgurite/report/html_matrix.hpp>
 #include <fulgurite/report/html_shares.hpp>
 #include <fulgurite/report/html_style.hpp>
+#include <fulgurite/report/matrices.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot_panels.hpp>
 #include <fulgurite/report/run_folder.hpp>
@@ -34,7 +36,11 @@ class Page {
  public:
   explicit Page(std::vector<RunFolder> const& runs) : runs_(runs) {
     std::vector<std::filesystem::path> paths;
-    for (auto const& run : runs) paths.push_back(run.path);
+    for (auto const& run : runs) {
+      paths.push_back(run.path);
+      curves_.push_back(run.curves);
+      matrices_.push_back(take_matrices(curves_.back()));
+    }
     auto named = names_of_runs(paths);
     names_ = std::move(named.names);
     common_ = std::move(named.common);
@@ -45,6 +51,7 @@ class Page {
     head();
     curves();
     best();
+    matrices();
     settings();
     times();
     notes();
@@ -76,26 +83,26 @@ class Page {
   /// All metrics in the order in which the runs have them.
   FULGURITE_COLD std::vector<std::string> metrics() const {
     std::vector<std::string> all;
-    for (auto const& run : runs_)
-      for (auto const& curve : run.curves)
+    for (auto const& curves : curves_)
+      for (auto const& curve : curves)
         if (std::ranges::find(all, curve.label) == all.end()) all.push_back(curve.label);
     return all;
   }
-  FULGURITE_COLD Curve const* curve_of(RunFolder const& run, std::string_view metric) const {
-    auto const at = std::ranges::find(run.curves, metric, &Curve::label);
-    return at == run.curves.end() ? nullptr : &*at;
+  FULGURITE_COLD Curve const* curve_of(std::size_t run, std::string_view metric) const {
+    auto const at = std::ranges::find(curves_[run], metric, &Curve::label);
+    return at == curves_[run].end() ? nullptr : &*at;
   }
 
   /// One run: a plot for each kind of metric. Several: one for each metric, in which a run keeps its colour.
   FULGURITE_COLD void curves() {
     std::vector<Plot> plots;
     if (runs_.size() == 1) {
-      plots = panels(runs_[0].curves);
+      plots = panels(curves_[0]);
     } else {
       for (auto const& metric : metrics()) {
         plots.push_back({.title = metric, .x = {.name = "step"}});
         for (std::size_t i = 0; i != runs_.size(); ++i) {
-          auto const* const curve = curve_of(runs_[i], metric);
+          auto const* const curve = curve_of(i, metric);
           plots.back().curves.push_back(curve ? *curve : Curve{});
           plots.back().curves.back().label = curve ? names_[i] : "";
         }
@@ -119,7 +126,7 @@ class Page {
       if (metric.starts_with("lr-") || metric == "lr") continue;  // no rate is best
       bool const smaller = smaller_is_better(metric);
       std::vector<BestValue> all;
-      for (auto const& run : runs_) all.push_back(best_of(curve_of(run, metric), smaller));
+      for (std::size_t i = 0; i != runs_.size(); ++i) all.push_back(best_of(curve_of(i, metric), smaller));
       BestValue const* winner = nullptr;
       for (auto const& one : all)
         if (one.any && (!winner || (smaller ? one.value < winner->value : one.value > winner->value))) winner = &one;
@@ -130,6 +137,16 @@ class Page {
       made_ += "</tr>\n";
     }
     made_ += "</table></div>\n";
+  }
+
+  /// Confusion matrices, each as its last values.
+  FULGURITE_COLD void matrices() {
+    if (std::ranges::all_of(matrices_, [](auto const& of_run) { return of_run.empty(); })) return;
+    made_ += "<h2>Matrices</h2>\n";
+    for (std::size_t i = 0; i != runs_.size(); ++i) {
+      if (runs_.size() > 1 && !matrices_[i].empty()) made_ += "<p>" + run_key(i) + xml_text(names_[i]) + "</p>\n";
+      for (auto const& matrix : matrices_[i]) made_ += table_of(matrix);
+    }
   }
 
   /// Hyper-parameters, the trainer's options, the program and the machine.
@@ -193,6 +210,8 @@ class Page {
   }
 
   std::vector<RunFolder> const& runs_;
+  std::vector<std::vector<Curve>> curves_{};  ///< of each run, but for the cells of matrices
+  std::vector<std::vector<Matrix>> matrices_{};
   std::vector<std::string> names_{};
   std::string common_{};
   std::string made_{};
@@ -202,9 +221,10 @@ class Page {
 
 /// A page about the runs in these folders, which loggers have written (metrics.csv or metrics.jsonl, hparams.yaml):
 ///   report::write_html("report.html", {"lightning_logs/version_3", "lightning_logs/version_4"});
-/// Curves, best values; hyper-parameters, the trainer's options, the program and the machine side by side, first what
-/// differs; where the time went (SimpleProfiler with a filename), and the texts that lie in the folders (describe.txt,
-/// config.toml). Runs are named by what differs in their paths. The page is one file and needs no network.
+/// Curves, best values, confusion matrices; hyper-parameters, the trainer's options, the program and the machine side
+/// by side, first what differs; where the time went (SimpleProfiler with a filename), and the texts that lie in the
+/// folders (describe.txt, config.toml). Runs are named by what differs in their paths. The page is one file and needs
+/// no network.
 /// A folder with such folders in it stands for all of them. Error [fulgurite.report.no_run] where there is no run.
 FULGURITE_COLD std::string html(std::vector<std::filesystem::path> const& folders) {
   auto const runs = read_run_folders(folders);

@@ -7,7 +7,7 @@ namespace fulgurite::report::html_page {
 
 inline constexpr std::string_view style = R"(
 :root{color-scheme:light dark;--ground:#fff;--text:#24292f;--faint:#57606a;--line:#d8dee4;--mark:#fff3c4;
---best:#15803d}
+--best:#15803d;--heat:#3b82c4}
 @media (prefers-color-scheme:dark){:root{--ground:#0d1117;--text:#e6edf3;--faint:#8b949e;--line:#30363d;
 --mark:#4b3b10;--best:#56d364}}
 body{margin:0 auto;padding:24px;max-width:1520px;background:var(--ground);color:var(--text);
@@ -15,10 +15,11 @@ font:14px/1.5 system-ui,sans-serif}
 h1{font-size:22px;margin:0 0 4px}h2{font-size:17px;margin:36px 0 10px}p{color:var(--faint);margin:4px 0}
 table{border-collapse:collapse}th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--line);text-align:left;
 vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums}tr.differs td{background:var(--mark)}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.differs td{background:var(--mark)}
 td.best{color:var(--best);font-weight:600}
 th:first-child,td:first-child{padding-left:6px}
 td small{display:block;color:var(--faint);font-weight:400;white-space:nowrap}
+.matrix td,.matrix th{padding:4px 10px}
 .wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));
 gap:16px}
 .plot{position:relative}.plot svg{width:100%;height:auto;display:block}

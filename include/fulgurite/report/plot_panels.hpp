@@ -9,12 +9,14 @@
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/report/matrices.hpp>
 #include <fulgurite/report/plot.hpp>
 
 namespace fulgurite::report {
 
 /// What a metric is of, without the data that it was measured on: "loss" of "val/loss", "train_loss" and
-/// "train/loss_step". A name that says nothing else stays as it is.
+/// "train/loss_step". A name that says nothing else stays as it is. Of the parts of a metric it is the metric: "range"
+/// of "val/range.min", "f1" of "val/f1.3".
 FULGURITE_COLD std::string subject_of(std::string_view name) {
   std::string_view rest = name;
   for (std::string_view const from : {"train", "training", "val", "valid", "validation", "test"})
@@ -25,15 +27,25 @@ FULGURITE_COLD std::string subject_of(std::string_view name) {
     }
   for (std::string_view const ending : {"_step", "_epoch"})
     if (rest.size() > ending.size() && rest.ends_with(ending)) rest.remove_suffix(ending.size());
+  auto const slash = rest.rfind('/');
+  auto const own = slash == std::string_view::npos ? 0 : slash + 1;
+  if (auto const point = rest.find('.', own); point != std::string_view::npos && point != own)
+    rest = rest.substr(0, point);
   return std::string(rest);
 }
 
-/// A plot for each subject, in the order in which they come.
+/// So many curves have each a colour and a dash of their own.
+inline constexpr std::size_t most_curves = 12;
+
+/// A plot for each subject, in the order in which they come; a further one where it would have too many curves. The
+/// cells of a matrix are left out: nobody can look at a hundred of them.
 FULGURITE_COLD std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "step"}) {
+  take_matrices(curves);
   std::vector<Plot> all;
   for (auto& curve : curves) {
     auto const subject = subject_of(curve.label);
-    auto at = std::ranges::find(all, subject, &Plot::title);
+    auto at = std::ranges::find_if(
+        all, [&](Plot const& plot) { return plot.title == subject && plot.curves.size() < most_curves; });
     if (at == all.end()) at = all.insert(all.end(), Plot{.title = subject, .x = x});
     at->curves.push_back(std::move(curve));
   }
