@@ -71,6 +71,17 @@ TEST_CASE("several loggers: the program and the machine stand beside the rows, a
   CHECK(page.find("<summary>system.txt") != std::string::npos);
 }
 
+TEST_CASE("several loggers: a run that goes on has the options of its last fit beside its rows") {
+  Folder const folder;
+  Scripted model{.script = {3, 2, 1}};
+  auto const options = folder / "lightning_logs/version_0/options.txt";
+  fit(model, below(folder.path, 1), {}, CSVLogger{}, every_second());
+  CHECK(content(options).find("max_epochs = 1\n") != std::string::npos);
+  fit(model, below(folder.path, 2), CkptPath{"last"}, CSVLogger{}, every_second());
+  CHECK(content(options).find("max_epochs = 2\n") != std::string::npos);
+  CHECK(!std::filesystem::exists(folder / "lightning_logs/version_1"));
+}
+
 TEST_CASE("several loggers: a report reads the same curves from each of their files") {
   Folder const folder;
   fit_all(folder, {}, Kills{});

@@ -102,10 +102,11 @@ class FolderLogger {
     if constexpr (tells) untold_.emplace(parameters.begin(), parameters.end());
   }
   /// describe.txt, the program that the trainer's types make, options.txt, what it was told, and system.txt, the
-  /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its beginning.
+  /// machine, stand beside the rows, where report::html finds them. A run that goes on has those of its last fit, whose
+  /// limits may be higher.
   template <class Whole>
   void log_program(std::type_identity<Whole> program, auto const& asked) {
-    if (!folder_.is_chosen() || goes_on()) return;
+    if (!folder_.is_chosen()) return;
     auto const text = report::program_text(program, asked.options, asked.optimization);
     auto folder = folder_.path();
     if constexpr (requires { Table::notes; }) folder /= Table::notes;
