@@ -27,7 +27,9 @@ struct NetSettings {
   double lr = 1e-3;
   long hidden = 128;
   double dropout = 0.2;
-  static constexpr auto ranges = std::tuple(reflect::within(&NetSettings::dropout, 0.0, 0.9));
+  static constexpr auto ranges =
+      std::tuple(reflect::within(&NetSettings::lr, 0.0, 1.0), reflect::at_least(&NetSettings::hidden, 1),
+                 reflect::within(&NetSettings::dropout, 0.0, 0.9));
   static constexpr auto about = std::tuple(cli::about(&NetSettings::lr, "learning rate of Adam"),
                                            cli::about(&NetSettings::hidden, "units of the hidden layer"),
                                            cli::about(&NetSettings::dropout, "part of them that is left out"));
@@ -66,6 +68,7 @@ struct DigitSettings {
   std::string folder = "data/mnist";
   long batch_size = 64;
   std::uint64_t seed = 0;
+  static constexpr auto ranges = std::tuple(reflect::at_least(&DigitSettings::batch_size, 1));
   static constexpr auto about = std::tuple(cli::about(&DigitSettings::folder, "where MNIST's files are"),
                                            cli::about(&DigitSettings::batch_size, "images in a batch"),
                                            cli::about(&DigitSettings::seed, "of the split and of the order"));

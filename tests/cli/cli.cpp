@@ -257,7 +257,17 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(
       has(said({"tune", "--tune.min_lr=1", "--tune.max_lr=0.5"}), "[fulgurite.tuner.range] a search for a learning "));
   CHECK(has(said({"tune", "--tune.lr_find=false"}), "[fulgurite.cli.tune] --tune.lr_find = false: nothing is left"));
-  CHECK(has(said({"fit", "--trainer.max_epochs"}), "[fulgurite.cli.words]"));
+  CHECK(has(said({"fit", "--trainer.limit_val_batches=1.5"}),
+            "--trainer.limit_val_batches = 1.5: a count from 0 on, or a part from 0 to 1\n"));
+  CHECK(has(said({"fit", "--trainer.clip=norm 0"}), "--trainer.clip = norm 0: a limit is above 0"));
+  CHECK(has(said({"fit", "--trainer.min_epochs=3", "--trainer.max_epochs=1"}),
+            "--trainer.min_epochs = 3 with max_epochs = 1, max_steps = none: above max_epochs"));
+  CHECK(has(said({"fit", "--trainer.max_epochs"}), "[fulgurite.cli.words] --trainer.max_epochs has no value\n"));
+  CHECK(has(said({"fit", "--trainer.max_epochs=1", "--trainer.max_epochs", "2"}),
+            "[fulgurite.cli.words] --trainer.max_epochs is said more than once\n"));
+  CHECK(has(said({"fit", "--config"}), "[fulgurite.cli.words] --config has no value\n"));
+  CHECK(has(said({"fit", "--trainer.clip", "norm", "1.0"}),
+            "'1.0' belongs to no option; a value of several words stands in quotes"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: expected is a whole number"));
@@ -359,6 +369,19 @@ TEST_CASE("cli: limits of the program's own end a fit, and a device that is none
                                 std::string("[fulgurite.cli.value] --trainer.device = gpu: no device is called "
                                             "that\n")));
   CHECK(on("cuda") == std::tuple(1, 0, std::string("[fulgurite.strategy.cuda_absent] no such device\n")));
+}
+
+TEST_CASE("cli: an exception that is not ours is told without its backtrace, and the run has failed") {
+  Folder const folder;
+  seen = {};
+  Stream out, err;
+  auto const fails = [](auto... parts) {
+    throw std::runtime_error("Invalid learning rate: -1\nException raised from Adam at adam.h:58\nframe #0: 0x9d");
+    return make(std::move(parts)...);
+  };
+  cli::Program<Line, Numbers, decltype(fails)> program(fails);
+  CHECK(program.run("line", {"fit", "--trainer.max_epochs=1"}, nullptr, out.file, err.file) == 1);
+  CHECK(err.all() == "Invalid learning rate: -1\n");
 }
 
 TEST_CASE("cli: values are read back as they are written, and what is none is refused") {

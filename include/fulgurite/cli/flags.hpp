@@ -23,8 +23,18 @@ struct Words {
   bool help = false, print_config = false;
 };
 
+/// What CLI11 says of an option, in our words: `error` names it before a colon.
+inline std::string words_error(CLI::ParseError const& error, std::vector<std::string> const& arguments) {
+  std::string const what = error.what();
+  auto const option = what.substr(0, what.find(':'));
+  if (error.get_name() != "ArgumentMismatch" || !option.starts_with("--")) return what;
+  auto const names_it = [&](std::string const& word) { return word == option || word.starts_with(option + "="); };
+  return option + (std::ranges::count_if(arguments, names_it) > 1 ? " is said more than once" : " has no value");
+}
+
 /// Errors: an option without a value, one that is given twice, a word that is no option.
-inline Words read_words(std::vector<std::string> arguments, Table const& table, std::vector<std::string> const& verbs) {
+inline Words read_words(std::vector<std::string> const& arguments, Table const& table,
+                        std::vector<std::string> const& verbs) {
   Words words;
   CLI::App app;
   app.set_help_flag();
@@ -38,12 +48,13 @@ inline Words read_words(std::vector<std::string> arguments, Table const& table, 
   std::vector<CLI::Option*> given;
   for (std::size_t i = 0; i != entries.size(); ++i)
     given.push_back(app.add_option("--" + entries[i].name, texts[i])->expected(1));
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
-    app.parse(std::move(arguments));
-  } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", error.what()); }
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // as CLI11 takes them
+  } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
   for (auto const& word : app.remaining()) {
-    if (!word.starts_with('-')) throw Error("fulgurite.cli.words", "'" + word + "' belongs to no option");
+    if (!word.starts_with('-'))
+      throw Error("fulgurite.cli.words",
+                  "'" + word + "' belongs to no option; a value of several words stands in quotes");
     auto const name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
     table.unknown(name.substr(0, name.find('=')), word.substr(0, word.find('=')));
   }

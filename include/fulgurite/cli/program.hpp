@@ -58,11 +58,11 @@ class Program {
 
   /// The status of the process: 0; 1 where the run failed; 2 where the words were wrong; 128 and the signal's number
   /// where one ended the run. What went wrong is one line on `err`.
-  int run(std::string const& name, std::vector<std::string> words, char const* const* environment = nullptr,
+  int run(std::string const& name, std::vector<std::string> const& words, char const* const* environment = nullptr,
           std::FILE* out = stdout, std::FILE* err = stderr) {
     try {
       name_ = name;
-      auto const said = read_words(std::move(words), table_, verb_names());
+      auto const said = read_words(words, table_, verb_names());
       if (said.help || (said.verb.empty() && !said.print_config)) {
         auto* const to = said.help ? out : err;
         std::fputs(help_page(name, verbs(), table_, report::text_columns(to, 0)).c_str(), to);
@@ -72,8 +72,8 @@ class Program {
       if constexpr (requires { requires std::integral<decltype(data_.seed)>; })
         if (table_.was_said("seed_everything") && !table_.was_said("data.seed"))
           data_.seed = static_cast<decltype(data_.seed)>(seed_);  // loaders draw by a seed of their own
-      check_trainer_options(options_);
-      if constexpr (automatic) check_trainer_options(optimization_);
+      check_trainer_options(table_, options_);
+      if constexpr (automatic) check_trainer_options(table_, optimization_);
       check_settings("model", model_);
       check_settings("data", data_);
       if (said.print_config) std::fputs(to_toml(table_).c_str(), out);
@@ -89,7 +89,9 @@ class Program {
                                     error.identifier() == "fulgurite.tuner.range";
       return words_were_wrong ? 2 : 1;
     } catch (std::exception const& error) {
-      std::fprintf(err, "%s\n", error.what());
+      std::string_view const what = error.what();
+      auto const sentence = what.substr(0, what.find("\nException raised from "));  // LibTorch adds a backtrace
+      std::fprintf(err, "%.*s\n", static_cast<int>(sentence.size()), sentence.data());
       return 1;
     }
   }

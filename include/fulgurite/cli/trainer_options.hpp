@@ -1,6 +1,7 @@
 #pragma once
 // The options of a trainer, each with a line that says what it is.
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
@@ -72,7 +73,7 @@ inline constexpr auto trainer_help = std::to_array<std::pair<std::string_view, s
     {"save_in_background", "a thread of its own writes checkpoints"},
     {"silence", "warnings that are not printed"},
     {"accumulate_grad_batches", "batches of which a step is the mean"},
-    {"clip", "gradients are clipped, as: norm 1.0"},
+    {"clip", "gradients are clipped, as: \"norm 1.0\""},
     {"tbptt", "time steps of a slice; 0: batches are not cut"},
 });
 constexpr std::string_view help_of(std::string_view name) {
@@ -89,14 +90,24 @@ void add_trainer_options(Table& table, Options& options) {
   });
 }
 
-/// The rules that a trainer asks, before there is one; an Error has the option's whole name.
+/// The rules that a trainer asks, before there is one; an Error has the option's whole name, and its value as it is
+/// written here rather than in a program.
 template <class Options>
-void check_trainer_options(Options const& options) {
+void check_trainer_options(Table const& table, Options const& options) {
   try {
     loop::check(options);
   } catch (Error const& error) {
-    std::string const what = error.what();
-    throw Error(error.identifier(), "--trainer." + what.substr(error.identifier().size() + 3));
+    std::string what = error.what();
+    what.erase(0, error.identifier().size() + 3);  // limit_val_batches = Fraction{1.500000}: the sentence
+    auto const name = "trainer." + what.substr(0, what.find(' '));
+    auto const* const entry = table.find(name);
+    if (auto const end = std::min(what.find(": "), what.find(" with ")); entry && end != std::string::npos)
+      what = name + " = " + entry->text() + what.substr(end);
+    for (auto const& [code, word] :
+         {std::pair("std::nullopt", "none"), std::pair("nullopt", "none"), std::pair("Fraction", "part")})
+      for (auto at = what.find(code); at != std::string::npos; at = what.find(code, at))
+        what.replace(at, std::string_view(code).size(), word);
+    throw Error(error.identifier(), "--" + what);
   }
 }
 

@@ -84,7 +84,7 @@ struct Value<ValidationInterval> {
 };
 template <>
 struct Value<Clip> {
-  static constexpr std::string_view kind = "norm X|value X";
+  static constexpr std::string_view kind = "\"norm X\"|\"value X\"";
   static constexpr bool bare = false;
   static std::string text(Clip const& clip) {
     if (clip.kind == Clip::Kind::none) return "none";
