@@ -193,7 +193,6 @@
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/host_stats.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/matrices.hpp>
 #include <fulgurite/report/model_table.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/operator_times.hpp>
