@@ -37,13 +37,12 @@ TensorModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions 
                               Transform transform = {}) {
   auto const train = mnist_files(folder, "train"), test = mnist_files(folder, "t10k");
   if (!train && !test)
-    throw Error(
-        "fulgurite.data.mnist_missing",
-        folder.string() +
-            (std::filesystem::is_directory(folder)
-                 ? ": the folder has neither train-images-idx3-ubyte nor t10k-images-idx3-ubyte (or .gz)"
-                 : ": there is no such folder") +
-            ": put MNIST's files there, or draw digits with data::digits() of <fulgurite/torch/data/digits.hpp>");
+    throw Error("fulgurite.data.mnist_missing",
+                folder.string() +
+                    (std::filesystem::is_directory(folder)
+                         ? ": the folder has neither train-images-idx3-ubyte nor t10k-images-idx3-ubyte (or .gz)"
+                         : ": there is no such folder") +
+                    ": put MNIST's files there, or draw digits with data::digits() of fulgurite/torch/data/digits.hpp");
   auto const read = [&](MnistFiles const& files) {
     TensorSet set = as_tensors(read_mnist(files));
     if (options.normalise) set.data.sub_(0.1307).div_(0.3081);
