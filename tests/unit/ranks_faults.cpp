@@ -88,6 +88,38 @@ TEST_CASE("ranks: an exception on one ends the others, with its rank and its tex
   }
 }
 
+namespace {
+
+struct Unsaved {
+  Tensor p = Tensor::parameter(0.0);
+  int rank = 0;
+  Tensor training_step(double) const { return -p; }
+  toy::Sgd configure_optimizers() const { return {.params = {p}}; }
+  void state(auto& archive) {
+    if (rank == 1 && !archive.loading) throw std::runtime_error("no more milk");
+    archive("rank", rank);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: an exception of one in a file ends the others with its text, also where more files were to come") {
+  auto const all = toy::on_ranks(2, [](Rank rank) {
+    Unsaved model;
+    model.rank = rank.rank();
+    auto asks = toy::Influence{[](std::string_view where, auto& ctx) {
+      if (where != "on_train_batch_end") return;
+      ctx.request_checkpoint("one");
+      ctx.request_checkpoint("other");
+    }};
+    auto trainer = make_trainer<Unsaved>({.max_epochs = 1}, rank, Float32{}, Automatic{}, asks);
+    trainer.fit(model, toy::OwnPart<double>{toy::batches(2)});
+    return 0;
+  });
+  CHECK(all[0].error == "[fulgurite.distributed.rank_ended] rank 1 ended: no more milk");
+  CHECK(all[1].error == "no more milk");
+}
+
 TEST_CASE("ranks: one that leaves, or never comes, is an Error of those that wait") {
   toy::Meeting meeting(2, std::chrono::milliseconds(200));
   auto const late = toy::on_ranks(meeting, [](Rank rank) {

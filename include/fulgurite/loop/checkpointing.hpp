@@ -17,7 +17,8 @@
 namespace fulgurite::loop {
 
 /// Does what was requested, one request after the other: each finds the files of those before it on the disk. Where one
-/// fails, the others are done all the same, and the first error is thrown.
+/// fails, the others are done all the same, and the first error is thrown; under several ranks only where it is one of
+/// all of them, since the others would wait inside of the file in which this one has failed.
 template <class R, class Pack, class Source>
 void write_now(State<R>& run, Pack& pack, Source& source) {
   auto& due = run.due;
@@ -38,10 +39,12 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     files.can_write_later(writing_later(run, pack, source, request.holder));
     failure.attempt([&] { finish_files(run); });  // of an earlier request: one copy at a time
     due.done = i + 1;
-    failure.attempt([&] {
+    [[maybe_unused]] bool const fine = failure.attempt([&] {
       if (request.act) request.act(files);
       else files.write(request.path);
     });
+    if constexpr (shares<R>)
+      if (!fine && !run.shared.together && !run.shared.alone) break;
   }
   due.now.clear();
   due.done = 0;

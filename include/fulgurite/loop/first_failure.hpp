@@ -16,10 +16,12 @@ class FirstFailure {
  public:
   explicit FirstFailure(Run& run) : run_(run) {}
 
+  /// Whether it has not failed.
   template <class Work>
-  void attempt(Work&& work) {
+  bool attempt(Work&& work) {
     try {
       work();
+      return true;
     } catch (Interrupted const&) {
       if (first_ && !std::exchange(interrupted_, true)) say_first();
       first_ = std::current_exception();
@@ -31,6 +33,7 @@ class FirstFailure {
     } catch (...) {
       if (!first_) first_ = std::current_exception();
     }
+    return false;
   }
   /// Nothing where all went well.
   void rethrow() const {
