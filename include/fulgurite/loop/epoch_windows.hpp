@@ -47,11 +47,16 @@ class EpochWindows {
   /// of batches says: what the window has is stepped where it closes. Whether that was now.
   bool leave_out(State<R>& run, long b, bool last) {
     bool const closes = b + 1 == run.progress.window_end || last;
-    run.facts.accumulating = R::automatic && seen(run, b) != 0;
+    // The others may have batches of this window, which therefore is open for all of them.
+    bool const is_open = (shares<R> && !splits_model<R>) || seen(run, b) != 0;
+    run.facts.accumulating = R::automatic && is_open;
     ++run.progress.left_out;
     bool stepped = (run.facts.accumulating || (shares<R> && R::automatic)) && closes;  // the others may have batches
     if (stepped) stepped = flush(run, b + 1, false);
     if (closes && !run.facts.accumulating) run.progress.window_start = b + 1;
+    // By hand the others may step once more, and find out then; after the last batch they would wait for this rank.
+    if constexpr (shares<R> && !R::automatic)
+      if (last) exchange(run, false);
     return stepped;
   }
 

@@ -16,8 +16,20 @@
 
 namespace fulgurite::loop {
 
-/// What rides with the gradients: so many ranks say so.
-enum class Rider : std::uint8_t { contributes, stop, epoch_ends, skips, not_finite, validates, signal, count };
+/// What rides with the gradients: so many ranks say so. `place`: of a number of `place_bits` bits, by which ranks that
+/// optimize by hand find out whether these are gradients of the same batch.
+inline constexpr int place_bits = 3;
+enum class Rider : std::uint8_t {
+  contributes,
+  stop,
+  epoch_ends,
+  skips,
+  not_finite,
+  validates,
+  signal,
+  place,
+  count = place + place_bits
+};
 
 /// Losses that wait on a device are read before the reduction, where an update is to be left out by all.
 template <class R>
@@ -60,6 +72,22 @@ void look_at_own_gradients(State<R>& run) {
   run.shared.not_finite = run.shared.in_gradients = !finite;
 }
 
+/// By hand each rank steps in its own training_step, so that none can make the step of a batch that it has left out:
+/// an Error on all of them where they are at different ones. `riders`: the bits of the number as all have said them.
+template <class R>
+void require_same_place(State<R>& run, std::span<double const> riders) {
+  for (double const bit : riders.subspan(static_cast<std::size_t>(Rider::place), place_bits)) {
+    if (bit == 0 || bit == run.parts.strategy.world()) continue;
+    run.shared.together = true;
+    throw Error("fulgurite.distributed.parted",
+                "ranks have parted under manual optimization: rank " + std::to_string(run.parts.strategy.rank()) +
+                    " is at batch " + std::to_string(run.facts.batch_idx) + " of epoch " +
+                    std::to_string(run.progress.epoch) +
+                    " and another rank at another one. All ranks have to leave out the same batches, skip the same "
+                    "epochs, and call ctx.backward equally often, since each steps for itself");
+  }
+}
+
 template <class R>
 [[gnu::noinline]] bool exchange_riders(State<R>& run, bool contributes) {
   auto& shared = run.shared;
@@ -75,8 +103,14 @@ template <class R>
   says(Rider::not_finite, shared.not_finite);
   says(Rider::validates, first_clock_is_due(run));
   says(Rider::signal, shared.signal != 0);
+  if constexpr (!R::automatic) {
+    long const place = 2 * run.facts.batch_idx + (contributes ? 0 : 1);
+    for (int bit = 0; bit != place_bits; ++bit)
+      riders[static_cast<std::size_t>(Rider::place) + static_cast<std::size_t>(bit)] = (place >> bit & 1) != 0 ? 1 : 0;
+  }
   run.parts.strategy.reduce_gradients(std::span<double>(riders), run.parts.optimizers->optimizers);
 
+  if constexpr (!R::automatic) require_same_place(run, riders);
   double const world = run.parts.strategy.world(), with = rider(Rider::contributes);
   if (with != 0 && with != world)
     std::apply([&](auto&... o) { (R::Backend::scale_gradients(o.parameters(), world / with), ...); },

@@ -138,6 +138,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
         long slices = fit.run_.carried.slices;
         ~Here() {
           expect_rows(fit.pack_, 0);
+          progress.left_out = fit.run_.progress.left_out;  // writing has exchanged gradients of the open window
           fit.run_.progress = progress, fit.run_.point = point;
           fit.run_.carried.slices = slices;
         }

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,7 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
   bool wishes = shared.wishes_stop && !run.due.by_time;
   archive("wishes_stop", wishes)("not_finite", shared.not_finite)("validates", shared.validates);
+  if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   auto random = R::Backend::rng_state();
@@ -97,6 +99,7 @@ class PartsOfAll {
   PartsOfAll(State<R>& run, Source& source) : run_(run) {
     if (run.shared.alone) return;
     if constexpr (splits_model<R>) bring_model_together();
+    if (run.point.accumulating) exchange_open_window();
     typename R::Backend::RunFile::Memory mine;
     mine.save([&](auto& archive) { fold_own_part(run, source, archive); });
     run.shared.parts = run.parts.strategy.gather(mine.text());
@@ -106,7 +109,6 @@ class PartsOfAll {
     share(run, figures);
     so_far_->merge_counts(run, "epoch_so_far");
     cut_short_->merge_counts(run, "epoch_cut_short");
-    if (run.point.accumulating) exchange_open_window();
   }
   ~PartsOfAll() {
     if (!run_.shared.alone) run_.shared.parts.clear();
@@ -131,10 +133,25 @@ class PartsOfAll {
       kept.load(fold);
     }
   }
-  /// The gradients of a window that is open become their mean over the ranks, with which this run and one that goes on
-  /// from the file both go on.
+  /// The gradients of a window that is open become their mean over the ranks that have some, with which this run and
+  /// one that goes on from the file both go on. A rank whose loader has left out all batches of it so far has those of
+  /// the last step: they are cleared, and it goes on with the mean of the others as if it had had one.
   void exchange_open_window() {
-    run_.parts.strategy.reduce_gradients(std::span<double>(), run_.parts.optimizers->optimizers);
+    auto& strategy = run_.parts.strategy;
+    auto& optimizers = run_.parts.optimizers->optimizers;
+    if constexpr (splits_model<R>) {
+      strategy.reduce_gradients(std::span<double>(), optimizers);
+    } else {
+      auto& progress = run_.progress;
+      bool const has_some = progress.batch - progress.window_start != progress.left_out;
+      if (!has_some) std::get<0>(optimizers).zero_grad();
+      double with = has_some ? 1 : 0;
+      strategy.reduce_gradients(std::span<double>(&with, 1), optimizers);
+      double const world = strategy.world();
+      if (with == 0) return;
+      if (with != world) R::Backend::scale_gradients(std::get<0>(optimizers).parameters(), world / with);
+      if (!has_some) --progress.left_out;
+    }
   }
 
   State<R>& run_;

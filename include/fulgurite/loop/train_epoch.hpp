@@ -121,7 +121,8 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
   void skip_epoch(State<R>& run, long b) {
     if constexpr (shares<R>) {  // the others end their epoch with the next step, which is this one's, too
       run.shared.skips = true;
-      if (flush(run, b)) count_step(run);
+      if constexpr (!R::automatic) exchange(run, false);
+      else if (flush(run, b)) count_step(run);
     } else if (seen(run, b) != 0) {
       flush(run, b);
       count_step(run);
