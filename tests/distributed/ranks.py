@@ -346,11 +346,21 @@ def an_exception_reaches_all_with_its_rank_and_its_text(lab):
     lab.ends(2, '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
     ended = r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'
     lab.ends(2, '--fault', 'throw:0:2', says=[ended])
+    for _ in range(3):  # rank 0 keeps the store, from which the other one learns why it ends
+        port = free_port()
+        both = [lab.launched(rank, 2, port, '--fault', 'throw:0:2') for rank in (0, 1)]
+        need(both[0].wait().code == 1 and both[0].took < 10, f'it took {both[0].took:.1f} s')
+        both[1].wait().said('rank 0 ended: the third disk is full')
 
 
 @case
 def a_program_that_ends_before_its_fit_is_named(lab):
     lab.ends(2, '--fault', 'start:1:0', says=['rank 1 ended: its program returned 9'])
+
+
+@case
+def a_rank_that_fails_after_the_last_exchange_is_no_success(lab):
+    lab.ends(2, '--fault', 'late:1:0', says=['rank 1 ended: its program returned 7'])
 
 
 @case

@@ -353,6 +353,7 @@ int main(int argc, char** argv) try {
   else if (run == "norms") test::measure_norms(strategy);
   else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
+  if (fault.is("late", scene.rank, 0)) return 7;  // no collective follows
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,6 +20,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/group_options.hpp>
+#include <fulgurite/distributed/leaving.hpp>
 #include <fulgurite/distributed/traffic.hpp>
 #include <fulgurite/distributed/watch.hpp>
 #include <fulgurite/loop/rank_ended.hpp>
@@ -39,7 +39,7 @@ class Group {
       auto made = std::unique_ptr<Group>(new Group(options));
       made->open();
       one = made.release();  // its threads outlive static objects, so it is closed at exit and never destroyed
-      std::atexit([] { current()->close(); });
+      ::on_exit([](int status, void*) { current()->close(status); }, nullptr);
     }
     if (auto const place = options.place(); place.world != one->place_.world)
       throw Error("fulgurite.distributed.devices",
@@ -173,7 +173,6 @@ class Group {
   /// Tells the others that this rank's run has failed. Never throws.
   void abort(std::string_view text) noexcept {
     try {
-      failed_ = true;
       watch_->tell(place_.rank, std::string(text));
     } catch (...) {}
     let_go();
@@ -215,7 +214,7 @@ class Group {
     } catch (std::exception const& error) {
       if (!dynamic_cast<loop::RankEnded const*>(&error)) abort(error.what());
       failed_ = true;
-      close();
+      close(1);
       throw;
     }
   }
@@ -304,6 +303,7 @@ class Group {
   /// A sum on a GPU that a rank no longer comes to would never end, and neither would what is asked of the GPU after
   /// it.
   void let_go() noexcept {
+    failed_ = true;
     try {
       if (std::exchange(on_gpu_, false)) gradients_->abort();
     } catch (...) {}
@@ -352,8 +352,10 @@ class Group {
                 sentence.append("': all ranks have to run the same program on the same number of batches"));
   }
 
-  /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go.
-  void close() {
+  /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go. Where
+  /// one that it started has failed when no collective could tell of it any more, its own success is none.
+  void close(int status) {
+    bool const knows = failed_, started = others_ != nullptr;
     if (watch_->ended()) failed_ = true;
     if (others_) {
       auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
@@ -362,26 +364,16 @@ class Group {
         if (!gone(patience / 5)) others_->signal(SIGKILL);
       }
       others_.reset();
-    } else if (!failed_) {
-      leave_together();
+    } else {
+      leave_together(store_, place_, *watch_, failed_, patience);
     }
     watch_->stop();
+    if (auto const ended = watch_->ended(); started && ended && !knows && status == 0) end_as_failed(*ended);
     if (failed_) return;  // what still waits would hold up whoever destroys it
     if (on_gpu_) gradients_->shutdown();
     buckets_.reset();
     gradients_.reset();
     decisions_.reset();
-  }
-  /// Who keeps the store leaves last.
-  void leave_together() noexcept {
-    try {
-      store_->set("left/" + std::to_string(place_.rank), bytes_of("yes"));
-      if (place_.rank != 0 || place_.agent_has_store) return;
-      auto const until = Clock::now() + patience;
-      for (int rank = 1; rank != place_.world; ++rank)
-        while (!store_->check({"left/" + std::to_string(rank)}) && Clock::now() < until)
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    } catch (...) {}
   }
 
   static constexpr std::chrono::milliseconds patience{5000};
