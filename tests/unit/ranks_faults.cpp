@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "models.hpp"
 #include "ranks.hpp"
@@ -104,11 +105,21 @@ struct Unsaved {
 }  // namespace
 
 TEST_CASE("ranks: an exception of one in a file ends the others with its text, also where more files were to come") {
-  auto const all = toy::on_ranks(2, [](Rank rank) {
+  bool const in_one_request = GENERATE(false, true);
+  auto const all = toy::on_ranks(2, [&](Rank rank) {
     Unsaved model;
     model.rank = rank.rank();
-    auto asks = toy::Influence{[](std::string_view where, auto& ctx) {
+    auto asks = toy::Influence{[=](std::string_view where, auto& ctx) {
       if (where != "on_train_batch_end") return;
+      if (in_one_request)
+        return ctx.request_checkpoint(CheckpointRequest(nullptr, [](CheckpointFiles& files) {
+          try {
+            files.write("one");
+          } catch (...) {
+            static_cast<void>(files.taken("other"));
+            files.write("other");
+          }
+        }));
       ctx.request_checkpoint("one");
       ctx.request_checkpoint("other");
     }};

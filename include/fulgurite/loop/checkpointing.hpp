@@ -3,6 +3,7 @@
 // between steps.
 
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -27,15 +28,24 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   due.done = 0;
   auto const awaited = [&due](auto const& file) { return due.awaits(file); };
   bool const writes = speaks_for_all(run);
+  [[maybe_unused]] std::exception_ptr alone{};  // this rank has failed inside of a file, in which the others wait
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
-    write_checkpoint(run, pack, source, file, weights_only);
+    if (alone) std::rethrow_exception(alone);
+    try {
+      write_checkpoint(run, pack, source, file, weights_only);
+    } catch (...) {
+      if constexpr (shares<R>)
+        if (!run.shared.together && !run.shared.alone) alone = std::current_exception();
+      throw;
+    }
   };
   FirstFailure failure(run);
   for (std::size_t i = 0; i != requests.size(); ++i) {
     auto const& request = requests[i];
     CheckpointFiles files(run.made.held_files, request.holder, awaited, writes, write);
     if constexpr (shares<R>)
-      if (!run.shared.alone) files.are_shared([&run, writes](bool mine) { return any_rank(run, writes && mine); });
+      if (!run.shared.alone)
+        files.are_shared([&run, &alone, writes](bool mine) { return alone ? mine : any_rank(run, writes && mine); });
     files.can_write_later(writing_later(run, pack, source, request.holder));
     failure.attempt([&] { finish_files(run); });  // of an earlier request: one copy at a time
     due.done = i + 1;
