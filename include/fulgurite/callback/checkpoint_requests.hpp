@@ -9,7 +9,9 @@
 
 #include <fulgurite/callback/checkpoint_results.hpp>
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/outcome.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -43,22 +45,25 @@ class Requests : public Results {
   void ask(auto& ctx, Waiting const& now) {
     waiting_ = now;
     ctx.request_checkpoint({this, [this, now, ctx, &outcome = ctx.outcome()](CheckpointFiles& files) {
-                              gone_.clear();     // a name may be used again
-                              waiting_.reset();  // the state in the file is that of after it
-                              if (now.in_batch && validation_follows(ctx)) {
-                                deferred_ = true;
-                                last_saved_ = now.before;
-                                return;
-                              }
-                              auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done,
-                                                                                      SavedFile const& saved) {
-                                if (saved.file.empty()) last_saved_ = before;
-                                else tell(done.writes(), "saved " + saved.file.string());
-                                settle(saved, outcome);
-                              };
-                              if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
-                              else then(files, kept_.save(files, dirpath(), options_, now.file));
+                              write_waiting(files, now, now.in_batch && validation_follows(ctx), outcome);
                             }});
+  }
+  /// What was asked for is due; `defers`: a validation comes first.
+  FULGURITE_COLD void write_waiting(CheckpointFiles& files, Waiting const& now, bool defers, Outcome& outcome) {
+    gone_.clear();     // a name may be used again
+    waiting_.reset();  // the state in the file is that of after it
+    if (defers) {
+      deferred_ = true;
+      last_saved_ = now.before;
+      return;
+    }
+    auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
+      if (saved.file.empty()) last_saved_ = before;
+      else tell(done.writes(), "saved " + saved.file.string());
+      settle(saved, outcome);
+    };
+    if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
+    else then(files, kept_.save(files, dirpath(), options_, now.file));
   }
   /// Asks for the file called last, unless it holds this step.
   void ask_for_last(auto& ctx) {

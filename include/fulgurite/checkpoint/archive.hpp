@@ -13,30 +13,27 @@
 #include <fulgurite/checkpoint/state_saver.hpp>
 #include <fulgurite/checkpoint/unread_entries.hpp>
 #include <fulgurite/core/all_errors.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 
 namespace fulgurite {
 
-/// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
-/// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
-/// entry that does not. What was given to `archive.commit` is done last, when all of it fits.
-///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
-/// With Unread::refused an entry that neither this fold nor an earlier one of the same tree has read does not fit: what
-/// it was saved from is missing here.
-template <class Fold>
-void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
+/// load_state by its two halves.
+FULGURITE_COLD void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,
+                                  FunctionRef<void(StateLoader&)> load, Unread unread) {
   ArchiveNode before;
   StateSaver saver(before, {}, StateSaver::Tensors::borrowed);
-  fold(saver);
+  save(saver);
   keep_tensors(before, Copied::written_soon);
   auto const go_back = [&] {
     StateLoader loader(before);
-    fold(loader);
+    load(loader);
   };
   StateLoader::Problems problems;
   StateLoader::Commits commits;
   try {
     StateLoader loader(tree, {}, &problems, &commits);
-    fold(loader);
+    load(loader);
   } catch (...) {
     go_back();
     throw;
@@ -49,6 +46,17 @@ void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::al
   }
   go_back();
   throw all_of(problems);
+}
+
+/// Loads all of a state, or nothing. `fold(archive)` visits what is to be loaded, as `state` does, and is called with a
+/// saver first: where the new state turns out not to fit, the old one is loaded again, and one Error tells of every
+/// entry that does not. What was given to `archive.commit` is done last, when all of it fits.
+///   load_state(tree, [&](auto& archive) { archive.child("early", early_stopping); });
+/// With Unread::refused an entry that neither this fold nor an earlier one of the same tree has read does not fit: what
+/// it was saved from is missing here.
+template <class Fold>
+void load_state(ArchiveNode const& tree, Fold&& fold, Unread unread = Unread::allowed) {
+  load_state_by(tree, fold, fold, unread);
 }
 
 /// The state of one object as text, tensors included, and back.

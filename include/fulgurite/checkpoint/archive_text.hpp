@@ -13,6 +13,7 @@
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
@@ -61,8 +62,8 @@ FULGURITE_COLD std::string text_with_bytes(ArchiveTensor const& tensor) {
 }  // namespace archive
 
 /// A tree as compact JSON. `tensor_text(ArchiveTensor const&)` returns what stands for a tensor.
-template <class TensorText>
-std::string to_text(ArchiveNode const& node, TensorText&& tensor_text) {
+FULGURITE_COLD std::string to_text(ArchiveNode const& node,
+                                   FunctionRef<std::string(ArchiveTensor const&)> tensor_text) {
   auto const join = [](auto const& items, char open, char close, auto&& one) {
     std::string out(1, open);
     for (auto const& item : items) (out += out.size() == 1 ? "" : ",") += one(item);
@@ -84,6 +85,8 @@ std::string to_text(ArchiveNode const& node, TensorText&& tensor_text) {
       node.value);
 }
 /// A tree as compact JSON that contains the bytes of its tensors.
-inline std::string to_text(ArchiveNode const& node) { return to_text(node, archive::text_with_bytes); }
+inline std::string to_text(ArchiveNode const& node) {
+  return to_text(node, [](ArchiveTensor const& tensor) { return archive::text_with_bytes(tensor); });
+}
 
 }  // namespace fulgurite

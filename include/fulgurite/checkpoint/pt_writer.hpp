@@ -101,8 +101,7 @@ constexpr std::string_view storage_of(std::string_view dtype) {
 /// Writes the weights so that Python's `torch.load(path)` gives a state dict of them, also with weights_only=True, its
 /// default. Durable as write_safetensors is, and `each` is the same: it is called twice, in the same order.
 ///   write_pt("best.pt", [&](auto&& f) { LibTorch::each_weight(model, f); });
-template <class Each>
-void write_pt(std::filesystem::path const& path, Each&& each, std::uint64_t wide = zip::elsewhere) {
+FULGURITE_COLD void write_pt(std::filesystem::path const& path, EachWeight each, std::uint64_t wide = zip::elsewhere) {
   auto const refuse = [&](std::string_view name, char const* why) {
     throw Error("fulgurite.checkpoint.pt_weights",
                 "cannot write " + path.string() + ": the tensor '" + std::string(name) + "' " + why);

@@ -19,6 +19,8 @@
 #include <fulgurite/checkpoint/fingerprint.hpp>
 #include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
 
 namespace fulgurite {
@@ -44,10 +46,9 @@ inline constexpr char const* run_format = "1";
 
 /// The metadata of such a file, from the state of the run. `tensor(ArchiveTensor const&)` is called for each tensor of
 /// it. `longest`: what a header may have in bytes.
-template <class Tensor>
-Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
-                      std::span<Hyperparameter const> hyperparameters, Metadata metadata, std::uint64_t longest,
-                      Tensor&& tensor) {
+FULGURITE_COLD Metadata run_metadata(std::filesystem::path const& path, ArchiveNode const& tree,
+                                     std::span<Hyperparameter const> hyperparameters, Metadata metadata,
+                                     std::uint64_t longest, FunctionRef<void(ArchiveTensor const&)> tensor) {
   auto const by_name = [&](ArchiveTensor const& one) {
     tensor(one);
     return R"({"$tensor":)" + json::quoted(one.name) + "}";
@@ -78,21 +79,14 @@ inline void refuse_state_name(std::filesystem::path const& path, std::string_vie
                     "' has a name that only tensors of the run's state have: rename it");
 }
 
-/// Writes such a file; `Backend::save` calls it. `each_weight(f)` hands over the weights, `fold(archive)` saves the
-/// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
-/// this returns.
-///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
-template <class EachWeight, class Fold>
-void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, Fold&& fold,
-                   std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
-                   std::uint64_t longest = safetensors::longest_header) {
-  ArchiveNode tree;
-  StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
-  fold(saver);
+/// Writes such a file from a state that has been saved: see save_run_file.
+FULGURITE_COLD void write_run_file(std::filesystem::path const& path, ArchiveNode const& tree, EachWeight each_weight,
+                                   std::span<Hyperparameter const> hyperparameters, Metadata metadata,
+                                   std::uint64_t longest) {
   std::vector<ArchiveTensor const*> tensors;
   auto all = run_metadata(path, tree, hyperparameters, std::move(metadata), longest,
                           [&](ArchiveTensor const& tensor) { tensors.push_back(&tensor); });
-  auto const each = [&](auto&& f) {
+  auto const each = [&](TakeWeight f) {
     each_weight([&](std::string_view name, WeightView const& view) {
       refuse_state_name(path, name);
       f(name, view);
@@ -103,6 +97,20 @@ void save_run_file(std::filesystem::path const& path, EachWeight&& each_weight, 
       });
   };
   write_safetensors(path, std::move(all), each, Checksums::written, AddFingerprint{tree});
+}
+
+/// Writes such a file; `Backend::save` calls it. `each_weight(f)` hands over the weights, `fold(archive)` saves the
+/// state of the run. Tensors of the state are written one by one after the weights, so nothing may change them until
+/// this returns.
+///   save_run_file(path, [&](auto&& f) { each_weight(model, f); }, fold);
+template <class Fold>
+void save_run_file(std::filesystem::path const& path, EachWeight each_weight, Fold&& fold,
+                   std::span<Hyperparameter const> hyperparameters = {}, Metadata metadata = {},
+                   std::uint64_t longest = safetensors::longest_header) {
+  ArchiveNode tree;
+  StateSaver saver(tree, {}, StateSaver::Tensors::borrowed);
+  fold(saver);
+  write_run_file(path, tree, each_weight, hyperparameters, std::move(metadata), longest);
 }
 
 /// The file holds the state of a run, in this library's format, and every byte of it is as it was written. Errors

@@ -22,24 +22,18 @@ namespace fulgurite {
 class RunImage {
  public:
   /// Copies: the arguments are those of save_run_file.
-  template <class EachWeight, class Fold>
-  void take(EachWeight&& each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {
-    parts_.clear();
-    tree_ = {};
-    hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
+  template <class Fold>
+  void take(EachWeight each_weight, Fold&& fold, std::span<Hyperparameter const> hyperparameters) {
+    begin(hyperparameters);
     StateSaver saver(tree_, {}, StateSaver::Tensors::borrowed);
     fold(saver);
-    each_weight([&](std::string_view name, WeightView const& view) {
-      refuse_state_name("a file of the run", name);
-      add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
-    });
-    copy_tensors();
+    copy(each_weight);
   }
 
   /// Writes the file, durably. Any thread may; `take` and `rename` have to wait until it returns.
   FULGURITE_COLD void write(std::filesystem::path const& path) const {
     auto metadata = run_metadata(path, tree_, hyperparameters_, {}, safetensors::longest_header, [](auto const&) {});
-    auto const each = [&](auto&& f) {
+    auto const each = [&](TakeWeight f) {
       for (std::size_t i = 0; auto const& part : parts_)
         f(std::string_view(part.name), WeightView{part.dtype, part.shape, std::span(memory_[i++])});
     };
@@ -56,6 +50,19 @@ class RunImage {
     std::string name, dtype;
     std::vector<std::int64_t> shape;
   };
+
+  FULGURITE_COLD void begin(std::span<Hyperparameter const> hyperparameters) {
+    parts_.clear();
+    tree_ = {};
+    hyperparameters_.assign(hyperparameters.begin(), hyperparameters.end());
+  }
+  FULGURITE_COLD void copy(EachWeight each_weight) {
+    each_weight([&](std::string_view name, WeightView const& view) {
+      refuse_state_name("a file of the run", name);
+      add(std::string(name), std::string(view.dtype), view.shape, view.bytes);
+    });
+    copy_tensors();
+  }
 
   FULGURITE_COLD void add(std::string name, std::string dtype, std::vector<std::int64_t> shape,
                           std::span<std::byte const> bytes) {

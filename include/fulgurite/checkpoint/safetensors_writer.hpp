@@ -10,13 +10,14 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/checkpoint/safetensors_sums.hpp>
+#include <fulgurite/checkpoint/weight_view.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
@@ -24,19 +25,15 @@ namespace fulgurite {
 /// Whether a file gets a checksum of each tensor and of its header: see safetensors_sums.hpp.
 enum class Checksums : bool { none, written };
 
-/// In the place of what is to be added to the metadata.
-struct NothingToAdd {
-  void operator()(Metadata&, std::vector<safetensors::Entry> const&) const {}
-};
+/// Adds to the metadata what follows from names, types and shapes.
+using AddMetadata = FunctionRef<void(Metadata&, std::vector<safetensors::Entry> const&)>;
 
 /// Writes the weights durably: after this returns, or throws, `path` holds all of the new file or is as it was.
 /// `each(f)` calls f(std::string_view name, WeightView) for every tensor, in the same order each time; it is called
 /// twice, so that only one tensor at a time need be in host memory:
 ///   write_safetensors("best.safetensors", {{"epoch", "3"}}, [&](auto&& f) { LibTorch::each_weight(model, f); });
-/// `add(metadata, entries)` adds to the metadata what follows from names, types and shapes.
-template <class Each, class Add = NothingToAdd>
-void write_safetensors(std::filesystem::path const& path, Metadata metadata, Each&& each,
-                       Checksums checksums = Checksums::none, Add&& add = {}) {
+FULGURITE_COLD void write_safetensors(std::filesystem::path const& path, Metadata metadata, EachWeight each,
+                                      Checksums checksums = Checksums::none, AddMetadata add = {}) {
   using safetensors::Entry;
   auto const refuse = [&](std::string_view name, std::string const& why) {
     throw Error("fulgurite.checkpoint.weights",
@@ -71,7 +68,7 @@ void write_safetensors(std::filesystem::path const& path, Metadata metadata, Eac
     order.find(entries[i].name)->second = i;
   }
 
-  add(metadata, std::as_const(entries));
+  if (add) add(metadata, entries);
   bool const sums = checksums == Checksums::written;
   if (sums) safetensors::reserve_sums(metadata, entries.size());
   auto header = safetensors::header_of(entries, metadata);

@@ -16,6 +16,7 @@
 #include <fulgurite/checkpoint/weight_view.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 
 namespace fulgurite {
 
@@ -27,7 +28,7 @@ class SavedTensor {
  public:
   using Bytes = std::span<std::byte const>;
   /// Calls its argument once with the bytes, which live as long as that call.
-  using Fetch = std::function<void(std::function<void(Bytes)> const&)>;
+  using Fetch = std::function<void(FunctionRef<void(Bytes)>)>;
   /// Makes each of several handles of one library the handle of a copy, which lies on the same device.
   using Keep = void (*)(std::span<SavedTensor* const>);
 
@@ -58,10 +59,9 @@ class SavedTensor {
   std::uint64_t size() const { return size_; }  ///< in bytes
 
   /// Calls f(bytes); the bytes live as long as the call.
-  template <class F>
-  void read(F&& f) const {
+  void read(FunctionRef<void(Bytes)> f) const {
     if (own_) f(Bytes(*own_));
-    else if (fetch_) fetch_([&](Bytes bytes) { f(bytes); });
+    else if (fetch_) fetch_(f);
     else f(Bytes{});
   }
   /// A copy that owns its bytes, so that no later change of the tensor reaches it.

@@ -17,6 +17,7 @@
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite {
@@ -81,10 +82,7 @@ class StateLoader {
   StateLoader& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateLoader&>) {
-      note([&] {
-        StateLoader inner(entry(key), full(key), problems_, commits_);
-        object(inner);
-      });
+      nested(key, object);
     } else if constexpr (Stateful<Plain, StateLoader>) {
       note([&] { get(entry(key), object, full(key)); });
     } else {
@@ -97,12 +95,18 @@ class StateLoader {
 
  private:
   /// Does `load`, and keeps what an Error says where that is wanted.
-  template <class Load>
-  void note(Load&& load) {
+  FULGURITE_COLD void note(FunctionRef<void()> load) {
     if (problems_ == nullptr) return load();
     try {
       load();
     } catch (Error const& error) { problems_->push_back(error); }
+  }
+
+  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
+    note([&] {
+      StateLoader inner(entry(key), full(key), problems_, commits_);
+      load(inner);
+    });
   }
 
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }

@@ -13,6 +13,7 @@
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite {
@@ -56,8 +57,7 @@ class StateSaver {
   StateSaver& child(std::string_view key, T&& object) {
     using Plain = std::remove_cvref_t<T>;
     if constexpr (std::invocable<T&, StateSaver&>) {
-      StateSaver inner(entry(key), full(key), tensors_);
-      object(inner);
+      nested(key, object);
     } else if constexpr (Stateful<Plain, StateSaver>) {
       put(entry(key), object, full(key));
     } else {
@@ -69,6 +69,11 @@ class StateSaver {
   }
 
  private:
+  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateSaver&)> save) {
+    StateSaver inner(entry(key), full(key), tensors_);
+    save(inner);
+  }
+
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
 
   FULGURITE_COLD ArchiveNode& entry(std::string_view name) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/core/function_ref.hpp>
+
 namespace fulgurite {
 
 /// A named tensor's bytes on the host, in row-major order and little endian. `dtype` is safetensors' name of the
@@ -19,6 +21,11 @@ struct WeightView {
   std::vector<std::int64_t> shape;
   std::span<std::byte const> bytes;
 };
+
+/// Takes a tensor and its name.
+using TakeWeight = FunctionRef<void(std::string_view name, WeightView const& view)>;
+/// Hands over each tensor, in the same order each time.
+using EachWeight = FunctionRef<void(TakeWeight)>;
 
 namespace safetensors {
 

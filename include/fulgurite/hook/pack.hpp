@@ -150,7 +150,7 @@ struct Pack {
   /// f(callback) for each, in firing order.
   template <class F>
   constexpr void each(F&& f) {
-    [&]<std::size_t... N>(std::index_sequence<N...>) {
+    [&]<std::size_t... N>(std::index_sequence<N...>) __attribute__((always_inline)) {
       (f(slots.template get<firing_order[N]>()), ...);
     }(std::make_index_sequence<size>{});
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/hook/profiled.hpp>
 #include <fulgurite/loop/last_batch.hpp>
@@ -145,7 +146,7 @@ bool each_batch(Loader& loader, std::optional<long> limit, F f, Reads const& rea
 /// f(loader, position) for each loader of a tuple of references.
 template <class Loaders, class F>
 void each_loader(Loaders& loaders, F&& f) {
-  std::apply([&, i = std::size_t{0}](auto&... l) mutable { (f(l, i++), ...); }, loaders);
+  each_of(loaders, [&, i = std::size_t{0}](auto& loader) mutable { f(loader, i++); });
 }
 
 }  // namespace fulgurite::loop

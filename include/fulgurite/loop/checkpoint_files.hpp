@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fulgurite/core/function_ref.hpp>
+
 namespace fulgurite {
 
 /// Who counts on which file: a file goes only when the last of its holders has given it up.
@@ -63,21 +65,23 @@ struct CheckpointRequest {
 /// and write or remove nothing.
 class CheckpointFiles {
  public:
-  using Awaited = std::function<bool(std::filesystem::path const& file)>;
-  using Write = std::function<void(std::filesystem::path const& file, bool weights_only)>;
+  using Awaited = FunctionRef<bool(std::filesystem::path const& file)>;
+  using Write = FunctionRef<void(std::filesystem::path const& file, bool weights_only)>;
   /// A file that is to be written; `is_new`: only where no such file exists by then.
   struct Planned {
     std::filesystem::path file;
     bool is_new;
   };
   using Then = std::function<void(CheckpointFiles&)>;
-  using WriteLater = std::function<void(std::span<Planned const>, bool weights_only, Then)>;
-  using Rename = std::function<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
-  using Remove = std::function<bool(std::filesystem::path const& file)>;
+  using WriteLater = FunctionRef<void(std::span<Planned const>, bool weights_only, Then)>;
+  using Rename = FunctionRef<void(std::filesystem::path const& from, std::filesystem::path const& to)>;
+  using Remove = FunctionRef<bool(std::filesystem::path const& file)>;
+  using FirstSays = FunctionRef<bool(bool)>;
 
-  /// `awaited`: whether a request that is still to come names a file.
+  /// `awaited`: whether a request that is still to come names a file. This and the others are lent for as long as this
+  /// object lives.
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write)
-      : held_(held), holder_(holder), awaited_(std::move(awaited)), writes_(writes), write_(std::move(write)) {}
+      : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
 
   bool writes() const { return writes_; }
   /// Another participant counts on the file, or a request that is still to come names it.
@@ -98,10 +102,10 @@ class CheckpointFiles {
   }
   /// Several ranks: each does the same here, and takes part where a file is written. `first_says(mine)` is rank 0's
   /// word.
-  void are_shared(std::function<bool(bool)> first_says) { first_says_ = std::move(first_says); }
+  void are_shared(FirstSays first_says) { first_says_ = first_says; }
   /// Whether files can be written while the run goes on.
   bool later() const { return writes_ && write_later_; }
-  void can_write_later(WriteLater how) { write_later_ = std::move(how); }
+  void can_write_later(WriteLater how) { write_later_ = how; }
   /// The files get what the run is now, and `then(files)` is called on this thread when they are there, or could not be
   /// written: its `files.write` of one of them says so as if it had happened then.
   void write_later(std::span<Planned const> planned, bool weights_only, Then then) {
@@ -111,7 +115,7 @@ class CheckpointFiles {
   void renamed(std::filesystem::path const& from, std::filesystem::path const& to) const {
     if (rename_ && from != to) rename_(from, to);
   }
-  void can_rename(Rename how) { rename_ = std::move(how); }
+  void can_rename(Rename how) { rename_ = how; }
   /// A file that `make(file)` makes, as a link to another one.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
@@ -125,7 +129,7 @@ class CheckpointFiles {
     if (!writes_ || of_others(file)) return false;
     return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
   }
-  void can_remove(Remove how) { remove_ = std::move(how); }
+  void can_remove(Remove how) { remove_ = how; }
 
  private:
   HeldFiles& held_;
@@ -133,10 +137,10 @@ class CheckpointFiles {
   Awaited awaited_;
   bool writes_;
   Write write_;
-  std::function<bool(bool)> first_says_ = nullptr;
-  WriteLater write_later_ = nullptr;
-  Rename rename_ = nullptr;
-  Remove remove_ = nullptr;
+  FirstSays first_says_{};
+  WriteLater write_later_{};
+  Rename rename_{};
+  Remove remove_{};
 };
 
 }  // namespace fulgurite

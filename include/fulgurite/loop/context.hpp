@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <fulgurite/concept/traits.hpp>
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/context_log.hpp>
 #include <fulgurite/loop/own_actions.hpp>
@@ -54,7 +55,7 @@ class Context : public loop::LogContext<R, Phase> {
   template <class F>
   void each_optimizer(F&& f) const {
     if (asked(Asks::optimizers), !state_->parts.optimizers) return;
-    std::apply([&, i = std::size_t{0}](auto&... o) mutable { (f(i++, o), ...); }, state_->parts.optimizers->optimizers);
+    each_of(state_->parts.optimizers->optimizers, [&, i = std::size_t{0}](auto& o) mutable { f(i++, o); });
   }
   /// f(scheduler) for each optimizer that has a schedule.
   template <class F>

@@ -4,8 +4,10 @@
 #include <concepts>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/context_dynamic.hpp>
 #include <fulgurite/loop/phase.hpp>
 
@@ -17,6 +19,27 @@ struct LogOptions {
 };
 
 namespace loop {
+
+[[noreturn]] FULGURITE_COLD void refuse_log_place(std::string_view name, bool by_step) {
+  if (by_step)
+    throw Error("fulgurite.metric.no_step",
+                std::string(name) +
+                    " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
+                    "step: leave on_step out, or log it in training_step");
+  throw Error("fulgurite.metric.two_places",
+              std::string(name) +
+                  " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
+}
+[[noreturn]] FULGURITE_COLD void refuse_no_rows(std::string_view name, long batch) {
+  throw Error("fulgurite.metric.no_rows",
+              "batch " + std::to_string(batch) + " has 0 rows, over which " + std::string(name) +
+                  " has no mean: let the loader leave such a batch out, or log with {.batch_size = ...}");
+}
+[[noreturn]] FULGURITE_COLD void refuse_no_size(std::string_view name) {
+  throw Error("fulgurite.metric.batch_size", "the batch holds no tensor to take its size from: log " +
+                                                 std::string(name) +
+                                                 " with {.batch_size = ...}, or give the batch a batch_size() member");
+}
 
 template <class R, class Phase>
 class LogContext : public DynamicContext<R, Phase> {
@@ -126,24 +149,10 @@ class LogContext : public DynamicContext<R, Phase> {
   /// One metric has one meaning: values of steps and a value of the epoch, merged into one mean, would be neither.
   void check_place(std::size_t at) const {
     auto const& cell = board()[at];
-    bool const by_step = origin() == Origin::train_epoch && asks_for_steps(at);
+    bool const by_step = origin() == Origin::train_epoch && Metrics::by_step[at];
     if (!by_step && (cell.epoch.count == 0 || cell.origin == origin())) [[likely]]
       return;
-    std::string name;
-    Metrics::each([&](std::size_t i, auto const& metric) { name = i == at ? std::string(metric.name()) : name; });
-    if (by_step)
-      throw Error("fulgurite.metric.no_step",
-                  name +
-                      " is declared with .on_step = Report::yes and logged in a hook of the epoch, where there is no "
-                      "step: leave on_step out, or log it in training_step");
-    throw Error("fulgurite.metric.two_places",
-                name + " is logged both in steps and in a hook of the epoch: declare a second metric for one of them");
-  }
-
-  static bool asks_for_steps(std::size_t at) {
-    bool asks = false;
-    Metrics::each([&](std::size_t i, auto const& metric) { asks = i == at ? metric.on_step == Report::yes : asks; });
-    return asks;
+    refuse_log_place(Metrics::names[at], by_step);
   }
 
   Origin origin() const {
@@ -157,13 +166,9 @@ class LogContext : public DynamicContext<R, Phase> {
     if (!state_->facts.in_batch) return 1.0;
     if (state_->facts.left_out) return 1.0;
     if (state_->facts.batch_size == 0 && state_->facts.no_rows) [[unlikely]]
-      throw Error("fulgurite.metric.no_rows",
-                  "batch " + std::to_string(this->batch_idx()) + " has 0 rows, over which " + std::string(M::name()) +
-                      " has no mean: let the loader leave such a batch out, or log with {.batch_size = ...}");
+      refuse_no_rows(M::name(), this->batch_idx());
     if (state_->facts.batch_size == 0) [[unlikely]]
-      throw Error("fulgurite.metric.batch_size",
-                  "the batch holds no tensor to take its size from: log " + std::string(M::name()) +
-                      " with {.batch_size = ...}, or give the batch a batch_size() member");
+      refuse_no_size(M::name());
     return static_cast<double>(state_->facts.batch_size);
   }
 };

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/evaluation_batch.hpp>
 #include <fulgurite/loop/evaluation_kind.hpp>
@@ -19,6 +20,12 @@
 #include <fulgurite/loop/shared_figures.hpp>
 
 namespace fulgurite::loop {
+
+[[noreturn]] FULGURITE_COLD void refuse_empty_pass() {
+  throw Error("fulgurite.data.empty",
+              "an evaluation loader without size() had no batch: begin() must start a new pass each time; leave the "
+              "loader out, or set the limit of its batches to 0, if nothing is to be evaluated");
+}
 
 /// The whole evaluation. `limit` is per loader; results go to the loggers and into `run.measured.results` unless this
 /// is a sanity check.
@@ -83,9 +90,7 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
           },
           hook::timed<action::EvaluationNext<typename Kind::Step>>(pack));
       if (!shares<R> && !any && batches != 0)  // of several ranks, one may have none
-        throw Error("fulgurite.data.empty", "an evaluation loader without size() had no batch: begin() must start a "
-                                            "new pass each time; leave the loader out, or set the limit of its batches "
-                                            "to 0, if nothing is to be evaluated");
+        refuse_empty_pass();
     });
     facts.loader = 0;
     facts.board = outside_loaders;

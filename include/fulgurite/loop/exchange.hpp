@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 
@@ -67,8 +68,8 @@ template <class R>
 void look_at_own_gradients(State<R>& run) {
   if (run.watch.finite.look != Look::on || run.shared.not_finite) return;
   bool finite = true;
-  std::apply([&](auto&... o) { ((finite = finite && R::Backend::gradients_finite(o.parameters())), ...); },
-             run.parts.optimizers->optimizers);
+  each_of(run.parts.optimizers->optimizers,
+          [&](auto& o) { finite = finite && R::Backend::gradients_finite(o.parameters()); });
   run.shared.not_finite = run.shared.in_gradients = !finite;
 }
 
@@ -113,8 +114,8 @@ template <class R>
   if constexpr (!R::automatic) require_same_place(run, riders);
   double const world = run.parts.strategy.world(), with = rider(Rider::contributes);
   if (with != 0 && with != world)
-    std::apply([&](auto&... o) { (R::Backend::scale_gradients(o.parameters(), world / with), ...); },
-               run.parts.optimizers->optimizers);
+    each_of(run.parts.optimizers->optimizers,
+            [&](auto& o) { R::Backend::scale_gradients(o.parameters(), world / with); });
   if (rider(Rider::stop) != 0) hear_stop(run);
   shared.skipped = rider(Rider::skips) != 0;
   shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;

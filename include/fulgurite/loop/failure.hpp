@@ -5,13 +5,16 @@
 #include <string>
 #include <type_traits>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/redo_window.hpp>
 #include <fulgurite/loop/tell_all.hpp>
+#include <fulgurite/loop/warnings.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
 
 namespace fulgurite::loop {
@@ -27,23 +30,25 @@ void leave_run(State<R>& run, Pack& pack) {
   run.made.outcome.metrics_file = run.made.metrics_file_before;
 }
 
+/// The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
+/// done.
+FULGURITE_COLD void clean_up(Warnings& said, FunctionRef<void()> work) {
+  try {
+    work();
+  } catch (std::exception const& second) {
+    said.each("fulgurite.exception.second",
+              std::string("after the exception that ended the run, this failed too: ") + second.what(), true);
+  } catch (...) {
+    said.each("fulgurite.exception.second",
+              "after the exception that ended the run, something was thrown that is no std::exception", true);
+  }
+}
+
 template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
   fails(run, error);
-  // The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
-  // done.
-  auto const still = [&run](auto&& cleanup) {
-    try {
-      cleanup();
-    } catch (std::exception const& second) {
-      run.said.each("fulgurite.exception.second",
-                    std::string("after the exception that ended the run, this failed too: ") + second.what(), true);
-    } catch (...) {
-      run.said.each("fulgurite.exception.second",
-                    "after the exception that ended the run, something was thrown that is no std::exception", true);
-    }
-  };
+  auto const still = [&run](FunctionRef<void()> work) { clean_up(run.said, work); };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // what those have to say that will not hear the event again

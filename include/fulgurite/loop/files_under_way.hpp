@@ -8,6 +8,7 @@
 
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/checkpoint_search.hpp>
+#include <fulgurite/loop/due.hpp>
 
 namespace fulgurite::loop {
 
@@ -40,24 +41,29 @@ template <class Pack, class R>
   else return false;
 }
 
+/// See finish_files: a function of the Backend alone.
+template <WritesLater B>
+void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
+  now.writer.wait();
+  auto const then = std::exchange(now.then, nullptr);
+  auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
+  CheckpointFiles files(held, now.holder, CheckpointFiles::Awaited::to<&Due::awaits>(due), true, write);
+  auto const rename = [&now](std::filesystem::path const& from, std::filesystem::path const& to) {
+    now.writer.image().rename(from, to);
+  };
+  auto const remove = [&now](std::filesystem::path const& file) { return now.writer.remove(file); };
+  files.can_rename(rename);
+  files.can_remove(remove);
+  then(files);
+  now.writer.let_go();
+}
+
 /// What follows from files that another thread writes, when it has. An exception is that of the first file that could
 /// not be written.
 template <class R>
 void finish_files(R& run) {
-  using Backend = typename R::Key::Backend;
-  if constexpr (WritesLater<Backend>) {
-    auto& now = run.under_way;
-    if (!now.then) return;
-    now.writer.wait();
-    auto const then = std::exchange(now.then, nullptr);
-    auto const write = [&now](std::filesystem::path const& file, bool) { now.writer.write(file); };
-    auto const awaited = [&run](auto const& file) { return run.due.awaits(file); };
-    CheckpointFiles files(run.made.held_files, now.holder, awaited, true, write);
-    files.can_rename([&now](auto const& from, auto const& to) { now.writer.image().rename(from, to); });
-    files.can_remove([&now](auto const& file) { return now.writer.remove(file); });
-    then(files);
-    now.writer.let_go();
-  }
+  if constexpr (WritesLater<typename R::Key::Backend>)
+    if (run.under_way.then) finish(run.under_way, run.made.held_files, run.due);
 }
 
 /// The same for a fit that is left open: nobody is there to catch an exception, so it is a warning.

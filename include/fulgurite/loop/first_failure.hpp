@@ -3,22 +3,24 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/loop/warnings.hpp>
 
 namespace fulgurite::loop {
 
 /// Keeps the failure that is thrown when all has been tried: the first, but an end that was asked for comes before what
-/// fails on the way. The others are warnings of `Run`.
-template <class Run>
+/// fails on the way. The others are warnings: `warn(identifier, sentence)`.
 class FirstFailure {
  public:
-  explicit FirstFailure(Run& run) : run_(run) {}
+  explicit FirstFailure(Warn warn) : warn_(warn) {}
 
   /// Whether it has not failed.
-  template <class Work>
-  bool attempt(Work&& work) {
+  FULGURITE_COLD bool attempt(FunctionRef<void()> work) {
     try {
       work();
       return true;
@@ -27,8 +29,8 @@ class FirstFailure {
       first_ = std::current_exception();
     } catch (std::exception const& error) {
       if (first_)
-        run_.warn("fulgurite.checkpoint.failed_too",
-                  std::string("after another file, this one could not be written: ") + error.what());
+        warn("fulgurite.checkpoint.failed_too",
+             std::string("after another file, this one could not be written: ") + error.what());
       else first_ = std::current_exception();
     } catch (...) {
       if (!first_) first_ = std::current_exception();
@@ -41,16 +43,18 @@ class FirstFailure {
   }
 
  private:
-  void say_first() const {
+  FULGURITE_COLD void say_first() const {
     try {
       std::rethrow_exception(first_);
     } catch (std::exception const& error) {
-      run_.warn("fulgurite.checkpoint.failed_too",
-                std::string("the run was asked to end, and a file could not be written: ") + error.what());
+      warn("fulgurite.checkpoint.failed_too",
+           std::string("the run was asked to end, and a file could not be written: ") + error.what());
     } catch (...) {}  // it has no words
   }
 
-  Run& run_;
+  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
+
+  Warn warn_;
   std::exception_ptr first_{};
   bool interrupted_ = false;
 };

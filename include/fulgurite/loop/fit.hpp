@@ -130,28 +130,31 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
     if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
     run_.measured.train_board.restart();
-    run_.loading.write = [this](std::filesystem::path const& file) {
-      struct Here {  // where the run goes on, also when the file cannot be written
-        OpenFit& fit;
-        Progress progress = fit.run_.progress;
-        SafePoint point = fit.run_.point;
-        long slices = fit.run_.carried.slices;
-        ~Here() {
-          expect_rows(fit.pack_, 0);
-          progress.left_out = fit.run_.progress.left_out;  // writing has exchanged gradients of the open window
-          fit.run_.progress = progress, fit.run_.point = point;
-          fit.run_.carried.slices = slices;
-        }
-      } const here{*this};
-      if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, pack_, source_);
-      write_checkpoint(run_, pack_, source_, file);
-    };
+    run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
     Context<R, phase::Train> ctx(run_);
     if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();
     if constexpr (resumes)
       if (resumed_) this->go_on();
+  }
+
+  /// A file of now that was asked for by name.
+  void write(std::filesystem::path const& file) {
+    struct Here {  // where the run goes on, also when the file cannot be written
+      OpenFit& fit;
+      Progress progress = fit.run_.progress;
+      SafePoint point = fit.run_.point;
+      long slices = fit.run_.carried.slices;
+      ~Here() {
+        expect_rows(fit.pack_, 0);
+        progress.left_out = fit.run_.progress.left_out;  // writing has exchanged gradients of the open window
+        fit.run_.progress = progress, fit.run_.point = point;
+        fit.run_.carried.slices = slices;
+      }
+    } const here{*this};
+    if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, pack_, source_);
+    write_checkpoint(run_, pack_, source_, file);
   }
 
   template <bool One>

@@ -56,9 +56,7 @@ class FitOpening {
     auto& parts = run_.parts;
     Context<R, phase::Fit> ctx(run_);
     set_up(run_, pack_, source_, ctx, FileOfFit{*this});
-    run_.loading.count_training = [this] {
-      return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
-    };
+    run_.loading.count_training = Counts::template to<&FitOpening::count_training>(*this);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
         configure_optimizers<R>(*parts.model, ctx)));
     if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
@@ -80,6 +78,11 @@ class FitOpening {
     check_time(run_);
     if constexpr (resumes)
       if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
+  }
+
+  using Counts = decltype(Loading::count_training);
+  std::optional<long> count_training() {
+    return batches_of(training_loader(run_, source_), run_.asked.options.limit_train_batches, "limit_train_batches");
   }
 
   /// The file that the fit goes on from, as set_up asks for it.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/kept_place.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
@@ -106,7 +107,7 @@ class KeptRun {
   }
   template <class F>
   void each_optimizer(F&& f) {
-    std::apply([&](auto&... all) { (f(all), ...); }, run_.parts.optimizers->optimizers);
+    each_of(run_.parts.optimizers->optimizers, f);
   }
   template <class O, class F>
   static void each_rate(O& optimizer, F&& f) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/call.hpp>
@@ -58,7 +59,7 @@ void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
           if constexpr (KeepsPlace<std::remove_reference_t<decltype(loader)>>)
             if (!lacks(inner, name)) inner.child(name, loader);
         };
-        std::apply([&](auto&... all) { (one(all), ...); }, loaders);
+        each_of(loaders, one);
       });
     }
   }

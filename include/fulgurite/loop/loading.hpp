@@ -2,18 +2,19 @@
 // Part of a run's state: its loaders, as far as they are asked for more than once.
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <fulgurite/core/function_ref.hpp>
 
 namespace fulgurite::loop {
 
 struct Loading {
   /// Asks the training loader for its size, loading it if need be; there from setup to the end of training.
-  std::function<std::optional<long>()> count_training = {};
+  FunctionRef<std::optional<long>()> count_training{};
   /// Writes a file now, with what the open fit knows of its data; there while one is open.
-  std::function<void(std::filesystem::path const&)> write = {};
+  FunctionRef<void(std::filesystem::path const&)> write{};
   /// The names of the loaders of the last fit, for its files.
   std::vector<std::string> (*loaders)() = nullptr;
   bool fit_is_open = false;         ///< from its first check to its end

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -39,8 +40,8 @@ constexpr bool any_per_step(Origin origin) {
 }
 
 /// f(name, value) for each metric of the board that is reported per epoch.
-template <class Metrics, class Board, class F>
-void each_epoch_value(Board& board, F&& f) {
+template <class Metrics, class Board>
+void each_epoch_value(Board& board, FunctionRef<void(std::string const&, double)> f) {
   Metrics::each([&](std::size_t i, auto const& metric) {
     auto const& cell = board[i];
     if (!metric.logger || !per_epoch(metric, cell.origin)) return;
@@ -49,8 +50,8 @@ void each_epoch_value(Board& board, F&& f) {
 }
 
 /// f(name, latest value) for each metric of the board that is reported per step and was logged since the last such row.
-template <class Metrics, class Board, class F>
-void each_step_value(Board& board, F&& f) {
+template <class Metrics, class Board>
+void each_step_value(Board& board, FunctionRef<void(std::string const&, double)> f) {
   Metrics::each([&](std::size_t i, auto const& metric) {
     auto& cell = board[i];
     if (metric.logger && cell.in_step_row && cell.epoch.count != 0 && per_step(metric, cell.origin))

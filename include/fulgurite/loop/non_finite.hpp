@@ -12,10 +12,13 @@
 #include <string>
 #include <tuple>
 
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/precision_step.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_output.hpp>
+#include <fulgurite/loop/warnings.hpp>
 
 namespace fulgurite::loop {
 
@@ -42,25 +45,37 @@ template <class R>
                             "' holds a nan: buffers are written while the loss is computed, and are not put back";
 }
 
+FULGURITE_COLD std::string place_of_batch(long batch, int epoch, bool no_rows) {
+  return "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
+         (no_rows ? ", which has no rows," : "");
+}
+[[noreturn]] FULGURITE_COLD void refuse_update(std::string const& what, std::string const& where, long step,
+                                               std::string const& buffer) {
+  throw Error("fulgurite.loop.non_finite",
+              what + " after " + where + ". The update was not made: the weights are those after step " +
+                  std::to_string(step) + buffer +
+                  ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
+                  "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
+}
+FULGURITE_COLD void warn_of_skipped(Warn warn, std::string const& what, std::string const& where,
+                                    std::string const& buffer) {
+  warn("fulgurite.loop.non_finite_skipped",
+       what + " after " + where +
+           ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
+           buffer);
+}
+
 /// `what` is not finite in the batch at hand: the fit ends, or the update of its window will be left out.
 template <class R>
 [[gnu::cold, gnu::noinline]] void found_non_finite(State<R>& run, std::string const& what) {
-  auto const where = "batch " + std::to_string(run.facts.batch_idx) + " of epoch " +
-                     std::to_string(run.progress.epoch) +
-                     (run.facts.batch_size == 0 && run.facts.no_rows ? ", which has no rows," : "");
+  auto const where =
+      place_of_batch(run.facts.batch_idx, run.progress.epoch, run.facts.batch_size == 0 && run.facts.no_rows);
   if (run.asked.options.non_finite == NonFinite::stop) {
     if constexpr (shares<R>) run.shared.together = true;  // gradients are those of all ranks, too
-    throw Error("fulgurite.loop.non_finite",
-                what + " after " + where + ". The update was not made: the weights are those after step " +
-                    std::to_string(run.progress.global_step) + spoiled_buffer(run) +
-                    ". Look at that batch, at the learning rate and at clipping; detect_anomaly = true names the "
-                    "function. non_finite = NonFinite::skip leaves such updates out, NonFinite::ignore makes them");
+    refuse_update(what, where, run.progress.global_step, spoiled_buffer(run));
   }
   run.watch.finite.look = Look::found;
-  run.warn("fulgurite.loop.non_finite_skipped",
-           what + " after " + where +
-               ": the update of its window is left out, and so are others like it (ctx.skipped_steps() counts them)" +
-               spoiled_buffer(run));
+  warn_of_skipped(Warn::to<&State<R>::warn>(run), what, where, spoiled_buffer(run));
 }
 
 template <class R>
@@ -87,6 +102,15 @@ template <class R>
   found_non_finite(run, "a gradient is not finite" + of);
 }
 
+[[noreturn]] FULGURITE_COLD void refuse_non_finite(long from, long to) {
+  throw Error("fulgurite.loop.non_finite",
+              "a loss or a weight is not finite since one of the steps " + std::to_string(from) + " to " +
+                  std::to_string(to) +
+                  " (a GPU is asked at the cadence of the logs, log_every_n_steps). Nothing was written since: the "
+                  "last checkpoint is good. non_finite = NonFinite::skip waits for the GPU in each step and leaves "
+                  "such updates out, NonFinite::ignore makes them");
+}
+
 /// What was noted on a device is read, together with the metrics that wait, and the weights are looked at. Error where
 /// one of them is not finite: nothing that is written afterwards may hold them.
 template <class R>
@@ -94,16 +118,10 @@ template <class R>
   auto& finite = run.watch.finite;
   if (!finite.fresh || run.asked.options.non_finite != NonFinite::stop) return void(run.measured.train_board.collect());
   if (run.parts.optimizers)
-    std::apply([&](auto&... o) { (R::Backend::note_weights(finite.noted, o.parameters()), ...); },
-               run.parts.optimizers->optimizers);
+    each_of(run.parts.optimizers->optimizers, [&](auto& o) { R::Backend::note_weights(finite.noted, o.parameters()); });
   double const value = run.measured.train_board.collect(&*finite.noted);
   if (!is_finite(value)) [[unlikely]]
-    throw Error("fulgurite.loop.non_finite",
-                "a loss or a weight is not finite since one of the steps " + std::to_string(finite.read_at + 1) +
-                    " to " + std::to_string(run.progress.global_step) +
-                    " (a GPU is asked at the cadence of the logs, log_every_n_steps). Nothing was written since: the "
-                    "last checkpoint is good. non_finite = NonFinite::skip waits for the GPU in each step and leaves "
-                    "such updates out, NonFinite::ignore makes them");
+    refuse_non_finite(finite.read_at + 1, run.progress.global_step);
   finite.fresh = false;
   finite.read_at = run.progress.global_step;
 }

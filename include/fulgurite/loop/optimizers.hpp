@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/loop/scheduled.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
@@ -75,8 +76,7 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
   /// f(scheduler) for those that have a schedule.
   template <class F>
   void each_scheduler(F&& f) {
-    std::apply([&](auto&... s) { ((std::remove_reference_t<decltype(s)>::exists ? call(f, s) : void()), ...); },
-               schedulers);
+    each_of(schedulers, [&]<class S>(S& s) { S::exists ? call(f, s) : void(); });
   }
   /// f(optimizer, its first scheduler), by which all of its schedules are set to begin from other rates.
   template <class F>

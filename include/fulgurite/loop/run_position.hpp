@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/open_slices.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -122,7 +123,7 @@ void fold_run(State<R>& run, Archive& archive) {
         inner.child(std::to_string(i++),
                     [&](auto& innermost) { fold_gradients<typename R::Backend>(optimizer, innermost); });
       };
-      std::apply([&](auto&... all) { (one(all), ...); }, run.parts.optimizers->optimizers);
+      each_of(run.parts.optimizers->optimizers, one);
     });
   fold_loss(run, archive);
   fold_slices(run, archive);

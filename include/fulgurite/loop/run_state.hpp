@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
@@ -113,7 +114,7 @@ void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
     if constexpr (Stateful<O, Archive>)
       archive.child(std::to_string(number++) + " " + std::string(optimizer_name<O>()), optimizer);
   };
-  std::apply([&](auto&... all) { (fold(all), ...); }, optimizers);
+  each_of(optimizers, fold);
 }
 /// The schedules, each under the key of its optimizer and its place among those of it.
 template <class Optimizers, class Archive>
@@ -123,7 +124,7 @@ void fold_schedulers(Optimizers& optimizers, Archive& archive) {
     if constexpr (S::exists) archive.child(Optimizers::key(at), scheduler);
     ++at;
   };
-  std::apply([&](auto&... all) { (fold(all), ...); }, optimizers.schedulers);
+  each_of(optimizers.schedulers, fold);
 }
 /// Both, and the scaler of losses: what a run has from configure_optimizers on.
 template <class R, class Archive>

@@ -7,12 +7,14 @@
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/constant.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/warnings.hpp>
 
 namespace fulgurite::loop {
 
@@ -58,6 +60,16 @@ consteval bool is_inert_in_dev_run() {
   else return hook::log_metrics::named<C>;
 }
 
+[[noreturn]] FULGURITE_COLD void refuse_output(std::string_view callback) {
+  throw Error("fulgurite.options.barebones",
+              "barebones runs the loop alone, and there is a " + std::string(callback) + ": leave it out");
+}
+FULGURITE_COLD void warn_of_dev_run(Warn warn, long batches, std::string const& idle) {
+  warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(batches) +
+                                        (batches == 1 ? " batch" : " batches") +
+                                        " of each loop, one epoch, no sanity check" + idle);
+}
+
 /// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
 /// idle then; a fast_dev_run says what it replaces and who is idle.
 template <class R, class... Cs>
@@ -67,18 +79,14 @@ void check_special(State<R>& run, Pack<Cs...> const&) {
     std::string_view output;
     [[maybe_unused]] std::size_t left = sizeof...(Cs);  // of these the last ones are added
     ((left-- > run.asked.added && (is_output<Cs> || is_watcher<Cs>()) ? void(output = type_name<Cs>()) : void()), ...);
-    if (!output.empty())
-      throw Error("fulgurite.options.barebones",
-                  "barebones runs the loop alone, and there is a " + std::string(output) + ": leave it out");
+    if (!output.empty()) refuse_output(output);
   }
   if (o.fast_dev_run != 0) {
     std::string idle;
     ((is_inert_in_dev_run<Cs>() ? void(idle += (idle.empty() ? "; idle: " : ", ") + std::string(type_name<Cs>()))
                                 : void()),
      ...);
-    run.warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(o.fast_dev_run) +
-                                              (o.fast_dev_run == 1 ? " batch" : " batches") +
-                                              " of each loop, one epoch, no sanity check" + idle);
+    warn_of_dev_run(Warn::to<&State<R>::warn>(run), o.fast_dev_run, idle);
   }
 }
 

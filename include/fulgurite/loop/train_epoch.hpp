@@ -3,12 +3,24 @@
 
 #include <string>
 
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/resumed_epoch.hpp>
 #include <fulgurite/loop/train_on.hpp>
 #include <fulgurite/loop/transfer.hpp>
+#include <fulgurite/loop/warnings.hpp>
 
 namespace fulgurite::loop {
+
+FULGURITE_COLD void warn_of_left_out(Warn warn, long batch, int epoch) {
+  warn("fulgurite.data.none", "batch " + std::to_string(batch) + " of epoch " + std::to_string(epoch) +
+                                  " is none, an empty optional: it is skipped, and so are others that follow");
+}
+[[noreturn]] FULGURITE_COLD void refuse_empty_epoch(int epoch) {
+  throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " + std::to_string(epoch) +
+                                          ": begin() must start a new pass each time");
+}
 
 /// An epoch whose batches are under way, each with its hooks, its step or its place in a window, and the validation
 /// that follows. `run` and `pack` are handed on: as members they would be read anew after each call that a compiler
@@ -38,7 +50,8 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
     auto const take = [&](auto&& raw, long b, auto&& end) __attribute__((always_inline)) {
       if constexpr (replays)
         if (!retreat_.reached(b)) return !end.after_step();
-      if (is_none(raw)) return none(run, pack, b, end);
+      if constexpr (may_be_none<decltype(raw)>)
+        if (is_none(raw)) return none(run, pack, b, end);
       auto const use = [&](auto& batch) __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end); };
       return with_batch(run, source_, ctx_, present(raw), use, hook::timed<action::batch_to_device<R>>(pack));
     };
@@ -48,10 +61,7 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
     }();
     if (more) return true;
     run.facts.in_batch = false;
-    if (pass_->is_empty())
-      throw Error("fulgurite.data.empty", "the training loader had no batch in epoch " +
-                                              std::to_string(run.progress.epoch) +
-                                              ": begin() must start a new pass each time");
+    if (pass_->is_empty()) refuse_empty_epoch(run.progress.epoch);
     return false;
   }
 
@@ -100,8 +110,7 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
   bool none(State<R>& run, Pack& pack, long b, End& end) {
     auto& facts = run.facts;
     bool const last = end.before_step();
-    run.warn("fulgurite.data.none", "batch " + std::to_string(b) + " of epoch " + std::to_string(run.progress.epoch) +
-                                        " is none, an empty optional: it is skipped, and so are others that follow");
+    warn_of_left_out(Warn::to<&State<R>::warn>(run), b, run.progress.epoch);
     this->begin(run, b, end);
     facts.batch_size = 0;
     facts.in_batch = facts.left_out = true;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/hook/profiled.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -53,12 +54,13 @@ auto& training_loader(State<R>& run, Source& source) {
 template <class Hook, class R, class Source>
 auto evaluation_loaders(State<R>& run, Source& source) {
   auto loaders = source.template evaluation<Hook>();
-  if (source.template is_fresh<Hook>())
-    std::apply([&](auto&... loader) { (prepare_loader(run, loader, false), ...); }, loaders);
+  if (source.template is_fresh<Hook>()) each_of(loaders, [&](auto& loader) { prepare_loader(run, loader, false); });
   return loaders;
 }
 
 /// A loader of std::optional batches may leave one out; everything else is always there.
+template <class Raw>
+inline constexpr bool may_be_none = is_optional<std::remove_cvref_t<Raw>>;
 template <class Raw>
 constexpr bool is_none(Raw const& raw) {
   if constexpr (is_optional<Raw>) return !raw.has_value();

@@ -23,15 +23,18 @@ inline void check_steps(RehearsalPlan const& plan) {
     refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
 }
 
+/// In the place of what writes a file.
+inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
+  throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
+                                           ") in steps that are tried out, of which nothing is written: ask "
+                                           "ctx.rehearsing() first");
+};
+
 /// From here on nothing is written, until the run is put back.
 template <class R>
 void begin_trying_out(State<R>& run) {
   run.searching.rehearsing = true;
-  run.loading.write = [](std::filesystem::path const& file) {
-    throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
-                                             ") in steps that are tried out, of which nothing is written: ask "
-                                             "ctx.rehearsing() first");
-  };
+  run.loading.write = refuse_to_write;
 }
 
 /// A run ends: what was asked for too late is not done, and that is said.

@@ -6,9 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/tell.hpp>
 
 namespace fulgurite::loop {
+
+/// How a function that is no template warns through a run: State's `warn`, lent.
+using Warn = FunctionRef<void(std::string_view identifier, std::string_view sentence)>;
 
 /// What may be meant and mostly is not, each with its identifier in brackets in front. `aloud`: on stderr, too.
 class Warnings {

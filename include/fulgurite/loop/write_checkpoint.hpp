@@ -104,27 +104,27 @@ void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem
   }
 }
 
+/// Whether another thread can write the files of such a run.
+template <class R>
+inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
+
 /// Copies the run as it is now; another thread writes the files.
 template <class R, class Pack, class Source>
-CheckpointFiles::WriteLater writing_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder) {
-  if constexpr (WritesLater<typename R::Backend> && !shares<R>) {
-    if (!run.asked.options.save_in_background) return nullptr;
-    return [&run, &pack, &source, holder](auto planned, bool weights_only, CheckpointFiles::Then then) {
-      [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
-      finish_files(run);  // one copy at a time
-      auto& writer = run.under_way.writer;
-      show_and_save(run, pack, [&] {
-        auto const declared = declared_hyperparameters(run, source);
-        R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, pack, source, weights_only), declared);
-      });
-      writer.clear();
-      for (auto const& one : planned) writer.plan(one.file, one.is_new);
-      run.under_way.holder = holder;
-      run.under_way.then = std::move(then);
-      writer.start();
-    };
-  } else {
-    return nullptr;
+void write_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder,
+                 std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
+  if constexpr (can_write_later<R>) {
+    [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
+    finish_files(run);  // one copy at a time
+    auto& writer = run.under_way.writer;
+    show_and_save(run, pack, [&] {
+      auto const declared = declared_hyperparameters(run, source);
+      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, pack, source, weights_only), declared);
+    });
+    writer.clear();
+    for (auto const& one : planned) writer.plan(one.file, one.is_new);
+    run.under_way.holder = holder;
+    run.under_way.then = std::move(then);
+    writer.start();
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // A metric is a named constant of the model: a misspelt one is an undeclared identifier, not a missing key.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -96,6 +97,9 @@ inline constexpr bool is_counted = requires { typename M::metric::Definition; };
 template <auto... Ms>
 struct MetricList {
   static constexpr std::size_t size = sizeof...(Ms);
+  /// What the metrics are called, and which of them ask for a value of each step.
+  static constexpr std::array<std::string_view, size> names{Ms.name()...};
+  static constexpr std::array<bool, size> by_step{(Ms.on_step == Report::yes)...};
 
   template <class M>
   static consteval std::size_t index_of() {

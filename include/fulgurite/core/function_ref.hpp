@@ -1,0 +1,56 @@
+#pragma once
+// A function that is lent for the time of a call, so that what takes one need not be a template: one function of code
+// for each that is lent, where std::function makes a dozen.
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace fulgurite {
+
+/// Two pointers: to something that can be called, which must live as long as this, and to how it is called. A default
+/// one is empty, which can be asked for, and must not be called.
+///   void each_weight(FunctionRef<void(std::string_view)> take);   each_weight([&](std::string_view name) { ... });
+template <class Signature>
+class FunctionRef;
+
+template <class Result, class... Args>
+class FunctionRef<Result(Args...)> {
+ public:
+  FunctionRef() = default;
+  FunctionRef(std::nullptr_t) {}
+  template <class F>
+    requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<Result, F&, Args...>)
+  [[gnu::always_inline]] FunctionRef(F&& f)
+      : what_(const_cast<void*>(static_cast<void const*>(std::addressof(f)))),
+        how_(&call<std::remove_reference_t<F>>) {}
+
+  /// A member function of an object that lives as long as this.
+  template <auto Member, class T>
+  static FunctionRef to(T& object) {
+    FunctionRef made;
+    made.what_ = const_cast<void*>(static_cast<void const*>(std::addressof(object)));
+    made.how_ = &call_member<Member, T>;
+    return made;
+  }
+
+  Result operator()(Args... args) const { return how_(what_, std::forward<Args>(args)...); }
+  explicit operator bool() const { return how_ != nullptr; }
+
+ private:
+  template <class F>
+  static Result call(void* what, Args... args) {
+    return static_cast<Result>((*static_cast<F*>(what))(std::forward<Args>(args)...));
+  }
+  template <auto Member, class T>
+  static Result call_member(void* what, Args... args) {
+    return (static_cast<T*>(what)->*Member)(std::forward<Args>(args)...);
+  }
+
+  void* what_ = nullptr;
+  Result (*how_)(void*, Args...) = nullptr;
+};
+
+}  // namespace fulgurite
