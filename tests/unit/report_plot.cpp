@@ -192,9 +192,9 @@ TEST_CASE("a legend takes as many lines as it needs, and six colours come back d
     plot.curves.push_back({.label = label += std::to_string(i), .x = {0, 1}, .y = {0, 1.0 * i}});
   }
   auto const svg = plot.svg();
-  CHECK(count(svg, "\" y=\"20\" text-anchor=\"start\">member") == 6);
-  CHECK(count(svg, "\" y=\"38\" text-anchor=\"start\">member") == 6);
-  CHECK(count(svg, "\" y=\"56\" text-anchor=\"start\">member") == 2);
+  CHECK(count(svg, "\" y=\"20\" text-anchor=\"start\" class=\"legend\">member") == 6);
+  CHECK(count(svg, "\" y=\"38\" text-anchor=\"start\" class=\"legend\">member") == 6);
+  CHECK(count(svg, "\" y=\"56\" text-anchor=\"start\" class=\"legend\">member") == 2);
   CHECK(count(svg, "\"curve c0\"") == 4);  // in the legend and in the plot, the first and the thirteenth
   CHECK(count(svg, "\"curve c0 dashed\"") == 2);
 }
