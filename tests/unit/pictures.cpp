@@ -86,10 +86,13 @@ TEST_CASE("panels: parts of a metric share a plot, and the cells of a matrix are
   curves.push_back(curve("norm/net.0.2", 1));  // is no matrix, nor are these
   curves.push_back(curve("odd.00.0", 1));
   curves.push_back(curve("far.0.18446744073709551615", 1));
+  // A table of a stranger, whose sizes would wrap around to those of a matrix of two rows.
+  for (char const* const cell : {"0.0", "0.1", "1.0", "18446744073709551615.0"})
+    curves.push_back(curve(std::string("huge.") + cell, 1));
   auto const plots = report::panels(curves);
   std::vector<std::string> titles;
   for (auto const& plot : plots) titles.push_back(plot.title + " " + std::to_string(plot.curves.size()));
-  CHECK(titles == std::vector<std::string>{"range 2", "f1 12", "f1 3", "norm/net 1", "odd 1", "far 1"});
+  CHECK(titles == std::vector<std::string>{"range 2", "f1 12", "f1 3", "norm/net 1", "odd 1", "far 1", "huge 4"});
   auto const matrices = report::take_matrices(curves);
   REQUIRE(matrices.size() == 2);
   CHECK((matrices[0].name == "val/pairs" && matrices[1].name == "val/pairs/night" && matrices[1].size == 3));

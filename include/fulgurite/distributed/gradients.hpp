@@ -165,7 +165,7 @@ class GradientExchange {
     if (!buckets_.plan.stages[stage].as_gradients) to.mul_(share);
   }
 
-  static constexpr std::size_t most_riders = 10;
+  static constexpr std::size_t most_riders = 11;
   static constexpr int most_changes = 3;
 
   bool compressed_;

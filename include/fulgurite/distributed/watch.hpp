@@ -124,7 +124,9 @@ class Watch {
     if (!shared.any && store.check({"ended"})) {
       auto const text = text_of(store.get("ended"));
       auto const line = text.find('\n');
-      store.set("heard/" + std::to_string(place.rank), bytes_of("yes"));  // whose process keeps the store may go
+      try {
+        store.set("heard/" + std::to_string(place.rank), bytes_of("yes"));  // whose process keeps the store may go
+      } catch (std::exception const&) {}                                    // it has gone: what it said is here
       found(shared, {std::stoi(text), text.substr(line + 1)});
     }
     std::optional<std::vector<std::string>> others;

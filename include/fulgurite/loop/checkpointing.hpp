@@ -57,12 +57,16 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   };
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     if (alone) std::rethrow_exception(alone);
+    // Of an earlier file: in this one somebody may fail alone all the same.
+    [[maybe_unused]] bool together = false;
+    if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
     try {
       write_checkpoint(run, pack, source, file, weights_only);
     } catch (...) {
       if (failed_alone()) alone = std::current_exception();
       throw;
     }
+    if constexpr (shares<R>) run.shared.together = together;
   };
   [[maybe_unused]] auto const later = [&](std::span<CheckpointFiles::Planned const> planned, bool weights_only,
                                           CheckpointFiles::Then then) {

@@ -23,6 +23,7 @@ inline constexpr int place_bits = 3;
 enum class Rider : std::uint8_t {
   contributes,
   stop,
+  time_is_up,
   epoch_ends,
   skips,
   not_finite,
@@ -98,7 +99,9 @@ template <class R>
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
   says(Rider::contributes, contributes);
-  says(Rider::stop, std::exchange(shared.wishes_stop, false));
+  bool const wishes = std::exchange(shared.wishes_stop, false);
+  says(Rider::stop, wishes && !run.due.by_time);
+  says(Rider::time_is_up, wishes && run.due.by_time);
   says(Rider::epoch_ends, run.facts.is_last_batch);
   says(Rider::skips, std::exchange(shared.skips, false));
   says(Rider::not_finite, shared.not_finite);
@@ -116,7 +119,7 @@ template <class R>
   if (with != 0 && with != world)
     each_of(run.parts.optimizers->optimizers,
             [&](auto& o) { R::Backend::scale_gradients(o.parameters(), world / with); });
-  if (rider(Rider::stop) != 0) hear_stop(run);
+  if (rider(Rider::stop) != 0 || rider(Rider::time_is_up) != 0) hear_stop(run, rider(Rider::stop) == 0);
   shared.skipped = rider(Rider::skips) != 0;
   shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;
   if (shared.epoch_ends) run.facts.is_last_batch = true;

@@ -128,6 +128,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     check_validation(run_, source_);
     if constexpr (resumes)
       if (resumed_) resumed_->refuse_unfit_loaders(plan_.most());
+    if (this->is_resumed()) log_program(run_, pack_);
     if constexpr (has_logger<Pack>) warn_of_few_rows(run_, plan_);
     run_.measured.train_board.restart();
     run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);

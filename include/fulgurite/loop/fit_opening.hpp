@@ -72,10 +72,11 @@ class FitOpening {
     answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later
     log_hyperparameters(run_, pack_, source_);
-    log_program(run_, pack_);
+    if (!is_resumed()) log_program(run_, pack_);  // one that goes on, when all of its file is known to fit
     if constexpr (resumes)
       if (resumed_) resumed_->load_training();
     check_time(run_);
+    if (is_resumed()) agree_on_stop(run_);
     if constexpr (resumes)
       if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
   }

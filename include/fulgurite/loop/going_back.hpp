@@ -70,6 +70,7 @@ class Retreat {
       run.progress = progress_;
       run.asked.window_length = window_;
       run.due.stop = stop_requested_;
+      run.due.by_time = by_time_;
       run.due.statistics_pass = statistics_requested_;
       run.measured.train_board = board_;
       run.measured.results = results_;
@@ -113,6 +114,7 @@ class Retreat {
     progress_ = run.progress;
     window_ = run.asked.window_length;
     stop_requested_ = run.due.stop;
+    by_time_ = run.due.by_time;
     statistics_requested_ = run.due.statistics_pass;
     board_ = run.measured.train_board;
     results_ = run.measured.results;
@@ -134,7 +136,7 @@ class Retreat {
   Facts facts_;
   Progress progress_;
   int window_ = 1;
-  bool stop_requested_ = false, statistics_requested_ = false;
+  bool stop_requested_ = false, by_time_ = false, statistics_requested_ = false;
   typename State<R>::Board board_;
   std::array<Figures, State<R>::metrics> results_{};
   Value last_loss_{};

@@ -39,10 +39,10 @@ bool time_is_up(State<R> const& run) {
   auto const& most = run.asked.options.max_time;
   return most && run.seconds_since_fit_start() >= most->count();
 }
-/// A rank has wished for it. Where the time is up, it is up for all, and that is why.
+/// A rank has wished for it, as all ranks hear. `by_time`: its max_time alone is why.
 template <class R>
-void hear_stop(State<R>& run) {
-  if (!std::exchange(run.due.stop, true)) run.due.by_time = time_is_up(run);
+void hear_stop(State<R>& run, bool by_time) {
+  if (!std::exchange(run.due.stop, true) || !by_time) run.due.by_time = by_time;
 }
 
 /// Where all ranks meet: whether any of them says so. This rank's own word where it may ask nobody any more.
@@ -60,11 +60,15 @@ double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
   else return mine;
 }
 
-/// Where all ranks meet: a stop that one of them has wished for holds for all.
+/// Where all ranks meet: a stop that one of them has wished for holds for all, and so does why. Clocks differ, so that
+/// one rank's time may be up before another's.
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
-  if constexpr (shares<R>)
-    if (any_rank(run, std::exchange(run.shared.wishes_stop, false))) hear_stop(run);
+  if constexpr (shares<R>) {
+    int const mine = !std::exchange(run.shared.wishes_stop, false) ? 0 : run.due.by_time ? 1 : 2;
+    double const all = run.shared.alone ? mine : run.parts.strategy.reduce(double(mine), Reduce::max);
+    if (all != 0) hear_stop(run, all < 2);
+  }
 }
 
 /// Rank 0's answer, in bytes, for all; its own with one process. What is looked up outside of the program, such as the

@@ -35,6 +35,7 @@ inline std::optional<std::size_t> take_number(std::string_view& name) {
   auto const point = name.rfind('.');
   if (point == std::string_view::npos || point == 0) return std::nullopt;
   auto const digits = name.substr(point + 1);
+  if (digits.size() > 6) return std::nullopt;  // no matrix has so many rows, and counts of cells stay numbers
   std::size_t number = 0;
   auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size() || digits != std::to_string(number))
