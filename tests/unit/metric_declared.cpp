@@ -9,9 +9,11 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/results_table.hpp>
 #include <fulgurite/data/named.hpp>
 #include <fulgurite/metric/values.hpp>
 
+#include "callback_stream.hpp"
 #include "models.hpp"
 #include "ranks.hpp"
 #include "rows.hpp"
@@ -234,4 +236,16 @@ TEST_CASE("a name of the moment is no declared metric's, and needs a logger") {
   without.fit(net, toy::batches(2), val);
   REQUIRE(without.warnings().size() == 1);
   CHECK(without.warnings()[0].find("[fulgurite.metric.no_logger]") != std::string::npos);
+}
+
+TEST_CASE("a table of results has a row for each number of a metric that has several") {
+  Stream out;
+  Several net;
+  auto trainer = toy::train<Several>({.max_epochs = 1}, {}, ResultsTable{{.stream = out.file}});
+  trainer.validate(net, val);
+  auto const table = out.all();
+  for (char const* const row : {"val/x.min", "val/x.max", "val/mean"}) {
+    INFO(table);
+    CHECK(table.find(row) != std::string::npos);
+  }
 }

@@ -14,6 +14,7 @@
 #include <fulgurite/core/tell.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/report/matrices.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/table_of_columns.hpp>
 #include <fulgurite/report/terminal.hpp>
@@ -26,10 +27,11 @@ struct ResultsTableOptions {
   int columns = 0;  ///< width of the table; 0: the terminal's, and where there is none as wide as need be
 };
 
-/// A row for each metric that has a value, a column for each loader, when trainer.validate or trainer.test is done: the
-/// metrics are those that the model declares and reports each epoch. Where it would be too wide, loaders go on in a
-/// further table, and names keep their ends; a value is never cut. The validations of a fit are not printed. Only rank
-/// 0 prints. Error [fulgurite.callback.results_columns] for a width below 0.
+/// A row for each metric that has a value, a column for each loader, when trainer.validate or trainer.test is done:
+/// the metrics are those that the model declares and reports each epoch. Where it would be too wide, loaders go on in
+/// a further table, and names keep their ends; a value is never cut. A metric of several numbers has a row for each,
+/// but a matrix none: report::html draws it. The validations of a fit are not printed. Only rank 0 prints. Error
+/// [fulgurite.callback.results_columns] for a width below 0.
 class ResultsTable {
  public:
   using Hooks = Implements<hook::on_validation_end, hook::on_test_end>;
@@ -53,6 +55,7 @@ class ResultsTable {
     std::vector<std::vector<std::string>> columns{{std::string(what)}};
     for (auto const& name : loaders) columns.push_back({loaders.size() == 1 ? "Value" : name});
     ctx.each_loader_value([&](std::string_view name, std::vector<std::optional<double>> const& values) {
+      if (report::matrices::cell_of(name)) return;
       columns[0].emplace_back(name);
       for (std::size_t i = 0; i != values.size(); ++i)
         columns[i + 1].push_back(values[i] ? report::formatted("%.6g", *values[i]) : "");

@@ -107,6 +107,7 @@ class ValuesContext : public RanksContext<R> {
         values.assign(values.size(), measured.results[i].reduced(metric.reduce));
       f(reported_name(metric, Origin::evaluation, true), values);
     });
+    if constexpr (State<R>::Board::Counts::any_several) each_of_several(measured, f);
   }
   /// f(metric, value the host knows already) for each declared metric of one number, in order.
   template <class F>
@@ -134,6 +135,23 @@ class ValuesContext : public RanksContext<R> {
   }
 
  private:
+  /// The same for each number of the metrics that have several, in the order in which loaders have them.
+  template <class F>
+  static void each_of_several(auto const& measured, F& f) {
+    std::vector<std::string> told;
+    for (auto const& numbers : measured.several)
+      for (auto const& [name, number] : numbers) {
+        if (std::find(told.begin(), told.end(), name) != told.end()) continue;
+        told.push_back(name);
+        std::vector<std::optional<double>> values;
+        for (std::size_t l = 0; l != measured.loader_results.size(); ++l) {
+          auto& value = values.emplace_back();
+          for (auto const& [own, number_of_loader] : measured.several[l])
+            if (own == name) value = number_of_loader;
+        }
+        f(name, values);
+      }
+  }
   template <class M>
   static consteval bool of_several() {
     if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
