@@ -14,6 +14,17 @@
 
 namespace fixtures {
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FULGURITE_TEST_UNDER_THREAD_SANITIZER
+#endif
+#endif
+#ifdef FULGURITE_TEST_UNDER_THREAD_SANITIZER
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+
 /// 4 -> 3 -> 1 with a batch norm (float and integer buffers) between.
 struct Net : torch::nn::Module {
   torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 3));

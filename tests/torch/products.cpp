@@ -183,6 +183,8 @@ TEST_CASE("a certified product has LibTorch's bits, in every order, batch and ep
 
 TEST_CASE("a product that is split over two threads has the bits of LibTorch with two") {
   if (!process_kernels()) SKIP("built without LIBXSMM");
+  if (fixtures::under_thread_sanitizer)
+    SKIP("what OpenMP's barriers order looks like a race: they are not instrumented");
   Threads const two(2);
   Verdicts verdicts(process_kernels());
   compare_all(verdicts, std::array{Size{128, 80, 400}, Size{120, 96, 100}});

@@ -117,7 +117,9 @@ TEST_CASE("a fit of 2000 steps allocates exactly as often as one of 1000: values
               allocations_of(1000, waits, every, k, sized, Hears{}));
       }
   CHECK(allocations_of(2000, true, 0, 1, sized) == allocations_of(1000, true, 0, 1, sized));
+#ifndef FULGURITE_TEST_COUNTS_NOTHING
   CHECK(allocations_of(1000, false, 50, 1, sized) > 0);  // the counter counts
+#endif
 }
 
 TEST_CASE("a waiting device is read once for each row of the log, and for nothing else") {
