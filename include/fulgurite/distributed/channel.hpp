@@ -41,8 +41,11 @@ class Channel {
   /// The tensor is sent, or filled. It is contiguous, and must not be written to until it has arrived.
   void post(at::Tensor const& tensor) {
     std::vector<at::Tensor> one{tensor};
-    auto& engine = group_->between_two();
-    auto work = direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);
+    // A connection that is broken already says so at once.
+    auto work = group_->or_lost("talking to a neighbouring stage", [&] {
+      auto& engine = group_->between_two();
+      return direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);
+    });
     tag_ = (tag_ + 1) % tags;
     ++messages_;
     bytes_ += static_cast<long>(tensor.nbytes());

@@ -55,6 +55,15 @@ class Group {
   Place const& place() const { return place_; }
   Traffic const& traffic() const { return traffic_; }
 
+  /// What `work()` gives, which talks to another rank. Where that rank's connection breaks, it is named.
+  template <class Work>
+  auto or_lost(std::string_view what, Work&& work) {
+    if (auto const ended = watch_->ended()) gone(*ended);
+    try {
+      return work();
+    } catch (std::exception const& error) { lost(what, error.what()); }
+  }
+
   /// The sum over all ranks, in place.
   void all_reduce(at::Tensor const& tensor, std::string_view what) {
     ++traffic_.all_reduces;
@@ -265,13 +274,6 @@ class Group {
   void on_tensors(std::string_view what, Begin&& begin) {
     if (!on_gpu_) return run(what, begin);
     or_lost(what, [&] { begin()->wait(); });
-  }
-  template <class Work>
-  void or_lost(std::string_view what, Work&& work) {
-    if (auto const ended = watch_->ended()) gone(*ended);
-    try {
-      work();
-    } catch (std::exception const& error) { lost(what, error.what()); }
   }
 
   /// Begins a collective and waits for it.
