@@ -99,7 +99,7 @@ class CapturedSteps : private CapturedModel {
   void give_up(std::string const& reason) {
     forget();
     stay_as_written(reason);
-    report_->told = report_->reasons.size();  // the way back is told by who goes it
+    report_->told = report_->noted;  // the way back is told by who goes it
   }
 
  private:

@@ -132,7 +132,7 @@ class Tapes {
                              [](Call const& call) { return call.op.hasTag(at::Tag::nondeterministic_seeded); });
     kept.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.listing, scene.batch, kept.left.tensors,
                                        std::move(taken.seed));
-    report.tapes.push_back(kept.tape->facts());
+    add_tape(report, kept.tape->facts());
     made.ready = true;
     return made;
   }
