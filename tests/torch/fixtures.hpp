@@ -18,6 +18,14 @@ namespace fixtures {
 #if __has_feature(thread_sanitizer)
 #define FULGURITE_TEST_UNDER_THREAD_SANITIZER
 #endif
+#if __has_feature(address_sanitizer)
+#define FULGURITE_TEST_UNDER_ADDRESS_SANITIZER
+#endif
+#endif
+#ifdef FULGURITE_TEST_UNDER_ADDRESS_SANITIZER
+inline constexpr bool under_address_sanitizer = true;
+#else
+inline constexpr bool under_address_sanitizer = false;
 #endif
 #ifdef FULGURITE_TEST_UNDER_THREAD_SANITIZER
 inline constexpr bool under_thread_sanitizer = true;

@@ -77,7 +77,7 @@ class Replayed {
     for (auto const& call : calls_) {
       capture::each_tensor_of(call.in, [&](at::Tensor const& tensor) { given.insert(capture::storage_of(tensor)); });
       capture::each_tensor_of(call.out, [&](at::Tensor const& tensor) {
-        if (given.insert(capture::storage_of(tensor)).second)
+        if (given.insert(capture::storage_of(tensor)).second && tensor.storage().nbytes() != 0)
           std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
       });
     }
