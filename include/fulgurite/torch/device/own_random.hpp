@@ -68,8 +68,8 @@ inline bool draws_apart() {
       if (op->hasKernelForDispatchKey(product_key)) return false;
       names.push_back(name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name));
     }
-    // It lives as long as the process.
-    auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
+    // It lives as long as the process, and is held where a search for leaks finds it.
+    static auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
     for (auto const& name : names) library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
     return true;
   }();

@@ -98,8 +98,8 @@ inline bool intercepts() {
       auto const op = c10::Dispatcher::singleton().findSchema({name, ""});
       if (!op || op->hasKernelForDispatchKey(product_key)) return false;
     }
-    // It lives as long as the process.
-    auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
+    // It lives as long as the process, and is held where a search for leaks finds it.
+    static auto* const library = new torch::Library(torch::Library::IMPL, "aten", product_key, __FILE__, __LINE__);
     library->impl("mm", TORCH_FN(multiplied<at::_ops::mm>));
     library->impl("bmm", TORCH_FN(multiplied<at::_ops::bmm>));
     library->impl("addmm", TORCH_FN(multiplied_and_added<at::_ops::addmm>));
