@@ -10,6 +10,7 @@
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/guarded_update.hpp>
 #include <fulgurite/loop/moving_schedules.hpp>
@@ -43,9 +44,12 @@ class SteppingOptimizer {
 
 namespace loop {
 
-/// Between the gradients and the update: unscaling, the hook, a look at them, clipping.
+/// Between the gradients and the update: unscaling, the hook, a look at them, clipping. `as_made`: the gradients are
+/// those that backward has just made.
 template <class R, class Pack, class Ctx>
-[[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss) {
+[[gnu::always_inline]] inline void before_update(State<R>& run, Pack& pack, Ctx& ctx, typename R::Value const* loss,
+                                                 bool as_made) {
+  bool const seen = as_made && looks_early<R, Pack>;
   auto& model = *run.parts.model;
   auto& optimizer = std::get<0>(run.parts.optimizers->optimizers);
   if (run.facts.has_gradients) unscale(run, optimizer);
@@ -53,12 +57,12 @@ template <class R, class Pack, class Ctx>
   [[maybe_unused]] auto const watched = pack.template profile<action::clipping<R>>();
   Clip clip = run.asked.optimization.clip;
   if constexpr (hook::configure_gradient_clipping::named<typename R::Model>) {
-    check_gradients(run, optimizer, loss);
+    check_gradients(run, optimizer, loss, seen);
     call_override<hook::configure_gradient_clipping>(model, ctx, optimizer, clip);
   } else if (clip.kind == Clip::Kind::norm) {
     check_norm(run, optimizer, ctx.clip_gradients(optimizer, clip), loss);
   } else {
-    check_gradients(run, optimizer, loss);
+    check_gradients(run, optimizer, loss, seen);
     if (clip.kind == Clip::Kind::value) ctx.clip_gradients(optimizer, clip);
   }
 }
@@ -115,7 +119,7 @@ template <class R, class Pack, class Ctx, class Batch>
     result.emplace(gradients(run, pack, ctx, batch, key));
     if (rescale != 1.0) Backend::scale_gradients(std::get<0>(run.parts.optimizers->optimizers).parameters(), rescale);
     if constexpr (shares<R>) hook::timed<action::exchange<R>>(pack)([&] { exchange(run); });
-    before_update(run, pack, ctx, loss_of<Backend>(*result));
+    before_update(run, pack, ctx, loss_of<Backend>(*result), rescale == 1.0);
     if constexpr (Optimizers<R>::needs_closure) evaluated(run);
     if constexpr (closure_is_shown<R>) return loss_of<Backend>(*result) ? run.carried.loss : typename Backend::Value{};
     else return typename Backend::Value{};
@@ -137,7 +141,7 @@ bool flush_window(State<R>& run, Pack& pack, Ctx& ctx, double rescale) {
   }
   update(run, pack, ctx, false, [&] {
     if constexpr (!shares<R>) flush();
-    before_update(run, pack, ctx, nullptr);
+    before_update(run, pack, ctx, nullptr, false);
     return run.carried.loss;
   });
   return true;

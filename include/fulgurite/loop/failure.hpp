@@ -11,6 +11,7 @@
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/redo_window.hpp>
 #include <fulgurite/loop/tell_all.hpp>
@@ -88,6 +89,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   run.due.heard = {};  // it is in the files that were asked for; what comes later begins anew
   still([&] { leave_run(run, pack); });
   still([&] { finalize_loggers(pack, Status::failed); });
+  leave_gradients_alone(run);
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
   run.point = {};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/fit_epochs.hpp>
@@ -67,6 +68,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
       run_.loading.count_training = nullptr;
       run_.loading.write = nullptr;
       if (trains_) this->keep_data();
+      leave_gradients_alone(run_);
       run_.parts.strategy.teardown(*run_.parts.model);
       Context<R, phase::Fit> ctx(run_);
       tell<hook::on_fit_end>(run_, pack_, ctx);

@@ -8,6 +8,7 @@
 
 #include <fulgurite/loop/answer_searches.hpp>
 #include <fulgurite/loop/assembly.hpp>
+#include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/frame.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
 #include <fulgurite/loop/log_program.hpp>
@@ -61,6 +62,7 @@ class FitOpening {
         configure_optimizers<R>(*parts.model, ctx)));
     if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
       parts.strategy.share_state(parts.optimizers->optimizers);
+    arrange_gradients(run_, pack_);
     if constexpr (R::Precision::scales_loss) parts.scaler.emplace(parts.precision, parts.strategy.device());
     if constexpr (resumes)
       if (resumed_) resumed_->refuse_unfit([this] { open_given_loaders(); }, run_.loading.count_training);

@@ -169,13 +169,18 @@ template <class R, class Parameters>
 }
 
 /// The gradients of one optimizer, before they are clipped and stepped with. On a device `stop` leaves them to a look
-/// at the weights.
+/// at the weights. `as_made`: nothing has touched them since backward made them.
 template <class R, class O>
-[[gnu::always_inline]] inline void check_gradients(State<R>& run, O& optimizer,
-                                                   typename R::Value const* loss = nullptr) {
+[[gnu::always_inline]] inline void check_gradients(State<R>& run, O& optimizer, typename R::Value const* loss = nullptr,
+                                                   [[maybe_unused]] bool as_made = false) {
   using Backend = typename R::Backend;
   if constexpr (!scales_loss<R>) {
     if (run.watch.finite.look != Look::on) return;
+    if constexpr (requires { Backend::gradients_finite(optimizer.parameters(), *run.parts.looks); })
+      if (as_made && run.parts.looks && !run.parts.looks->empty()) [[unlikely]] {
+        if (!Backend::gradients_finite(optimizer.parameters(), *run.parts.looks)) found_gradient(run, loss);
+        return;
+      }
     if constexpr (requires { optimizer.gradients_finite(); }) {
       if (std::optional<bool> const finite = optimizer.gradients_finite()) {
         if (!*finite) [[unlikely]]

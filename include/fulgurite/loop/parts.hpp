@@ -47,6 +47,17 @@ struct ScalerOf<Backend, P> {
   using type = std::optional<typename Backend::template Scaler<P>>;
 };
 
+struct NoLooks {};
+template <class Backend>
+struct LooksOf {
+  using type = NoLooks;
+};
+template <class Backend>
+  requires requires { typename Backend::GradientLooks; }
+struct LooksOf<Backend> {
+  using type = typename Backend::GradientLooks;
+};
+
 template <class R>
 struct Parts {
   typename R::Strategy strategy;
@@ -55,6 +66,7 @@ struct Parts {
   typename R::Model* fitted = nullptr;  ///< that of the last fit, whose state optimizers and counters are
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< at gradients: see early_looks.hpp
 };
 
 /// While one lives, the run's model is that of the last fit; an evaluation since then may have had another one.

@@ -6,6 +6,7 @@
 
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/precision_step.hpp>
@@ -61,6 +62,7 @@ template <class R, class Pack, class Ctx, class Batch>
 [[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
   using Backend = typename R::Backend;
   [[maybe_unused]] auto body = step_body(run, pack, ctx);
+  begin_looks<R, Pack>(run, key);
   auto output = [&] {
     if constexpr (splits_model<R>) {
       return split_gradients(run, pack, ctx, batch, key);

@@ -78,6 +78,7 @@ FULGURITE_COLD bool same_layout(at::Tensor const& a, at::Tensor const& b) {
 /// The bytes of its storage that a tensor reaches, from its first element to behind its last.
 struct Span {
   std::int64_t begin, end;
+  friend bool operator==(Span const&, Span const&) = default;
 };
 FULGURITE_COLD Span span_of(at::Tensor const& tensor) {
   auto const item = static_cast<std::int64_t>(tensor.itemsize());

@@ -42,6 +42,11 @@ struct Memory {
            row.size(0) == all.size(1) && row.scalar_type() == all.scalar_type() && all.numel() != 0;
   }
 
+  template <class T>
+  static void zero_plus(T* to, T const* from, std::int64_t n) {
+    native::each_number(n, [](auto value) { return T(0) + value; }, to, from);
+  }
+
  private:
   static void repeat(at::Tensor const& row, at::Tensor const& all) {
     auto const bytes = row.nbytes();
@@ -51,8 +56,8 @@ struct Memory {
   }
   static void add(at::Tensor const& to, at::Tensor const& from) {
     if (to.scalar_type() == at::kFloat)
-      add(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
-    else add(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
+      zero_plus(static_cast<float*>(to.data_ptr()), static_cast<float const*>(from.const_data_ptr()), to.numel());
+    else zero_plus(static_cast<double*>(to.data_ptr()), static_cast<double const*>(from.const_data_ptr()), to.numel());
   }
   void divide(at::Tensor const& tensor) const {
     if (tensor.scalar_type() == at::kFloat)
@@ -62,10 +67,6 @@ struct Memory {
   template <class T>
   static void divide(T* values, T by, std::int64_t n) {
     native::each_number(n, [=](auto value) { return value / by; }, values, values);
-  }
-  template <class T>
-  static void add(T* to, T const* from, std::int64_t n) {
-    native::each_number(n, [](auto value) { return T(0) + value; }, to, from);
   }
 };
 

@@ -14,6 +14,7 @@
 #include <fulgurite/torch/capture/captured_model.hpp>
 #include <fulgurite/torch/capture/earlier.hpp>
 #include <fulgurite/torch/capture/leaves.hpp>
+#include <fulgurite/torch/optim/gradient_looks.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -217,6 +218,7 @@ class CapturedSteps : private CapturedModel {
     auto const logged = step.board;
     auto const put_back = [&] {
       before.restore();
+      GradientLooks::forget(self.model_->parameters());
       step.board = logged;
       self.leaves_ = leaves;
       self.shape_ = shape;

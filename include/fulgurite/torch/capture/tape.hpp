@@ -27,9 +27,9 @@ namespace fulgurite::libtorch::capture {
 class Tape : TapeMemory {
  public:
   /// Takes over the calls of a step that `listing` has found fit. `leaving`: the tensors that the step returned and
-  /// logged, in order.
+  /// logged, in order. `parameters`: of the model, of which some may want their gradients looked at.
   Tape(std::vector<Call> calls, Listing const& listing, std::vector<at::Tensor> const& batch,
-       std::vector<at::Tensor> leaving, at::Tensor seed)
+       std::vector<at::Tensor> leaving, at::Tensor seed, std::vector<at::Tensor> const& parameters)
       : TapeMemory(std::move(calls), std::move(leaving)), seed_(std::move(seed)) {
     facts_.recorded = calls_.size();
     auto const alive = live_calls(calls_, leaving_, listing, facts_);
@@ -105,6 +105,9 @@ class Tape : TapeMemory {
         ++facts_.replayed;
       }
     }
+    add_looks(steps_, parameters);
+    for (std::size_t i = 0; i != steps_.size(); ++i)
+      if (std::holds_alternative<TapeLook>(steps_[i].what)) looks_.push_back(i);
     share_memory(constants);
     Graphs const graphs;
     c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
@@ -120,14 +123,16 @@ class Tape : TapeMemory {
         std::memcpy(inputs_[i].data_ptr(), batch[i].const_data_ptr(), batch[i].nbytes());
     Graphs const graphs;
     c10::impl::ExcludeDispatchKeyGuard const below(above_kernels());
-    for (auto const& [what, done] : steps_) {
+    for (auto& [what, done] : steps_) {
       if (auto const* call = std::get_if<TapeStep>(&what)) call->run(stack_);
       else if (auto const* product = std::get_if<Product>(&what)) product->run();
       else if (auto const* small = std::get_if<native::SmallCall>(&what)) small->run();
-      else std::get<Memory>(what).run();
+      else if (auto const* memory = std::get_if<Memory>(&what)) memory->run();
+      else std::get<TapeLook>(what).run();
       for (auto const storage : done) storage->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
     }
     for (auto& version : versions_) version.bump();
+    for (auto const look : looks_) std::get<TapeLook>(steps_[look].what).tell();
   }
 
   /// What leaves the step, as the last replay has computed it. The next replay overwrites it.
@@ -154,6 +159,7 @@ class Tape : TapeMemory {
   at::Tensor seed_;                             ///< held, so that its values stay as long as the tape
   std::vector<c10::VariableVersion> versions_;  ///< of the model's tensors: a replay moves them as the step did
   Stack stack_;
+  std::vector<std::size_t> looks_;  ///< which of the steps are looks
 };
 
 }  // namespace fulgurite::libtorch::capture

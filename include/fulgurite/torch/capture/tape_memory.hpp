@@ -18,6 +18,7 @@
 #include <fulgurite/torch/capture/live_calls.hpp>
 #include <fulgurite/torch/capture/memory.hpp>
 #include <fulgurite/torch/capture/memory_plan.hpp>
+#include <fulgurite/torch/capture/tape_looks.hpp>
 #include <fulgurite/torch/capture/tape_product.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
 #include <fulgurite/torch/native/small_call.hpp>
@@ -28,7 +29,7 @@ namespace fulgurite::libtorch::capture {
 class TapeMemory {
  protected:
   struct Entry {
-    std::variant<TapeStep, Memory, Product, native::SmallCall> what;
+    std::variant<TapeStep, Memory, Product, native::SmallCall, TapeLook> what;
     std::vector<Storage>
         done;  ///< adopted memory that is not needed any more; what is made next finds it in the caches
   };
@@ -129,22 +130,12 @@ class TapeMemory {
       auto const use = [&](at::Tensor const& tensor) {
         if (made_.contains(storage_of(tensor))) plan_.use(storage_of(tensor), i);
       };
-      if (auto const* call = std::get_if<TapeStep>(&steps_[i].what)) {
-        each_tensor_of(call->in, use);
+      each_tensor_of_step(steps_[i].what, use);
+      if (auto const* call = std::get_if<TapeStep>(&steps_[i].what))
         for (auto const& result : call->adopted) {
-          use(result.into);
           plan_.leave_out(storage_of(result.into));
           if (!alone.contains(storage_of(result.into))) adopted.push_back(storage_of(result.into));
         }
-      } else if (auto const* product = std::get_if<Product>(&steps_[i].what)) {
-        for (auto const* tensor : {&product->a, &product->b, &product->c, &product->start})
-          if (tensor->defined()) use(*tensor);
-      } else if (auto const* small = std::get_if<native::SmallCall>(&steps_[i].what)) {
-        for (auto const* tensors : {&small->in, &small->out})
-          for (auto const& tensor : *tensors) use(tensor);
-      } else {
-        for (auto const& tensor : std::get<Memory>(steps_[i].what).tensors) use(tensor);
-      }
     }
     for (auto const storage : adopted) steps_[plan_.last_use(storage)].done.push_back(storage);
     plan_.lay_out();

@@ -16,6 +16,7 @@
 #include <fulgurite/torch/capture/step_at_hand.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
+#include <fulgurite/torch/optim/gradient_looks.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -80,6 +81,7 @@ class Tapes {
       failed = true;  // where the step itself is at fault it says so below
     }
     before.restore();
+    GradientLooks::forget(scene.model.parameters());
 
     Compared<Taken<Result>> compared{record<Result>(scene, batch, step, seed_)};
     auto const& taken = compared.ran;
@@ -131,7 +133,7 @@ class Tapes {
     kept.draws = std::any_of(taken.calls.begin(), taken.calls.end(),
                              [](Call const& call) { return call.op.hasTag(at::Tag::nondeterministic_seeded); });
     kept.tape = std::make_unique<Tape>(std::move(taken.calls), *taken.listing, scene.batch, kept.left.tensors,
-                                       std::move(taken.seed));
+                                       std::move(taken.seed), scene.model.parameters());
     add_tape(report, kept.tape->facts());
     made.ready = true;
     return made;

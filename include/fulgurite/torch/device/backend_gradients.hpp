@@ -7,8 +7,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
+#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/finite.hpp>
+#include <fulgurite/torch/optim/gradient_looks.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -38,6 +40,14 @@ struct OfGradients {
     libtorch::clip_value(parameters, limit);
   }
 
+  /// Whether optimizers with an arena may read large gradients where backward has made them.
+  template <class Optimizers>
+  static void leave_gradients(Optimizers& optimizers, bool leave) {
+    each_of(optimizers, [&](auto& optimizer) {
+      if constexpr (requires { optimizer.parameters().arena(); }) optimizer.parameters().arena().leave_gradients(leave);
+    });
+  }
+
   // Numbers that are infinite or not a number: see finite.hpp.
   template <class Parameters>
   static bool gradients_wait(Parameters const& parameters) {
@@ -46,6 +56,12 @@ struct OfGradients {
   template <class Parameters>
   static bool gradients_finite(Parameters const& parameters) {
     return libtorch::gradients_finite(parameters);
+  }
+  /// The same with what was seen of large ones when backward made them.
+  using GradientLooks = libtorch::GradientLooks;
+  template <class Parameters>
+  static bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
+    return libtorch::gradients_finite(parameters, seen);
   }
   template <class Parameters>
   static bool weights_finite(Parameters const& parameters) {

@@ -32,7 +32,8 @@ class Arena : public ArenaLayout {
   struct Run {
     std::size_t group, buffer;
     std::int64_t begin, end;
-    long steps;  ///< that these parameters have taken before
+    long steps;                            ///< that these parameters have taken before
+    at::Tensor const* gradient = nullptr;  ///< of the one parameter in it, where that is not in the buffer
   };
 
   /// `states`: how many tensors the optimizer keeps of each parameter.
@@ -43,13 +44,15 @@ class Arena : public ArenaLayout {
     Mode const mode;
     put_right();
     for (auto& buffer : buffers_) {
-      buffer.gradients.zero_();
+      if (buffer.some_stay) clear_each(buffer);
+      else buffer.gradients.zero_();
       buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
     }
     for (auto& slot : slots_) {
       slot.received = false;
       slot.version = version(slot.gradient);
-      if (slot.parameter.requires_grad() && !slot.parameter.grad().defined())
+      if (slot.stays) slot.parameter.mutable_grad().reset();
+      else if (slot.parameter.requires_grad() && !slot.parameter.grad().defined())
         slot.parameter.mutable_grad() = slot.gradient;
     }
   }
@@ -70,7 +73,7 @@ class Arena : public ArenaLayout {
         if (slot.received || now != slot.version) slot.gradient.zero_();
         slot.received = false;
         slot.version = version(slot.gradient);
-      } else if (now != slot.version) {
+      } else if (now != slot.version || is_elsewhere(slot)) {
         slot.received = true;
         slot.version = now;
       }
@@ -118,9 +121,10 @@ class Arena : public ArenaLayout {
           flush();
           continue;
         }
-        if (run.steps != slot.steps || run.group != slot.group) {
+        bool const elsewhere = is_elsewhere(slot);
+        if (run.steps != slot.steps || run.group != slot.group || elsewhere || run.gradient) {
           flush();
-          run = {slot.group, b, slot.begin, 0, slot.steps};
+          run = {slot.group, b, slot.begin, 0, slot.steps, elsewhere ? &slot.parameter.grad() : nullptr};
         }
         run.end = slot.begin + aligned(slot.parameter.numel(), buffers_[b].parameters);
         ++slot.steps;
@@ -134,8 +138,8 @@ class Arena : public ArenaLayout {
   /// From here on this process keeps one part of the states, and of the parameters updates that part. The other
   /// processes have the same arena and say the same at the same place; what is kept so far moves along.
   void keep_part(ArenaPart part) {
+    leave_gradients(false);
     Mode const mode;
-    put_right();
     states_.gather_moved(slots_, buffers_);
     states_.set_part(std::move(part));
     lay_out();
@@ -156,6 +160,7 @@ class Arena : public ArenaLayout {
   /// f(flat gradients) for each buffer in which some gradient was received.
   template <class F>
   void each_gradient(F&& f) {
+    gather_gradients();
     look();
     for (auto const& buffer : buffers_)
       for (auto const i : buffer.slots)
@@ -165,8 +170,9 @@ class Arena : public ArenaLayout {
         }
   }
 
-  /// Whether f(flat gradients) holds for each buffer. Gradients that were not received are included; they are zero.
-  /// This is asked in every step, so single parameters are looked at only if some gradient does not lie in its place.
+  /// Whether f(gradients) holds for each buffer, or of a buffer from which some stay away, for each of its gradients.
+  /// Flat gradients that were not received are included; they are zero. This is asked in every step, so single
+  /// parameters are looked at only if some gradient does not lie in its place.
   template <class F>
   bool all_gradients(F&& f) {
     for (auto const& slot : slots_)
@@ -175,7 +181,7 @@ class Arena : public ArenaLayout {
         break;
       }
     for (auto const& buffer : buffers_)
-      if (!f(buffer.gradients)) return false;
+      if (!(buffer.some_stay ? each_holds(buffer, f) : f(buffer.gradients))) return false;
     return true;
   }
 
@@ -184,6 +190,23 @@ class Arena : public ArenaLayout {
   void each_received(F&& f) const {
     for (auto const& slot : slots_)
       if (slot.received) f(slot.gradient);
+  }
+
+ private:
+  void gather_gradients() {
+    Mode const mode;
+    bring_home();
+  }
+  void clear_each(Buffer const& buffer) {
+    for (auto const i : buffer.slots)
+      if (slots_[i].stays) clear_unused(slots_[i]);
+      else slots_[i].gradient.zero_();
+  }
+  template <class F>
+  bool each_holds(Buffer const& buffer, F& f) const {
+    for (auto const i : buffer.slots)
+      if (auto const& gradient = slots_[i].parameter.grad(); gradient.defined() && !f(gradient)) return false;
+    return true;
   }
 };
 

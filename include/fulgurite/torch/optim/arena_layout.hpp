@@ -54,6 +54,17 @@ class ArenaLayout {
   std::vector<Slot>& slots() { return slots_; }
   std::vector<Buffer> const& buffers() const { return buffers_; }
 
+  /// Whether large gradients on the CPU may stay where backward makes them, to be read there by the update. Else
+  /// backward adds them to their slices, which were cleared before: two more passes over memory. Their slices have no
+  /// memory while they are not used.
+  void leave_gradients(bool leave) {
+    Mode const mode;
+    put_right();
+    if (!leave) bring_home();
+    leaves_ = leave;
+    choose_staying();
+  }
+
  protected:
   /// `states`: how many tensors the optimizer keeps of each parameter.
   explicit ArenaLayout(std::size_t states) : states_(states) {}
@@ -80,9 +91,44 @@ class ArenaLayout {
           static_cast<char const*>(flat.const_data_ptr()) + slot.begin * static_cast<std::int64_t>(flat.element_size());
       if (!fits(slot)) return rebuild();
       if (slot.parameter.numel() != 0 && slot.parameter.const_data_ptr() != here) take_data(slot);
-      if (auto const& gradient = slot.parameter.grad(); gradient.defined() && !gradient.is_same(slot.gradient))
+      if (auto const& gradient = slot.parameter.grad();
+          gradient.defined() && !gradient.is_same(slot.gradient) && !is_elsewhere(slot))
         take_gradient(slot);
     }
+  }
+
+  /// The slot has a gradient that stays where it was made.
+  static bool is_elsewhere(Slot const& slot) {
+    if (!slot.stays) return false;
+    auto const &gradient = slot.parameter.grad(), &like = slot.gradient;
+    return gradient.defined() && !gradient.is_same(like) && gradient.layout() == at::kStrided && gradient.is_cpu() &&
+           gradient.scalar_type() == like.scalar_type() && gradient.sizes() == like.sizes() &&
+           gradient.strides() == like.strides();
+  }
+  /// Who takes gradients as a whole finds all of them in the buffers.
+  void bring_home() {
+    for (auto& slot : slots_)
+      if (is_elsewhere(slot)) take_gradient(slot);
+  }
+  /// Only slices without a gap behind them, since an update goes on to the end of a cache line.
+  void choose_staying() {
+    for (auto& buffer : buffers_) buffer.some_stay = false;
+    for (auto& slot : slots_) {
+      auto const bytes = slot.parameter.nbytes();
+      auto const type = slot.parameter.scalar_type();
+      slot.stays = leaves_ && bytes >= least_to_stay && bytes % 64 == 0 && slot.parameter.is_cpu() &&
+                   (type == at::kFloat || type == at::kDouble) && slot.gradient.is_non_overlapping_and_dense();
+      if (!slot.stays) continue;
+      buffers_[slot.buffer].some_stay = true;
+      slot.cleared = version(slot.gradient) - 1;
+    }
+  }
+  /// Clears the slice of a gradient that will be made elsewhere, and leaves its memory to the system meanwhile.
+  static void clear_unused(Slot& slot) {
+    if (version(slot.gradient) == slot.cleared) return;
+    slot.gradient.zero_();
+    slot.cleared = version(slot.gradient);
+    give_back(slot.gradient.mutable_data_ptr(), slot.gradient.nbytes());
   }
 
   static void require_shape(Slot const& slot) {
@@ -143,6 +189,7 @@ class ArenaLayout {
     }
     for (auto& slot : slots_) move_in(slot, buffers_[slot.buffer]);
     states_.move_in(slots_, buffers_);
+    choose_staying();
   }
 
   void move_in(Slot& slot, Buffer const& buffer) {
@@ -161,6 +208,11 @@ class ArenaLayout {
   std::vector<at::Tensor> parameters_;
   std::vector<Slot> slots_;
   std::vector<Buffer> buffers_;
+  bool leaves_ = false;
+
+ private:
+  /// A smaller gradient stays in the cache, where a pass costs next to nothing.
+  static constexpr std::size_t least_to_stay = std::size_t{1} << 16;
 };
 
 }  // namespace fulgurite::libtorch

@@ -7,6 +7,11 @@
 #include <string>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -29,6 +34,16 @@ inline at::Tensor slice(at::Tensor const& flat, std::int64_t begin, at::Tensor c
   if (like.is_non_overlapping_and_dense()) part.set_(flat.storage(), begin, like.sizes(), like.strides());
   else part.set_(flat.storage(), begin, like.sizes());
   return part;
+}
+
+/// The system may have the memory of these zeros until somebody asks for it: a hint, of which nothing depends.
+inline void give_back([[maybe_unused]] void* zeros, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__)
+  auto const page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto const begin = (reinterpret_cast<std::uintptr_t>(zeros) + page - 1) / page * page,
+             end = (reinterpret_cast<std::uintptr_t>(zeros) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+#endif
 }
 
 /// The bytes that a tensor reaches.

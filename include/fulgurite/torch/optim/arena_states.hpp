@@ -27,6 +27,8 @@ struct ArenaSlot {
   std::vector<at::Tensor> states = {};  ///< undefined where the optimizer does not keep that one, or not all of it
   bool received = false;                ///< it has a gradient, as LibTorch understands it
   std::uint32_t version = 0;            ///< of the gradient, when last looked at
+  bool stays = false;                   ///< its gradient may stay where backward has made it
+  std::uint32_t cleared = 0;            ///< the version of `gradient` when that, staying unused, was cleared
   long steps = 0;
 };
 /// Flat tensors of one element type on one device, in which slots lie one after the other; of the states it may have a
@@ -39,6 +41,7 @@ struct ArenaBuffer {
   std::vector<std::size_t> slots = {};
   std::int64_t size = 0;
   std::uint32_t version = 0;  ///< of `gradients`, when last looked at
+  bool some_stay = false;     ///< so it is with the gradient of some slot
 };
 
 /// Flat tensors in the buffers, which are made when they are first needed: a strategy that keeps a part of them comes

@@ -42,8 +42,8 @@ class Scratch {
       data_[i] = static_cast<T*>(tensors_[i].mutable_data_ptr());
     }
   }
-  std::array<at::Tensor, 3> tensors_;
-  std::array<T*, 3> data_{};
+  std::array<at::Tensor, 4> tensors_;
+  std::array<T*, 4> data_{};
   std::size_t used_ = 0;
 };
 
@@ -80,6 +80,10 @@ class Block {
     auto const to = result([](T x) __attribute__((always_inline)) { return x; });
     scratch_->take_root(size_);
     return to;
+  }
+  /// The same numbers, but that -0 is 0.
+  [[gnu::always_inline]] Block plus_zero() const {
+    return result([](T x) __attribute__((always_inline)) { return x + T(0); });
   }
   [[gnu::always_inline]] Block const& copy_(Block const& from) const {
     return change([](T, T y) __attribute__((always_inline)) { return y; }, from);

@@ -23,6 +23,11 @@
 
 namespace fulgurite::libtorch {
 
+/// What of a gradient holds numbers: all of it, or of a sparse one its values.
+inline at::Tensor dense_part(at::Tensor const& gradient) {
+  return gradient.is_sparse() ? gradient._values() : gradient;
+}
+
 /// The defined gradients of some parameters, for the length of one call. The list belongs to the thread and is used
 /// again, so that a step allocates none. Parameters that know their gradients as a whole (ArenaParameters) give a few
 /// flat tensors.
@@ -35,7 +40,7 @@ class Gradients {
     } else
       for (auto const& parameter : parameters) {
         auto const& gradient = parameter.grad();
-        if (gradient.defined()) list().push_back(gradient.is_sparse() ? gradient._values() : gradient);
+        if (gradient.defined()) list().push_back(dense_part(gradient));
       }
   }
   ~Gradients() { list().clear(); }

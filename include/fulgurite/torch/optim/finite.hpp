@@ -85,7 +85,8 @@ inline bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_
   return !found;
 }
 
-FULGURITE_COLD bool all_finite(at::Tensor const& tensor) {
+/// The same of a dense tensor on the CPU, without an operator; nullopt: it is no such tensor.
+FULGURITE_COLD std::optional<bool> plainly_finite(at::Tensor const& tensor) {
   auto const size = static_cast<std::size_t>(tensor.numel());
   if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
     auto const* const data = tensor.const_data_ptr();
@@ -97,7 +98,11 @@ FULGURITE_COLD bool all_finite(at::Tensor const& tensor) {
     default: break;
     }
   }
-  return at::isfinite(tensor).all().item<bool>();
+  return std::nullopt;
+}
+FULGURITE_COLD bool all_finite(at::Tensor const& tensor) {
+  auto const plainly = plainly_finite(tensor);
+  return plainly ? *plainly : at::isfinite(tensor).all().item<bool>();
 }
 
 template <class Parameters>

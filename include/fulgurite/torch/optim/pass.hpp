@@ -18,8 +18,9 @@
 namespace fulgurite::libtorch {
 
 /// One pass: each block is read, updated and written while it is in the cache.
+/// `apart`: the gradient lies where backward has made it, and was not added to zero.
 template <bool Fused, class T, std::size_t N, class Rule>
-[[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients,
+[[gnu::always_inline]] inline void blocks(Rule const& rule, T* parameters, T* gradients, bool apart,
                                           std::array<T*, N> const& states, std::size_t size) {
   auto& scratch = Scratch<T>::of_thread();
   for (std::size_t from = 0; from < size; from += Scratch<T>::most) {
@@ -29,7 +30,8 @@ template <bool Fused, class T, std::size_t N, class Rule>
       return Block<T, Fused>(data == nullptr ? nullptr : data + from, length, scratch);
     };
     [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
-      rule(block(parameters), block(gradients), block(states[I])...);
+      auto const gradient = block(gradients);
+      rule(block(parameters), apart ? gradient.plus_zero() : gradient, block(states[I])...);
     }(std::make_index_sequence<N>{});
   }
 }
@@ -38,14 +40,14 @@ template <bool Fused, class T, std::size_t N, class Rule>
 /// This is compiled for the processors for which LibTorch has kernels with fused multiply-add, whatever the rest of the
 /// program is compiled for.
 template <class T, std::size_t N, class Rule>
-[[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients,
+[[gnu::target("avx2,fma"), gnu::noinline]] void fused_blocks(Rule const& rule, T* parameters, T* gradients, bool apart,
                                                              std::array<T*, N> const& states, std::size_t size) {
-  blocks<true>(rule, parameters, gradients, states, size);
+  blocks<true>(rule, parameters, gradients, apart, states, size);
 }
 template <class T, std::size_t N, class Rule>
-[[gnu::noinline]] void plain_blocks(Rule const& rule, T* parameters, T* gradients, std::array<T*, N> const& states,
-                                    std::size_t size) {
-  blocks<false>(rule, parameters, gradients, states, size);
+[[gnu::noinline]] void plain_blocks(Rule const& rule, T* parameters, T* gradients, bool apart,
+                                    std::array<T*, N> const& states, std::size_t size) {
+  blocks<false>(rule, parameters, gradients, apart, states, size);
 }
 
 /// Whether LibTorch computes with its AVX2 or AVX-512 kernels, which ATEN_CPU_CAPABILITY=default forbids.
@@ -65,8 +67,10 @@ void in_blocks([[maybe_unused]] Rule const& rule, [[maybe_unused]] Arena::Run co
   std::array<T*, N> states{};
   for (std::size_t s = 0; s != N; ++s) states[s] = data(buffer.states[s], buffer.states_begin);
   auto const size = static_cast<std::size_t>(run.end - run.begin);
-  if (libtorch_fuses()) fused_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
-  else plain_blocks<T, N>(rule, data(buffer.parameters), data(buffer.gradients), states, size);
+  bool const apart = run.gradient != nullptr;
+  auto* const gradients = apart ? static_cast<T*>(run.gradient->mutable_data_ptr()) : data(buffer.gradients);
+  if (libtorch_fuses()) fused_blocks<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
+  else plain_blocks<T, N>(rule, data(buffer.parameters), gradients, apart, states, size);
 #endif
 }
 
@@ -76,8 +80,12 @@ void as_operators(Rule const& rule, Arena::Run const& run, Arena::Buffer const& 
   auto const part = [&](at::Tensor const& flat, std::int64_t first = 0) {
     return flat.defined() ? flat.narrow(0, run.begin - first, run.end - run.begin) : at::Tensor();
   };
+  auto const gradient = [&] {
+    if (!run.gradient) return part(buffer.gradients);
+    return run.gradient->as_strided({run.end - run.begin}, {1}).add(0);  // as it would have been added to zero
+  };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    rule(part(buffer.parameters), part(buffer.gradients), part(buffer.states[I], buffer.states_begin)...);
+    rule(part(buffer.parameters), gradient(), part(buffer.states[I], buffer.states_begin)...);
   }(std::make_index_sequence<N>{});
 }
 
