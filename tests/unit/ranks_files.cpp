@@ -4,12 +4,15 @@
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/data/loader.hpp>
 
@@ -271,6 +274,54 @@ TEST_CASE("ranks: one folder, and the same files by name in each of them") {
   });
   require_fine(all);
   CHECK(all[0].result == all[1].result);
+}
+
+namespace {
+
+/// Files on the disk; another run takes a name while rank 0 writes a file: first the one, second the other.
+thread_local std::pair<std::string, std::string> taken_with;
+struct RacedBackend : toy::Backend {
+  template <class Model, class State>
+  static void save(std::filesystem::path const& path, Model& model, State&& state) {
+    if (path.filename() == taken_with.first)
+      write_durably(path.parent_path() / std::exchange(taken_with, {}).second, "another's");
+    toy::Backend::save(path, model, state);
+    write_durably(path, "ours");
+  }
+};
+struct RacedRank : Rank {
+  using Backend = RacedBackend;
+  RacedRank(Rank const& rank) : Rank(rank) {}
+};
+
+}  // namespace
+
+TEST_CASE("ranks: a name that another run takes while rank 0 writes is left to it, and all of them know the next one") {
+  std::string const ranked = "epoch=0-step=6.safetensors", last = "last.safetensors";
+  for (auto const& [writes, taken, how] : {std::tuple(ranked, ranked, SaveLast::copy),
+                                           {last, last, SaveLast::copy},
+                                           {ranked, ranked, SaveLast::link},
+                                           {ranked, last, SaveLast::link}}) {
+    CAPTURE(writes, taken, how);
+    probe::Folder const folder;
+    auto const all = toy::on_ranks(2, [&](Rank rank) {
+      Noisy model;
+      if (rank.rank() == 0) taken_with = {writes, taken};
+      auto trainer = make_trainer<Noisy>({.max_epochs = 2}, RacedRank(rank), Float32{}, Automatic{},
+                                         ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .save_last = how}});
+      auto train = loader();
+      trainer.fit(model, train);
+      auto const& files = trainer.template callback<ModelCheckpoint>();
+      auto names = files.last_model_path().filename().string();
+      for (auto const& file : files.best_k_models()) names += " " + file.filename().string();
+      return names;
+    });
+    require_fine(all);
+    CHECK(all[0].result == all[1].result);
+    CHECK(std::filesystem::exists(folder / "epoch=0-step=6-v1.safetensors") == (taken == ranked));
+    CHECK(std::filesystem::exists(folder / "last-v1.safetensors") == (taken == last));
+    CHECK(all[0].result->starts_with("last-v1") == (taken == last));
+  }
 }
 
 namespace {

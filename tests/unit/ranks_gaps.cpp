@@ -175,3 +175,11 @@ TEST_CASE("ranks: by hand a batch or an epoch that one of them leaves out is an 
   auto const texts = by_hand({1, 1, 1, 1}, {1, 1, 1, 1}, SkipsAlone{});
   for (auto const& text : texts) CHECK(text.starts_with(parted));
 }
+
+TEST_CASE("ranks: by hand any number of batches that one of them alone leaves out is found out") {
+  for (std::size_t const count : {4U, 8U, 1U << 16U}) {
+    Given left_out(count + 2, none), whole(count + 2, 1.0);
+    left_out.front() = left_out.back() = 1;
+    for (auto const& text : by_hand(whole, left_out)) CHECK(text.starts_with("[fulgurite.distributed.parted]"));
+  }
+}

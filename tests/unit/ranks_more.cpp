@@ -145,6 +145,30 @@ TEST_CASE("ranks: files by time are those of rank 0's clock, by name the same on
   CHECK(all[0].result == all[1].result);
 }
 
+TEST_CASE("ranks: files by time are asked for where one is due, and in no other step") {
+  auto const collectives = [](int batches, double seconds) {
+    probe::Folder const folder;
+    toy::Meeting meeting(2);
+    auto const rhythm = [&](double every) {
+      return ModelCheckpoint{{.dirpath = folder.path / std::to_string(every),
+                              .train_time_interval = std::chrono::duration<double>(every)}};
+    };
+    require_fine(toy::on_ranks(meeting, [&](Rank rank) {
+      clock_now = 0;
+      toy::P model;
+      auto trainer = make_trainer<toy::P>({.max_epochs = 1, .now = &told_time}, rank, Float32{}, Automatic{}, Ticks{},
+                                          rhythm(seconds));
+      trainer.fit(model, mine(0, batches));
+      return 0;
+    }));
+    long all = 0;
+    for (auto const& [what, count] : meeting.counts()) all += count;
+    return std::pair(all, meeting.count("broadcast"));
+  };
+  CHECK(collectives(12, 100).first - collectives(2, 100).first == 10);
+  CHECK(collectives(12, 5).second > collectives(12, 100).second);
+}
+
 namespace {
 
 /// Logs what differs from rank to rank, and has a schedule that follows it after each step.

@@ -24,6 +24,7 @@ class Timing {
   void begin(auto& ctx) {
     time_checked_ = ctx.seconds_now();
     looked_ = ctx.global_step();
+    if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
   }
 
   /// Whether the epoch at hand ends with a file.
@@ -38,10 +39,8 @@ class Timing {
   /// Whether so much time has passed since this last was the case.
   bool by_time(auto& ctx) {
     if (!rhythm_.seconds) return false;
-    double const now = ctx.seconds_now();
-    // Several processes go by one clock, rank 0's, which they ask each time.
-    if (ctx.of_first_rank(now - time_checked_ < *rhythm_.seconds ? "" : "due").empty()) return false;
-    time_checked_ = now;
+    if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
+    time_checked_ = ctx.seconds_now();
     return true;
   }
 

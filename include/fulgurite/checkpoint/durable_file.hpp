@@ -13,16 +13,9 @@
 #include <fulgurite/checkpoint/temporary_file.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/file_exists.hpp>
 
 namespace fulgurite {
-
-/// Thrown inside a NewNamesOnly where a file of that name exists.
-class FileExists : public Error {
- public:
-  explicit FileExists(std::filesystem::path const& file)
-      : Error("fulgurite.file.write",
-              "cannot write " + file.string() + ": another process has made a file of that name; it stays as it is") {}
-};
 
 /// While an object of this class lives, files that this thread commits are new: where a file of the same name exists,
 /// FileExists is thrown and nothing is written. It is a scope and not an argument because the `save` of a backend gets

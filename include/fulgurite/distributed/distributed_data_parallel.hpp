@@ -178,8 +178,8 @@ struct DistributedDataParallel {
     Backend::scale_gradients(optimizer.parameters(), scale);
   }
 
-  /// Once a step, before anything reads its gradients. `optimizers`: a tuple of all of the fit. `riders`, at most 10
-  /// whole numbers whose sum is at most `world`, become their sums in the same all-reduce.
+  /// Once a step, before anything reads its gradients. `optimizers`: a tuple of all of the fit. `riders`, whole
+  /// numbers whose sum is at most `world`, become their sums in the same all-reduce.
   template <class Optimizers>
   void reduce_gradients(std::span<double> riders, Optimizers& optimizers) {
     fit.gradients->mean(group(), fit.replica, riders, optimizers);

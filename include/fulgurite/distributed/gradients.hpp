@@ -57,7 +57,7 @@ class GradientExchange {
   template <class Optimizers>
   void mean(Group& group, Replica const& replica, std::span<double> riders, Optimizers& optimizers) {
     at::NoGradGuard const no_graph;
-    follow(group, replica, optimizers);
+    follow(group, replica, optimizers, riders.size());
     auto& plan = buckets_.plan;
     plan.look();
     std::vector<double> numbers;
@@ -85,9 +85,9 @@ class GradientExchange {
  private:
   /// The layout of this step, which all ranks have to have. One that was seen before is known to be theirs.
   template <class Optimizers>
-  void follow(Group& group, Replica const& replica, Optimizers& optimizers) {
+  void follow(Group& group, Replica const& replica, Optimizers& optimizers, std::size_t riders) {
     auto const signature = ExchangePlan::signature(optimizers);
-    if (signature == signature_) return;
+    if (signature == signature_ && riders <= most_riders_) return;
     if (buckets_.any_begun())
       throw Error("fulgurite.distributed.parameters_changed",
                   "parameters were frozen, added or moved between backward and the exchange of gradients, which had "
@@ -102,12 +102,13 @@ class GradientExchange {
       all.append(lines.back()).append("\n");
     }
     if (agreed_.insert(std::move(all)).second) require_same(group, lines, "parameters of its optimizers");
+    most_riders_ = std::max(most_riders_, riders);
     buckets_.prepare(group, static_cast<std::int64_t>(again() + 1));
     current_ = [&optimizers] { return ExchangePlan::signature(optimizers); };
     signature_ = signature;
   }
 
-  std::size_t again() const { return buckets_.plan.items.size() + most_riders; }
+  std::size_t again() const { return buckets_.plan.items.size() + most_riders_; }
   std::vector<double> numbers_of(std::span<double const> riders, bool changed) const {
     std::vector<double> numbers;
     for (auto const& item : buckets_.plan.items) numbers.push_back(item.received ? 1.0 : 0.0);
@@ -165,7 +166,6 @@ class GradientExchange {
     if (!buckets_.plan.stages[stage].as_gradients) to.mul_(share);
   }
 
-  static constexpr std::size_t most_riders = 11;
   static constexpr int most_changes = 3;
 
   bool compressed_;
@@ -173,7 +173,8 @@ class GradientExchange {
   GradientBuckets buckets_ = {};
   std::function<std::size_t()> current_ = nullptr;  ///< the signature as it is now
   std::size_t signature_ = 0;
-  int changes_ = 0;  ///< of gradients that were sent; after some, nothing is sent in backward any more
+  std::size_t most_riders_ = 11;  ///< of any exchange, or more than an automatic step has: a file has one alone
+  int changes_ = 0;               ///< of gradients that were sent; after some, nothing is sent in backward any more
   std::unordered_set<std::string> agreed_ = {};
 };
 

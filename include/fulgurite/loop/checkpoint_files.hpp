@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fulgurite/core/file_exists.hpp>
 #include <fulgurite/core/function_ref.hpp>
 
 namespace fulgurite {
@@ -116,10 +117,14 @@ class CheckpointFiles {
     if (rename_ && from != to) rename_(from, to);
   }
   void can_rename(Rename how) { rename_ = how; }
-  /// A file that `make(file)` makes, as a link to another one.
+  /// A file that `make(file)` makes, as a link to another one. That such a file exists all ranks hear.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
-    if (writes_) make(file);
+    bool exists = false;
+    try {
+      if (writes_) make(file);
+    } catch (FileExists const&) { exists = true; }
+    if (first_says_ ? first_says_(exists) : exists) throw FileExists(file);
     held_.hold(file, holder_);
   }
   /// The holder of this request needs the file no more; it is removed unless somebody else does. Says whether it was.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/file_exists.hpp>
 #include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/files_under_way.hpp>
@@ -62,6 +63,9 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
     try {
       write_checkpoint(run, pack, source, file, weights_only);
+    } catch (FileExists const&) {  // all of them found it, and all take the next name
+      if constexpr (shares<R>) run.shared.together = together;
+      throw;
     } catch (...) {
       if (failed_alone()) alone = std::current_exception();
       throw;

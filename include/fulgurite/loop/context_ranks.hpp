@@ -67,6 +67,9 @@ class RanksContext : public PlaceContext<R> {
 
   /// Rank 0's text for all: what was looked up outside of the program, such as the name of a folder. Every rank asks.
   std::string of_first_rank(std::string mine) const { return loop::of_first_rank(*state_, std::move(mine)); }
+  /// Whether a moment in `seconds_now()` has come, by rank 0's clock. Every rank asks after each step, and as long as
+  /// no moment has come that somebody asks for, that costs no message.
+  bool has_come(double moment) const { return asked(Asks::seconds), loop::has_come(*state_, moment); }
   /// The signal by which the run ends, 0: none. `mine`: what has come to this process; the others hear of it with the
   /// next step's gradients, and then all of them get it at the end of the same batch.
   int signal_of_all(int mine) const {

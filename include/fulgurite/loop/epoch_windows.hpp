@@ -30,6 +30,7 @@ class EpochWindows {
       progress.left_out = 0;
       if constexpr (has_logger<Pack>) run.due.begin_window(progress.total_batches);
     }
+    forget_alarm(run);
     run.facts.batch_idx = b;
     run.facts.is_last_batch = end.before_step();
     if constexpr (End::late) run.facts.end_unknown = !end.before_step();

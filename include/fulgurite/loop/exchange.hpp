@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -17,9 +18,8 @@
 
 namespace fulgurite::loop {
 
-/// What rides with the gradients: so many ranks say so. `place`: of a number of `place_bits` bits, by which ranks that
+/// What rides with the gradients: so many ranks say so. `place`: the first of the bits of a number, by which ranks that
 /// optimize by hand find out whether these are gradients of the same batch.
-inline constexpr int place_bits = 3;
 enum class Rider : std::uint8_t {
   contributes,
   stop,
@@ -29,9 +29,13 @@ enum class Rider : std::uint8_t {
   not_finite,
   validates,
   signal,
-  place,
-  count = place + place_bits
+  rings,
+  place
 };
+/// Of each bit is told how many ranks have it, since the type of the gradients need not hold larger numbers. So many
+/// are enough for two thousand million batches an epoch.
+template <class R>
+inline constexpr int place_bits = R::automatic ? 0 : 32;
 
 /// Losses that wait on a device are read before the reduction, where an update is to be left out by all.
 template <class R>
@@ -52,6 +56,12 @@ bool first_clock_is_due(State<R> const& run) {
   if (run.asked.options.val_check_interval.kind != ValidationInterval::Kind::time) return false;
   if (run.parts.strategy.rank() != 0 || !run.facts.has_validation || !run.clock.last_validation) return false;
   return validation_time_is_up(run);
+}
+
+template <class R>
+bool first_clock_rings(State<R> const& run) {
+  return run.parts.strategy.rank() == 0 && run.shared.alarm != std::numeric_limits<double>::infinity() &&
+         seconds_now(run) >= run.shared.alarm;
 }
 
 /// The gradients become their mean over the ranks that have some, and all ranks know what one of them had to tell.
@@ -78,7 +88,7 @@ void look_at_own_gradients(State<R>& run) {
 /// an Error on all of them where they are at different ones. `riders`: the bits of the number as all have said them.
 template <class R>
 void require_same_place(State<R>& run, std::span<double const> riders) {
-  for (double const bit : riders.subspan(static_cast<std::size_t>(Rider::place), place_bits)) {
+  for (double const bit : riders.subspan(static_cast<std::size_t>(Rider::place))) {
     if (bit == 0 || bit == run.parts.strategy.world()) continue;
     run.shared.together = true;
     throw Error("fulgurite.distributed.parted",
@@ -95,7 +105,7 @@ template <class R>
   auto& shared = run.shared;
   read_waiting_loss(run);
   if constexpr (splits_model<R>) look_at_own_gradients(run);
-  std::array<double, static_cast<std::size_t>(Rider::count)> riders{};
+  std::array<double, static_cast<std::size_t>(Rider::place) + place_bits<R>> riders{};
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
   says(Rider::contributes, contributes);
@@ -107,9 +117,10 @@ template <class R>
   says(Rider::not_finite, shared.not_finite);
   says(Rider::validates, first_clock_is_due(run));
   says(Rider::signal, shared.signal != 0);
+  says(Rider::rings, first_clock_rings(run));
   if constexpr (!R::automatic) {
     long const place = 2 * run.facts.batch_idx + (contributes ? 0 : 1);
-    for (int bit = 0; bit != place_bits; ++bit)
+    for (int bit = 0; bit != place_bits<R>; ++bit)
       riders[static_cast<std::size_t>(Rider::place) + static_cast<std::size_t>(bit)] = (place >> bit & 1) != 0 ? 1 : 0;
   }
   run.parts.strategy.reduce_gradients(std::span<double>(riders), run.parts.optimizers->optimizers);
@@ -124,6 +135,10 @@ template <class R>
   shared.epoch_ends = shared.skipped || rider(Rider::epoch_ends) != 0;
   if (shared.epoch_ends) run.facts.is_last_batch = true;
   shared.validates = rider(Rider::validates) != 0;
+  if (rider(Rider::rings) != 0) {
+    shared.rang = true;
+    shared.alarm = std::numeric_limits<double>::infinity();
+  }
   if (rider(Rider::signal) != 0) shared.ends_by = shared_signal(run, shared.signal);
   if (rider(Rider::not_finite) != 0) [[unlikely]] {
     std::string what = splits_model<R> ? "a loss or a gradient of another rank is not finite"

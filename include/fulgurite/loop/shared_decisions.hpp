@@ -143,6 +143,29 @@ bool clock_says_validate(State<R>& run) {
   else return validation_time_is_up(run);
 }
 
+template <class R>
+double seconds_now(State<R> const& run) {
+  return Seconds(run.asked.options.now().time_since_epoch()).count();
+}
+/// Whether a moment has come, which is asked for after each step. The clock is rank 0's. It was looked at with the
+/// step's gradients, and where no moment had come that somebody waits for, nobody is asked.
+template <class R>
+bool has_come(State<R>& run, double moment) {
+  if constexpr (shares<R>) {
+    run.shared.alarm = std::min(run.shared.alarm, moment);
+    if (!run.shared.rang) return false;
+    bool const first = run.parts.strategy.rank() == 0;
+    return any_rank(run, first && seconds_now(run) >= moment);
+  } else {
+    return seconds_now(run) >= moment;
+  }
+}
+/// A batch is at hand: what came with the step before is over.
+template <class R>
+[[gnu::always_inline]] inline void forget_alarm(State<R>& run) {
+  if constexpr (shares<R>) run.shared.rang = false;
+}
+
 /// A rank has heard that the epoch ends for all with the batch at hand.
 template <class R>
 [[gnu::always_inline]] inline bool epoch_ends(State<R> const& run) {

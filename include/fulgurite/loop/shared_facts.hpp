@@ -1,6 +1,7 @@
 #pragma once
 // Part of a run's state under several ranks: what they have yet to tell each other, and what they were told.
 
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -32,6 +33,10 @@ struct SharedFacts {
   bool skipped = false;     ///< the epoch was left by a rank's skip_epoch: no validation follows
   bool validates = false;   ///< after the step at hand, as rank 0's clock says
   int ends_by = 0;          ///< the signal by which all end
+  bool rang = false;        ///< with the step at hand: a moment has come that somebody waits for, by rank 0's clock
+
+  /// The first of those moments. Each is named anew where it is asked for.
+  double alarm = std::numeric_limits<double>::infinity();
 
   std::vector<std::string> parts = {};  ///< of the file at hand: what each rank alone keeps, as text
 

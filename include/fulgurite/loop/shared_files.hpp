@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/file_exists.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
@@ -209,7 +210,8 @@ void take_own_part([[maybe_unused]] State<R>& run, [[maybe_unused]] Source& sour
   }
 }
 
-/// `write()` on rank 0, `visit()` on the others; what fails on rank 0 is an Error on all of them.
+/// `write()` on rank 0, `visit()` on the others; what fails on rank 0 is an Error on all of them, and where it finds
+/// that the file exists, all of them find it.
 template <class R, class Write, class Visit>
 void write_together(State<R>& run, std::filesystem::path const& file, Write&& write, Visit&& visit) {
   if (run.shared.alone) {
@@ -219,18 +221,23 @@ void write_together(State<R>& run, std::filesystem::path const& file, Write&& wr
                                   "model is out of reach. Go on from the last file");
     return speaks_for_all(run) ? write() : void();
   }
+  constexpr char exists = 'e', fails = 'f';
   std::string failure;
   try {
     if (speaks_for_all(run)) write();
     else visit();
-  } catch (RankEnded const&) { throw; } catch (std::exception const& error) {
+  } catch (RankEnded const&) { throw; } catch (FileExists const&) {
     if (!speaks_for_all(run)) throw;
-    failure = error.what();
+    failure = exists;
+  } catch (std::exception const& error) {
+    if (!speaks_for_all(run)) throw;
+    failure = fails + std::string(error.what());
   }
   failure = of_first_rank(run, std::move(failure));
   if (failure.empty()) return;
+  if (failure.front() == exists) throw FileExists(file);
   run.shared.together = true;
-  throw Error("fulgurite.distributed.file", "rank 0 could not write " + file.string() + ": " + failure);
+  throw Error("fulgurite.distributed.file", "rank 0 could not write " + file.string() + ": " + failure.substr(1));
 }
 
 }  // namespace fulgurite::loop
