@@ -342,6 +342,27 @@ def rank_0_is_killed_and_nothing_is_left_over(lab):
 
 
 @case
+def a_rank_that_is_killed_while_rank_0_saves_ends_it(lab):
+    lab.ends(2, '--saves', '1', '--fault', 'saving:1:4', says=[KILLED])
+
+
+@case
+def the_rank_with_the_fewest_batches_ends_the_epoch_of_all(lab):
+    for engine, world in ('gloo', 2), ('ordered', 4):
+        start = lab.own(world, '--engine', engine, '--steps', '6', '--fewer', '2').fine().alike()
+        need(len(start.steps()) == 4, start.steps())
+        start.said('fulgurite.data.uneven', 'between 4 and 6 training batches')
+
+
+@case
+def by_hand_batches_that_one_rank_leaves_out_are_an_error_of_all_at_once(lab):
+    for count in '1', '4':
+        parted = 'fulgurite.distributed.parted'
+        start = lab.ends(2, '--run', 'pair', '--steps', '8', '--leaves-out', count, says=[parted])
+        need(len(re.findall(parted, start.stderr)) == 2, start.stderr)
+
+
+@case
 def an_exception_reaches_all_with_its_rank_and_its_text(lab):
     lab.ends(2, '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
     ended = r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'

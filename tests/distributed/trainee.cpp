@@ -229,6 +229,7 @@ std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_
     auto y = whole_numbers ? torch::randint(-2, 3, {size * world, 1}).to(at::kFloat) : x.sum(1, true).sin();
     all.push_back({x.narrow(0, rank * size, size), y.narrow(0, rank * size, size)});
   }
+  if (rank == 1) all.resize(static_cast<std::size_t>(steps - words.number("--fewer", 0)));
   return all;
 }
 
@@ -243,8 +244,17 @@ void train(Scene& scene, Strategy strategy, Precision precision, Optimization ho
   auto trainer = make_trainer<Model>(
       TrainerOptions{.max_epochs = 1, .num_sanity_val_steps = 0, .default_root_dir = scene.words.text("--out")},
       strategy, precision, how, NoDefaults{});
-  if constexpr (requires { &Model::loss; }) trainer.fit(model, train_on, validate_on);
-  else trainer.fit(model, train_on);
+  if constexpr (requires { &Model::loss; }) {
+    trainer.fit(model, train_on, validate_on);
+  } else if (long const most = scene.words.number("--leaves-out", 0); most != 0) {  // rank 1 alone, from the second on
+    auto const all = batches(scene.words, scene.rank, world, false);
+    std::vector<std::optional<Rows>> some(all.begin(), all.end());
+    for (long i = 0; i != most && scene.rank == 1; ++i) some.at(static_cast<std::size_t>(i + 1)).reset();
+    auto with_gaps = data::of_this_rank(some);
+    trainer.fit(model, with_gaps);
+  } else {
+    trainer.fit(model, train_on);
+  }
   if (scene.words.number("--saves", 0)) trainer.save_checkpoint(scene.words.text("--out") + "/a.ckpt");
   if constexpr (requires { strategy.account(); })
     for (auto const& line : strategy.account()) std::printf("%s\n", line.c_str());
