@@ -440,6 +440,25 @@ def a_peer_that_never_comes_is_named(lab):
     lonely.said('fulgurite.distributed.store', 'rank 1 reached no store')
 
 
+def listens_at(port):
+    """The addresses, of both families, as /proc/net has them: hexadecimal, in the order of bytes of this machine."""
+    lines = [line.split() for name in ('tcp', 'tcp6') if os.path.exists(f'/proc/net/{name}')
+             for line in pathlib.Path(f'/proc/net/{name}').read_text().splitlines()[1:]]
+    return {words[1].split(':')[0] for words in lines if words[3] == '0A' and int(words[1].split(':')[1], 16) == port}
+
+
+@case
+def where_all_ranks_are_on_one_machine_the_store_listens_on_loopback(lab):
+    for env, local in ({}, True), ({'LOCAL_WORLD_SIZE': '1', 'GROUP_WORLD_SIZE': '2'}, False):
+        port = free_port()
+        start = lab.launched(0, 2, port, '--timeout', '4000', env=env)
+        while not (found := listens_at(port)) and start.process.poll() is None:
+            time.sleep(0.02)
+        start.wait().said('fulgurite.distributed.absent')
+        loopback = {'0100007F', '0000000000000000FFFF00000100007F', '00000000000000000000000001000000'}
+        need(found and (found <= loopback) == local, f'it listens at {found}')
+
+
 @case
 def an_environment_that_cannot_be_is_refused(lab):
     for env, says in (({'RANK': '0'}, 'WORLD_SIZE is not set'),
