@@ -145,6 +145,35 @@ TEST_CASE("csv: a run that was killed goes on in its folder, and its table is th
   }
 }
 
+TEST_CASE(
+    "csv: where max_steps has cut an epoch short, a run that goes on leaves the table and the files of an unbroken "
+    "one") {
+  auto const run = [](Folder const& in, std::optional<long> most, std::optional<CkptPath> const& from = {}) {
+    auto options = below(in.path);
+    options.max_steps = most;
+    Means model;
+    said([&] {
+      auto trainer = trainer_of<Means>(options, CSVLogger{}, ModelCheckpoint{{.save_last = true}});
+      trainer.fit(model, toy::batches(4), NoValidation{}, from);
+    });
+    std::vector<std::string> all;
+    for (auto const& one : std::filesystem::directory_iterator(in / "lightning_logs/version_0/checkpoints"))
+      all.push_back(one.path().filename().string());
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  Folder const other;
+  auto const files = run(other, {});
+  for (long const most : {1, 2, 6, 11}) {
+    CAPTURE(most);
+    Folder const folder;
+    run(folder, most);
+    CHECK(content(folder / table) != content(other / table));
+    CHECK(run(folder, {}, CkptPath{"last"}) == files);
+    CHECK(content(folder / table) == content(other / table));
+  }
+}
+
 TEST_CASE("csv: a run goes on twice from one file, and from an older one than the newest: what came after it is said") {
   Folder const folder;
   auto const whole = unbroken();

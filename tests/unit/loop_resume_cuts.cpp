@@ -8,9 +8,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_pruning.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/schedule/plateau.hpp>
@@ -168,6 +171,51 @@ struct Unrolled {
   toy::Sgd configure_optimizers() { return {.params = {p}, .rate = 0.03125, .momentum = 0.5}; }
 };
 
+/// At an epoch's end its hook draws, moves the rate and what the model keeps.
+struct Drifts : Drawn<> {
+  double kept = 0;
+  void state(auto& archive) { archive("kept", kept); }
+  Tensor training_step(double batch, auto& ctx) { return Drawn<>::training_step(batch + kept, ctx); }
+  void on_train_epoch_end(auto& ctx) {
+    kept += toy::draw();
+    ctx.each_optimizer([](std::size_t, auto& optimizer) { optimizer.set_lr(0, optimizer.lr(0) * 0.5); });
+  }
+};
+/// Of two weights one is soon masked.
+struct Pruned : Drawn<> {
+  Tensor w = Tensor::parameter(-2), v = Tensor::parameter(3);
+  std::vector<std::pair<std::string, Tensor>> named_parameters() {
+    return {{"p", p}, {"a.weight", w}, {"b.weight", v}};
+  }
+  std::vector<Tensor> parameters() const { return {p, w, v}; }
+  Tensor training_step(double batch, auto& ctx) {
+    auto loss = (p + w - v) * Tensor(batch + toy::draw());
+    ctx.log(t, loss);
+    return loss;
+  }
+  toy::Sgd configure_optimizers() { return {.params = parameters(), .rate = 0.03125, .momentum = 0.5}; }
+};
+/// Callbacks that do so: one says how often it has heard of an end, one moves weights, one tells of an average.
+struct Keeps {
+  long ends = 0;
+  void on_train_batch_end() { heard.push_back(std::to_string(ends) + " ends"); }
+  void on_train_epoch_end() { ++ends; }
+  void state(auto& archive) { archive("ends", ends); }
+};
+struct Shrinks {
+  using Stateless = ByChoice;
+  static constexpr bool moves_weights = true;
+  void on_train_epoch_end(auto& ctx) {
+    for (auto& weight : toy::Backend::weights(ctx.model())) weight.set(weight.value() * 0.5);
+  }
+};
+struct Reads {
+  using Stateless = ByChoice;
+  void on_validation_batch_start(auto& ctx) {
+    for (auto const& weight : toy::Backend::weights(ctx.model())) heard.push_back("validated " + text(weight.value()));
+  }
+};
+
 /// Asks for a stop at an event: of that epoch, or of the batch that so many were over before.
 struct Stops {
   using Stateless = ByChoice;
@@ -213,20 +261,27 @@ Lines trace(Fit const& fit, How const& how, std::string const& from = "") {
   return heard;
 }
 
-template <class M, class O, class MakeLoader>
-auto fit_of(O const& optimization, MakeLoader make_loader) {
+/// A callback, or a function that makes one.
+template <class C>
+auto made(C const& callback) {
+  if constexpr (std::is_invocable_v<C const&>) return callback();
+  else return callback;
+}
+template <class M, class O, class MakeLoader, class... Cs>
+auto fit_of(O const& optimization, MakeLoader make_loader, Cs const&... callbacks) {
   return [=](How const& how, std::string const& from) {
     auto loader = make_loader();
     M model;
-    auto trainer =
-        make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops, Tells{.saves = from.empty()});
+    auto trainer = make_trainer<M>(options(how), toy::Device{}, Float32{}, optimization, how.stops, made(callbacks)...,
+                                   Tells{.saves = from.empty()});
     if (from.empty()) trainer.fit(model, loader, toy::batches(2));
     else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
     toy::world.restored = nullptr;
     auto const& there = trainer.progress();
     heard.push_back("left " + std::to_string(there.epoch) + " epochs " + std::to_string(there.global_step) + " steps " +
                     std::to_string(there.total_batches) + " batches random " + std::to_string(toy::world.rng));
-    if (from.empty()) trainer.save_checkpoint("after it"), files.push_back("after it");
+    trainer.save_checkpoint(from.empty() ? "after it" : "after going on");
+    if (from.empty()) files.push_back("after it");
   };
 }
 
@@ -459,25 +514,60 @@ TEST_CASE("cut twice, by one trainer whose limit is raised: from files, and from
   });
 }
 
-TEST_CASE("what the end of a part has done stays: an average by epochs has its sample; the batch's file has none") {
-  toy::Restored<std::uint64_t> const random(toy::world.rng);
-  auto const averaged = [](std::optional<long> most, std::string const& from) {
-    files.clear();
-    Drawn<> model;
-    EMAWeightAveraging average{{.update_every_n_steps = 0, .update_starting_at_epoch = 0}};
-    auto trainer = make_trainer<Drawn<>>(options({.steps = most}), toy::Device{}, Float32{}, Automatic{}, average,
-                                         Tells{.saves = from.empty()});
-    if (from.empty()) trainer.fit(model, fives(), toy::batches(2));
-    else trainer.fit(model, fives(), toy::batches(2), CkptPath{from});
-    return trainer.callback<EMAWeightAveraging>().n_averaged();
-  };
+TEST_CASE(
+    "where max_steps has cut an epoch short, nothing is left of what hooks did at its end in a run that goes on") {
+  std::string wrong;
+  int inside = 0;
+  auto const epochs = [&](auto&&... callbacks) { return fit_of<Drifts>(Automatic{}, fives, callbacks...); };
+  EMAWeightAveraging const by_epochs{{.decay = 0.5, .update_every_n_steps = 0, .update_starting_at_epoch = 0}};
+  EMAWeightAveraging const by_steps{{.decay = 0.5}};
+  EarlyStopping const patient{Drawn<>::t, {.patience = 1, .check_on_train_epoch_end = true}};
+  EarlyStopping const at_once{Drawn<>::t, {.stopping_threshold = 1e9, .check_on_train_epoch_end = true}};
   said([&] {
-    CHECK(averaged(std::nullopt, "") == 3);
-    averaged(3, "");
-    auto const all = files;
-    CHECK(all[all.size() - 3].find("batch_end 2 of 0") != std::string::npos);
-    CHECK(averaged(std::nullopt, all[all.size() - 1]) == 3 + 1);
-    CHECK(averaged(std::nullopt, all[all.size() - 2]) == 3 + 1);
-    CHECK(averaged(std::nullopt, all[all.size() - 3]) == 3);
+    for (long const most : {1, 4, 6, 7, 13}) {
+      auto const check = [&](auto const& fit, std::string const& name) {
+        inside += check_files(fit, {.steps = most}, name + " " + std::to_string(most), wrong);
+      };
+      check(epochs(), "the model's own hook");
+      check(epochs(Keeps{}), "a callback");
+      check(epochs(Shrinks{}), "one that moves weights");
+      check(epochs(by_epochs, Reads{}), "an average by epochs");
+      check(epochs(by_steps, Reads{}), "an average by steps");
+      check(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), "all");
+      check(epochs(patient), "a stop by patience");
+      if (most < 5) check(epochs(at_once), "a stop at once");
+      check(fit_of<Drifts>(Automatic{}, [] { return toy::Unsized(5); }, Keeps{}), "unsized");
+      for (bool const lottery : {false, true}) {
+        auto const pruning = [=] {
+          return ModelPruning{{.amount = 0.5, .parameter_names = {"weight"}, .use_lottery_ticket_hypothesis = lottery}};
+        };
+        check(fit_of<Pruned>(Automatic{}, fives, pruning), lottery ? "a lottery ticket" : "pruning");
+      }
+    }
+    for (int most = 1; most != 15; ++most)
+      check_files(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), {.time = most}, "time " + std::to_string(most),
+                  wrong);
   });
+  INFO(wrong);
+  CHECK(wrong.empty());
+  CHECK(inside > 100);
+}
+
+TEST_CASE("where max_steps has cut an epoch short and stays, files of a run that trains nothing lead inside it, too") {
+  std::string wrong;
+  auto const fit = fit_of<Drifts>(Automatic{}, fives, Keeps{});
+  said([&] {
+    auto const whole = trace(fit, {});
+    files.clear();
+    trace(fit, {.steps = 7});
+    auto const all = ends_of(files, 3);
+    for (auto const& file : all) {
+      trace(fit, {.steps = 7}, file);
+      auto const now = trace(fit, {}, "after going on");
+      auto const rest = ends_of(whole, now.size());
+      if (now != rest) wrong += file + "\n" + reference::parting(rest, now) + "\n";
+    }
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
 }

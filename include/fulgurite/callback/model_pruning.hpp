@@ -68,6 +68,7 @@ class ModelPruning {
                  hook::on_validation_start, hook::on_validation_end, hook::on_train_end, hook::teardown>;
   static constexpr Order order = Order::timer;  ///< after those who put other weights into the model
   static constexpr bool reads_whole_model = true;
+  static constexpr bool moves_weights = true;
   static constexpr std::string_view reads = "weights", writes = "weights, gradients";
 
   explicit ModelPruning(ModelPruningOptions options = {}) : options_(std::move(options)) {

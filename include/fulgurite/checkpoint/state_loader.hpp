@@ -134,7 +134,10 @@ class StateLoader {
 
   template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
-    if constexpr (ArchivedTensor<V>) {
+    if constexpr (std::is_same_v<V, ArchiveNode>) {  // as it is, for who loads it later
+      value = node;
+      node.read = ArchiveNode::Read::need_not;
+    } else if constexpr (ArchivedTensor<V>) {
       // A tensor that is none at all was saved as null.
       if (std::holds_alternative<std::monostate>(node.value)) TensorState<V>::load(value, {}, path);
       else TensorState<V>::load(value, as<ArchiveTensor>(node, path, "a tensor").tensor, path);

@@ -30,6 +30,13 @@ class StateMemory {
     if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
       for (auto const& entry : *entries) archive(entry.name, entry.node);
   }
+  /// Holds an entry of a state that is loaded, for who loads it later.
+  void take(std::string_view name, StateLoader& archive) {
+    ArchiveNode::Object alone;
+    archive(name, *alone.add(name));
+    tree_.value = std::move(alone);
+    keep_tensors(tree_);
+  }
   /// All of it as text, tensors included, and back: what another process can hold.
   std::string text() const { return to_text(tree_); }
   void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }

@@ -17,6 +17,7 @@ namespace fulgurite::judge {
   ROW(needs_one_optimizer)    /* it works with one optimizer */                                                     \
   ROW(needs_backbone)         /* it freezes model.backbone */                                                       \
   ROW(replaces_weights)       /* it puts other weights into the model for a while */                                \
+  ROW(moves_weights)          /* it changes weights itself at an epoch's end */                                        \
   ROW(reads_whole_model)      /* it reads weights or gradients of all parts of the model at once */                 \
   ROW(varies_window)          /* it calls ctx.accumulate */                                                         \
   ROW(needs_single_process)   /* it searches by trial, which processes would do differently */                      \

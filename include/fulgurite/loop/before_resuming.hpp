@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include <fulgurite/loop/before_cut.hpp>
 #include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_position.hpp>
@@ -15,6 +16,7 @@ namespace fulgurite::loop {
 template <class R, class Archive>
 void fold_training(State<R>& run, Archive& archive) {
   if constexpr (optimizers_resume<R, typename R::Backend::RunFile::Saver>) fold_optimizers(run, archive);
+  fold_kept_cut(run, archive);
   fold_run(run, archive);
 }
 

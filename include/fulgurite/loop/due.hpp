@@ -28,6 +28,7 @@ struct WindowRows {
 struct Due {
   bool stop = false;             ///< training is to end at a step's boundary, once the minima are met
   bool by_time = false;          ///< max_time alone has asked for that: where it is raised, training goes on
+  bool stop_before_cut = false;  ///< `stop` of another kind was there before hooks heard of a cut epoch's end
   bool statistics_pass = false;  ///< before on_train_end the training data are passed once more
   std::vector<CheckpointRequest> requests{};
   std::vector<CheckpointRequest> now{};    ///< those that are being done, one after the other

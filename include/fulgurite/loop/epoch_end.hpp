@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/loop/before_cut.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/data_advice.hpp>
 #include <fulgurite/loop/moving_schedules.hpp>
@@ -51,6 +52,7 @@ void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::
   if (!run.facts.is_last_batch && from == 0) {  // the ends of epochs change its figures
     run.measured.train_board.collect();
     run.measured.cut_short = run.measured.train_board;
+    keep_before_cut(run, pack);
   }
   Context<R, phase::Train> ctx(run);
   auto part = [&run, n = std::uint8_t{0}](auto&& work) mutable {

@@ -73,10 +73,11 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
       epoch_->find_place(run_, point);
     });
     run_.loading.resuming = false;
-    resumed_.reset();
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
+    resumed_->go_back_if_reopened();
+    resumed_.reset();
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);
@@ -103,6 +104,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     Context<R, phase::Train> ctx(run_);
     run_.facts.is_last_batch = false;
     if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
+    forget_cut(run_);
     if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
     begin_shared_epoch(run_);
     if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);

@@ -9,8 +9,8 @@
 namespace fulgurite::loop {
 
 /// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
-/// batch, where training may go on: as if nothing had ended it. What hooks have heard of the end they have heard. An
-/// epoch that was ended before its first batch begins once more. Whether it was set back.
+/// batch, where training may go on: as if nothing had ended it. An epoch that was ended before its first batch begins
+/// once more. Whether it was set back.
 template <class R>
 bool reopen_epoch(State<R>& run, SafePoint& point) {
   auto& progress = run.progress;
@@ -28,11 +28,12 @@ bool reopen_epoch(State<R>& run, SafePoint& point) {
 
 /// The same of all that was loaded, with the figures of the epoch.
 template <class R>
-void reopen_epoch(State<R>& run) {
-  if (!reopen_epoch(run, run.point)) return;
+bool reopen_epoch(State<R>& run) {
+  if (!reopen_epoch(run, run.point)) return false;
   run.measured.train_board = std::exchange(run.measured.cut_short, {});
   run.due.heard = {};
   run.facts.batch_idx = run.progress.batch - 1;
+  return true;
 }
 
 }  // namespace fulgurite::loop

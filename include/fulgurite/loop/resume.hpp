@@ -114,7 +114,7 @@ class Resumption {
         fold_everything(run_, pack_, source_, archive);
       });
       take_own_part(run_, source_);
-      reopen_epoch(run_);
+      reopened_ = reopen_epoch(run_);
       try {
         find_place();
       } catch (...) {
@@ -123,6 +123,12 @@ class Resumption {
         throw;
       }
     });
+  }
+
+  /// After that, when the weights are those in training: inside an epoch that had been cut short nothing is left of
+  /// what hooks did at its end.
+  void go_back_if_reopened() {
+    if (reopened_) or_put_back([&] { go_back_before_cut(run_, pack_); });
   }
 
   /// Of a run that has nothing left to train: whoever draws after this fit draws what it would have drawn then.
@@ -186,6 +192,7 @@ class Resumption {
   RunFile file_;
   BeforeResuming<R, Pack, Source> before_;
   std::vector<Error> problems_{};
+  bool reopened_ = false;
 };
 
 }  // namespace fulgurite::loop

@@ -63,6 +63,8 @@ struct State {
   Warnings said{};
   OwnActions own_actions{};
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
+  /// What it was before its hooks heard of the end of an epoch that was cut short; see before_cut.hpp.
+  std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
 
   /// A warning, said once for each identifier.
   void warn(std::string_view identifier, std::string_view sentence) {

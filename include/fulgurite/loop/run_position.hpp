@@ -102,8 +102,10 @@ void fold_run(State<R>& run, Archive& archive) {
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
-  // A run that has ended, or whose time was up, goes on where its limits are raised.
-  bool stop = run.due.stop && !run.due.by_time && run.point.at != At::ended;
+  // A run that has ended, or whose time was up, goes on where its limits are raised; what was wished at the end of an
+  // epoch that they have cut short is of that end.
+  bool const wished = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
+  bool stop = wished && run.point.at != At::ended;
   archive("stop", stop);
   double elapsed = run.seconds_since_fit_start();
   auto const now = run.asked.options.now();
@@ -133,6 +135,7 @@ void fold_run(State<R>& run, Archive& archive) {
       return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
     };
     if (stop) run.due.stop = true, run.due.by_time = false;
+    run.due.stop_before_cut = stop;
     run.due.window.before = run.due.rows - in_window;
     run.clock.fit_began = ago(elapsed);
     if (validated) run.clock.last_validation = ago(*validated);

@@ -17,6 +17,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/file_exists.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/before_cut.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/shared_figures.hpp>
 
@@ -27,11 +28,12 @@ namespace fulgurite::loop {
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
-  bool wishes = shared.wishes_stop && !run.due.by_time;
+  bool wishes = shared.wishes_stop && !run.due.by_time && (!run.before_cut || run.due.stop_before_cut);
   archive("wishes_stop", wishes)("not_finite", shared.not_finite)("validates", shared.validates);
   if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
+  fold_cut_random(run, archive);
   auto random = R::Backend::rng_state();
   archive.child("random", random);
   if constexpr (Archive::loading) {

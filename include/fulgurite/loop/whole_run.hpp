@@ -1,6 +1,7 @@
 #pragma once
 // All that a file or a snapshot holds of a run beside the weights, as one fold over its parts.
 
+#include <fulgurite/loop/before_cut.hpp>
 #include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_position.hpp>
@@ -24,6 +25,7 @@ void fold_everything(State<R>& run, Pack& pack, Source& source, Archive& archive
   fold_model(run, pack, source, archive);
   fold_optimizers(run, archive);
   fold_loader(run, source, archive);
+  fold_kept_cut(run, archive);
   fold_run(run, archive);
   fold_parts_of_all(run, archive);
   auto random = R::Backend::rng_state();
