@@ -121,9 +121,10 @@ TEST_CASE("C143 resume: each row of the table of positions") {
           joined({{"train_start", "epoch_end 0"}, epoch(1), end}));
   }
   SECTION("max_steps = 3, then 6: on at batch 3 of the same epoch") {
-    CHECK(resumed({.file_at = "batch_end", .global_step = 3}, {.max_steps = 3}, {.max_steps = 6}) ==
-          Trace{"train_start", "step 0,3 of 3", "validation", "epoch_end 0", "epoch_start 1", "step 1,0 of 0",
-                "step 1,1 of 1", "epoch_end 1", "train_end", "gs 6"});
+    for (char const* const file_at : {"batch_end", "epoch_end"})
+      CHECK(resumed({.file_at = file_at, .global_step = 3}, {.max_steps = 3}, {.max_steps = 6}) ==
+            Trace{"train_start", "step 0,3 of 3", "validation", "epoch_end 0", "epoch_start 1", "step 1,0 of 0",
+                  "step 1,1 of 1", "epoch_end 1", "train_end", "gs 6"});
   }
   SECTION("the same max_epochs again: nothing is trained; D4: the end of training is still to come") {
     CHECK(resumed({.file_at = "epoch_end", .epoch = 1}, epochs(2), epochs(2)) ==

@@ -22,7 +22,7 @@ bool reopen_epoch(State<R>& run, SafePoint& point) {
     progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
   }
   if (progress.batch == 0) point = {.at = At::after_epoch};
-  else point = {.at = At::before_batch, .began = true};
+  else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
   return true;
 }
 
