@@ -8,14 +8,16 @@
 
 namespace fulgurite::report {
 
-/// Takes a text while a constant is computed; without a capacity it only counts.
-template <std::size_t Capacity>
+/// Takes a text while a constant is computed; without memory it only counts. No template, so that what writes is
+/// compiled once for both.
 struct TextBuilder {
-  std::array<char, Capacity> text{};
+  char* text;
   std::size_t size = 0;
 
+  constexpr explicit TextBuilder(char* memory = nullptr) : text(memory) {}
+
   constexpr TextBuilder& operator<<(std::string_view more) {
-    if constexpr (Capacity != 0) std::copy(more.begin(), more.end(), text.begin() + static_cast<std::ptrdiff_t>(size));
+    if (text != nullptr) std::copy(more.begin(), more.end(), text + size);
     size += more.size();
     auto const end = more.rfind('\n');
     line_ = end == more.npos ? line_ + more.size() : more.size() - end - 1;
@@ -32,13 +34,17 @@ struct TextBuilder {
   std::size_t line_ = 0;  ///< characters of the line at hand
 };
 
-/// The text that `Writer<TextBuilder<...>>::build()` puts together, in exactly the memory that it needs: it is counted
-/// first, then written.
-template <template <class Text> class Writer>
+/// The text that `Writer::build(TextBuilder)` puts together, in exactly the memory that it needs: it is counted first,
+/// then written.
+template <class Writer>
 struct ConstantText {
-  static constexpr std::size_t size = Writer<TextBuilder<0>>::build().size;
-  static constexpr auto built = Writer<TextBuilder<size>>::build();
-  static constexpr std::string_view view{built.text.data(), size};
+  static constexpr std::size_t size = Writer::build(TextBuilder()).size;
+  static constexpr auto built = [] {
+    std::array<char, size> text{};
+    Writer::build(TextBuilder(text.data()));
+    return text;
+  }();
+  static constexpr std::string_view view{built.data(), size};
 };
 
 }  // namespace fulgurite::report

@@ -25,9 +25,7 @@ template <class T>
 struct Described;
 template <class M, class S, class P, class O, class... Cs>
 struct Described<Trainer<M, S, P, O, Cs...>> {
-  template <class Text>
-  using Writer = Describer<Text, M, S, P, O, Cs...>;
-  static constexpr std::string_view view = ConstantText<Writer>::view;
+  static constexpr std::string_view view = ConstantText<Describer<M, S, P, O, Cs...>>::view;
 };
 
 /// A line's first column, of at least 24 characters.

@@ -10,9 +10,9 @@
 namespace fulgurite::report {
 
 /// Writes it for one trainer type.
-template <class Text, class M, class S, class P, class O, class... Cs>
-class DescribedCalls : protected DescribedHooks<Text, M, S, P, O, Cs...> {
-  using Base = DescribedHooks<Text, M, S, P, O, Cs...>;
+template <class M, class S, class P, class O, class... Cs>
+class DescribedCalls : protected DescribedHooks<M, S, P, O, Cs...> {
+  using Base = DescribedHooks<M, S, P, O, Cs...>;
 
  protected:
   using Base::action;

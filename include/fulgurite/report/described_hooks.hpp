@@ -8,11 +8,12 @@
 
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/report/constant_text.hpp>
 
 namespace fulgurite::report {
 
 /// Writes such lines for one trainer type.
-template <class Text, class M, class S, class P, class O, class... Cs>
+template <class M, class S, class P, class O, class... Cs>
 class DescribedHooks {
  protected:
   using R = Run<M, S, P, O>;
@@ -90,7 +91,7 @@ class DescribedHooks {
     out.to_column(34) << (Hook::template named<M> ? type_name<M>() : otherwise) << "\n";
   }
 
-  Text out{};
+  TextBuilder out{};
 };
 
 }  // namespace fulgurite::report

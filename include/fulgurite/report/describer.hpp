@@ -28,9 +28,9 @@ constexpr std::string_view order_name(Order order) {
 }
 
 /// Writes the description of one trainer type.
-template <class Text, class M, class S, class P, class O, class... Cs>
-class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
-  using Base = DescribedCalls<Text, M, S, P, O, Cs...>;
+template <class M, class S, class P, class O, class... Cs>
+class Describer : DescribedCalls<M, S, P, O, Cs...> {
+  using Base = DescribedCalls<M, S, P, O, Cs...>;
   using R = Run<M, S, P, O>;
   using Base::automatic;
   using Base::each_callback;
@@ -38,8 +38,10 @@ class Describer : DescribedCalls<Text, M, S, P, O, Cs...> {
   using Base::scheduled;
 
  public:
-  static consteval auto build() {
+  /// Puts the text where the builder says, and returns the builder.
+  static constexpr TextBuilder build(TextBuilder text) {
     Describer d;
+    d.out = text;
     d.head();
     d.fit();
     d.evaluation(hook::validation_step{}, "validation");
