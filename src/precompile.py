@@ -1,8 +1,8 @@
-"""Writes a precompiled header with the very flags of a unit: `precompile.py BUILD UNIT HEADER OUT [ARGUMENT...]`.
+"""Writes a precompiled header with the very flags of a target: `precompile.py BUILD TARGET HEADER OUT [ARGUMENT...]`.
 
 A compiler takes a precompiled header only where the flags are those that it was made with, and only Meson knows them
-all (options, architecture, sanitizers): they are read from BUILD/compile_commands.json, from the command of UNIT. OUT
-is HEADER.gch for g++ and HEADER.pch for clang; HEADER is written beside it."""
+all (options, architecture, sanitizers): they are read from BUILD/compile_commands.json, from the command of TARGET's
+first unit. OUT is HEADER.gch for g++ and HEADER.pch for clang; HEADER is written beside it."""
 
 import json
 import pathlib
@@ -12,9 +12,9 @@ import sys
 
 
 def main() -> int:
-    build, unit, header, out, *more = sys.argv[1:]
+    build, target, header, out, *more = sys.argv[1:]
     entries = json.loads((pathlib.Path(build) / 'compile_commands.json').read_text())
-    entry = next(entry for entry in entries if entry['file'].endswith(unit))
+    entry = next(entry for entry in entries if f'{target}.p/' in entry.get('output', ''))
     words, kept = iter(shlex.split(entry['command'])), []
     for word in words:
         if word in ('-o', '-MQ', '-MF', '-MT'):
