@@ -1,7 +1,6 @@
 #pragma once
 // The numbered files from which a job that a cluster has begun again goes on.
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite::checkpointing {
 
@@ -52,7 +52,7 @@ class HpcFiles {
       auto const [stop, error] = std::from_chars(name.data() + prefix_.size(), end, number);
       if (error == std::errc() && stop == end && number > 0) found.emplace_back(number, entry.path());
     }
-    std::ranges::sort(found, std::greater{});
+    sort_seldom(found, std::greater{});
     return found;
   }
 

@@ -32,7 +32,7 @@ struct PruningChoice {
   std::vector<std::string> parameter_names;  ///< last parts of names, as "weight"
   bool keep_initial = false;
 
-  FULGURITE_COLD bool operator()(std::string_view name) const {
+  FULGURITE_BULK bool operator()(std::string_view name) const {
     auto const any = [](auto const& list, std::string_view wanted) {
       for (auto const& one : list)
         if (one == wanted) return true;
@@ -108,14 +108,14 @@ class HeldMasks {
 namespace pruning {
 
 /// Eight elements a byte, the first in the lowest bit.
-FULGURITE_COLD SavedTensor pack(std::span<std::uint8_t const> mask) {
+FULGURITE_BULK SavedTensor pack(std::span<std::uint8_t const> mask) {
   std::vector<std::byte> bytes((mask.size() + 7) / 8);
   for (std::size_t i = 0; i != mask.size(); ++i)
     if (mask[i] != 0) bytes[i / 8] |= std::byte{1} << (i % 8);
   auto const size = static_cast<std::int64_t>(bytes.size());
   return {"U8", {size}, std::move(bytes)};
 }
-FULGURITE_COLD std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size) {
+FULGURITE_BULK std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::size_t size) {
   std::vector<std::uint8_t> mask(size);
   bits.read([&](SavedTensor::Bytes bytes) {
     for (std::size_t i = 0; i != size; ++i) mask[i] = std::to_integer<std::uint8_t>(bytes[i / 8] >> (i % 8)) & 1U;
@@ -129,7 +129,7 @@ FULGURITE_COLD std::vector<std::uint8_t> unpack(SavedTensor const& bits, std::si
                   "': resume with the model and the ModelPruning options that were saved");
 }
 /// The saved one of that name, of a parameter of that size; Error where there is none.
-FULGURITE_COLD SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size,
+FULGURITE_BULK SavedMask const& find(std::vector<SavedMask> const& saved, std::string_view name, std::size_t size,
                                      bool with_initial) {
   for (auto const& one : saved)
     if (one.name == name && one.bits.size() == (size + 7) / 8 && (one.initial || !with_initial)) return one;

@@ -26,7 +26,7 @@ namespace archive {
 using TensorLookup = std::function<SavedTensor(std::string const& name)>;
 
 /// The bytes that hexadecimal digits stand for.
-FULGURITE_COLD std::string unhex(json::Reader& in, std::string_view text) {
+FULGURITE_BULK std::string unhex(json::Reader& in, std::string_view text) {
   if (text.size() % 2 != 0) in.fail("hexadecimal digits come in pairs");
   std::string bytes;
   bytes.reserve(text.size() / 2);
@@ -40,7 +40,7 @@ FULGURITE_COLD std::string unhex(json::Reader& in, std::string_view text) {
 }
 
 /// A tensor: the name of one in the file beside the text, or an object with its type, shape and bytes.
-FULGURITE_COLD ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) {
+FULGURITE_BULK ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) {
   if (in.peek() != '{') {
     auto name = in.string();
     if (!lookup) in.fail("the tensor '" + name + "' is in no file beside this text");
@@ -66,7 +66,7 @@ FULGURITE_COLD ArchiveNode tensor(json::Reader& in, TensorLookup const& lookup) 
 }
 
 /// The value of an object whose one member has a name that begins with '$'.
-FULGURITE_COLD ArchiveNode special(json::Reader& in, std::string const& key, TensorLookup const& lookup) {
+FULGURITE_BULK ArchiveNode special(json::Reader& in, std::string const& key, TensorLookup const& lookup) {
   if (key == "$tensor") return tensor(in, lookup);
   auto const text = in.string();
   if (key == "$bits") {
@@ -81,7 +81,7 @@ FULGURITE_COLD ArchiveNode special(json::Reader& in, std::string const& key, Ten
 }
 
 /// A number with a point or an exponent is a double, any other an integer.
-FULGURITE_COLD ArchiveNode number(json::Reader& in) {
+FULGURITE_BULK ArchiveNode number(json::Reader& in) {
   auto const text = in.number();
   auto const* end = text.data() + text.size();
   if (text.find_first_of(".eE") != std::string_view::npos) {
@@ -97,7 +97,7 @@ FULGURITE_COLD ArchiveNode number(json::Reader& in) {
 }
 
 /// Any value.
-FULGURITE_COLD ArchiveNode read(json::Reader& in, TensorLookup const& lookup) {
+FULGURITE_BULK ArchiveNode read(json::Reader& in, TensorLookup const& lookup) {
   char const next = in.peek();
   if (next == '[') {
     ArchiveNode::List list;

@@ -21,7 +21,7 @@ namespace fulgurite {
 namespace archive {
 
 /// Bytes as hexadecimal digits, two for each.
-FULGURITE_COLD std::string hex(std::string_view bytes) {
+FULGURITE_BULK std::string hex(std::string_view bytes) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;
   for (char c : bytes)
@@ -38,7 +38,7 @@ std::string decimal(I value, int base = 10) {
 // JSON has no NaN, no infinity and no text that is not UTF-8. Such a value is written as an object with one member
 // whose name begins with '$'; no entry of a state may have such a name. A double always has a point, an exponent or
 // this form, so it never reads back as an integer.
-FULGURITE_COLD std::string text_of(double value) {
+FULGURITE_BULK std::string text_of(double value) {
   if (!std::isfinite(value)) return R"({"$bits":")" + decimal(std::bit_cast<std::uint64_t>(value), 16) + "\"}";
   char text[40];
   std::string out(text, std::to_chars(text, text + sizeof text, value).ptr);
@@ -49,7 +49,7 @@ inline std::string text_of(std::string const& value) {
 }
 
 /// A tensor with its bytes as hexadecimal digits, for texts that have no file beside them.
-FULGURITE_COLD std::string text_with_bytes(ArchiveTensor const& tensor) {
+FULGURITE_BULK std::string text_with_bytes(ArchiveTensor const& tensor) {
   auto const& saved = tensor.tensor;
   std::string shape;
   for (auto const extent : saved.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(extent);
@@ -62,7 +62,7 @@ FULGURITE_COLD std::string text_with_bytes(ArchiveTensor const& tensor) {
 }  // namespace archive
 
 /// A tree as compact JSON. `tensor_text(ArchiveTensor const&)` returns what stands for a tensor.
-FULGURITE_COLD std::string to_text(ArchiveNode const& node,
+FULGURITE_BULK std::string to_text(ArchiveNode const& node,
                                    FunctionRef<std::string(ArchiveTensor const&)> tensor_text) {
   auto const join = [](auto const& items, char open, char close, auto&& one) {
     std::string out(1, open);

@@ -1,7 +1,6 @@
 #pragma once
 // In which parts a program differs from the one that wrote a file.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,6 +14,7 @@
 #include <fulgurite/checkpoint/fingerprint.hpp>
 #include <fulgurite/checkpoint/safetensors_reader.hpp>
 #include <fulgurite/checkpoint/state_saver.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite {
 
@@ -61,7 +61,7 @@ inline Names names_in(ArchiveNode const* parts, std::string_view kind) {
   if (list != nullptr)
     for (auto const& one : *list)
       if (auto const* const name = std::get_if<std::string>(&one.value)) names.push_back(*name);
-  std::sort(names.begin(), names.end());
+  sort_seldom(names);
   return names;
 }
 

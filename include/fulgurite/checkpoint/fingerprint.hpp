@@ -2,7 +2,6 @@
 // What a run was put together from, as its files say it: the names of its parts, and one short value for them and for
 // the layout of the weights.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -13,6 +12,7 @@
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite {
 
@@ -31,7 +31,7 @@ inline std::string fingerprint(ArchiveNode const& state, std::vector<safetensors
     line += tensor.dtype;
     for (auto const extent : tensor.shape) (line += ' ') += std::to_string(extent);
   }
-  std::sort(lines.begin(), lines.end());
+  sort_seldom(lines);
   if (auto const* const parts = state.find(assembly_key)) lines.push_back(to_text(*parts));
   std::uint64_t value = 14695981039346656037U;  // FNV-1a: nobody has a reason to forge it
   for (auto const& line : lines)

@@ -14,7 +14,7 @@
 namespace fulgurite::json {
 
 /// A text as JSON, in quotes. `text` has to be valid UTF-8.
-FULGURITE_COLD std::string quoted(std::string_view text) {
+FULGURITE_BULK std::string quoted(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out = "\"";
   for (char c : text) {
@@ -38,7 +38,7 @@ class Reader {
   }
 
   /// Skips white space and returns the next character without consuming it; 0 at the end.
-  FULGURITE_COLD char peek() {
+  FULGURITE_BULK char peek() {
     while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
@@ -84,7 +84,7 @@ class Reader {
     --depth_;
   }
 
-  FULGURITE_COLD std::string string() {
+  FULGURITE_BULK std::string string() {
     expect('"');
     std::string out;
     while (true) {
@@ -100,7 +100,7 @@ class Reader {
   }
 
   /// The characters of a number in JSON's grammar: no leading zeros, no plus sign, digits on both sides of the point.
-  FULGURITE_COLD std::string_view number() {
+  FULGURITE_BULK std::string_view number() {
     peek();
     auto const begin = at_;
     auto const digits = [&] {
@@ -136,7 +136,7 @@ class Reader {
     if (++depth_ > 64) fail("nested too deeply");
   }
 
-  FULGURITE_COLD std::uint32_t four_digits() {
+  FULGURITE_BULK std::uint32_t four_digits() {
     std::uint32_t code = 0;
     auto const text = text_.substr(at_, 4);
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), code, 16);
@@ -145,7 +145,7 @@ class Reader {
     return code;
   }
 
-  FULGURITE_COLD void escape(std::string& out) {
+  FULGURITE_BULK void escape(std::string& out) {
     char const c = at_ < text_.size() ? text_[at_++] : '\0';
     constexpr std::string_view names = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
     if (auto const i = names.find(c); c != '\0' && i != std::string_view::npos) {

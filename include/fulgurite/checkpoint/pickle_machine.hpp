@@ -45,7 +45,7 @@ class Machine {
     std::memcpy(&value, take(sizeof(I)).data(), sizeof(I));  // protocol 2 is little endian
     return value;
   }
-  FULGURITE_COLD std::string_view take_line() {
+  FULGURITE_BULK std::string_view take_line() {
     auto const line = bytes_.substr(at_, limits_.name + 1);
     auto const end = line.find('\n');
     if (end == line.npos) fail("a name of at most " + std::to_string(limits_.name) + " bytes expected");
@@ -57,7 +57,7 @@ class Machine {
     if (stack_.size() == limits_.stack) fail("more values at once than " + std::to_string(limits_.stack));
     stack_.push_back(ref);
   }
-  FULGURITE_COLD void push(Value value) {
+  FULGURITE_BULK void push(Value value) {
     if (values_.all.size() == limits_.values) fail("more values than " + std::to_string(limits_.values));
     values_.all.push_back(std::move(value));
     push(static_cast<Ref>(values_.all.size() - 1));
@@ -70,7 +70,7 @@ class Machine {
     stack_.pop_back();
     return ref;
   }
-  FULGURITE_COLD std::vector<Ref> pop(std::size_t count) {
+  FULGURITE_BULK std::vector<Ref> pop(std::size_t count) {
     if (available() < count) fail("a value is missing");
     std::vector<Ref> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
     stack_.resize(stack_.size() - count);
@@ -101,7 +101,7 @@ class Machine {
     marks_.push_back(stack_.size());
   }
 
-  FULGURITE_COLD void remember(std::size_t index) {
+  FULGURITE_BULK void remember(std::size_t index) {
     if (available() == 0) fail("a value is missing");
     if (index > memo_.size()) fail("a value is remembered out of order");
     if (index == memo_.size()) memo_.push_back(stack_.back());

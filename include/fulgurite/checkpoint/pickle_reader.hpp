@@ -24,7 +24,7 @@ class Reader : private Machine {
  public:
   Reader(std::string_view bytes, std::string source, Limits limits = {}) : Machine(bytes, std::move(source), limits) {}
 
-  FULGURITE_COLD Values read() {
+  FULGURITE_BULK Values read() {
     if (bytes_.size() > limits_.bytes) fail("the pickle is longer than " + std::to_string(limits_.bytes) + " bytes");
     if (take(2) != "\x80\x02")
       fail("a pickle of protocol 2 expected: save it by torch.save(state_dict, file), without pickle_protocol");
@@ -37,7 +37,7 @@ class Reader : private Machine {
 
  private:
   // The opcodes, by their names in Python's pickletools.
-  FULGURITE_COLD bool step() {
+  FULGURITE_BULK bool step() {
     auto const code = take(1).front();
     switch (code) {
     case '.': return false;                                                                 // STOP
@@ -85,13 +85,13 @@ class Reader : private Machine {
     if (length > limits_.text) fail("a text of more than " + std::to_string(limits_.text) + " bytes");
     return length;
   }
-  FULGURITE_COLD static double real(std::uint64_t big_endian) {
+  FULGURITE_BULK static double real(std::uint64_t big_endian) {
     std::uint64_t bits = 0;
     for (int i = 0; i != 8; ++i, big_endian >>= 8) bits = bits << 8 | (big_endian & 0xFF);
     return std::bit_cast<double>(bits);
   }
   /// An integer of any length; one of more than 64 bits is of no interest.
-  FULGURITE_COLD static Value long_number(std::string_view bytes) {
+  FULGURITE_BULK static Value long_number(std::string_view bytes) {
     if (bytes.size() > 8) return Plain{};
     std::uint64_t bits = !bytes.empty() && (bytes.back() & '\x80') != 0 ? ~std::uint64_t{0} : 0;
     std::memcpy(&bits, bytes.data(), bytes.size());
@@ -101,14 +101,14 @@ class Reader : private Machine {
     auto& list = top<List>("a list").items;
     list.insert(list.end(), items.begin(), items.end());
   }
-  FULGURITE_COLD void set_items(std::vector<Ref> const& items) {
+  FULGURITE_BULK void set_items(std::vector<Ref> const& items) {
     auto& dict = top<Dict>("a dict").items;
     if (items.size() % 2 != 0) fail("a key without a value");
     for (std::size_t i = 0; i != items.size(); i += 2) dict.emplace_back(items[i], items[i + 1]);
   }
 
   // Names, and what calling them comes to.
-  FULGURITE_COLD Value global() {
+  FULGURITE_BULK Value global() {
     auto const from = at_;
     auto const module = take_line(), name = take_line();
     auto const full = std::string(module) + "." + std::string(name);
@@ -125,7 +125,7 @@ class Reader : private Machine {
       if (c < ' ' || c > '~') c = '?';
     return "'" + text + "'";
   }
-  FULGURITE_COLD Value storage(Tuple const& id) const {
+  FULGURITE_BULK Value storage(Tuple const& id) const {
     if (id.items.size() != 5 || expect<std::string_view>(id.items[0], "the word 'storage'") != "storage")
       fail("a persistent object that is no storage");
     auto const kind = expect<Global>(id.items[1], "the type of a storage").name;
@@ -134,7 +134,7 @@ class Reader : private Machine {
     return Storage{known(kind)->dtype, kind, expect<std::string_view>(id.items[2], "the name of a storage"),
                    static_cast<std::uint64_t>(count)};
   }
-  FULGURITE_COLD void call() {
+  FULGURITE_BULK void call() {
     auto const& arguments = expect<Tuple>(pop(), "a tuple of arguments").items;  // until the next push
     auto const name = expect<Global>(pop(), "a name that is called").name;
     auto const needs = [&](bool fine) {

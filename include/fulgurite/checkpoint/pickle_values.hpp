@@ -63,7 +63,7 @@ struct Values {
     return std::get_if<T>(&(*this)[ref]);
   }
   /// The value of a text key in a dict, the last one where it repeats; nullptr where there is none.
-  FULGURITE_COLD Ref const* find(Dict const& dict, std::string_view key) const {
+  FULGURITE_BULK Ref const* find(Dict const& dict, std::string_view key) const {
     Ref const* found = nullptr;
     for (auto const& [name, value] : dict.items)
       if (auto const* text = get<std::string_view>(name); text != nullptr && *text == key) found = &value;

@@ -21,12 +21,12 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 enum class Wire : std::uint8_t { varint = 0, eight_bytes = 1, text = 2, four_bytes = 5 };
 
 /// A number in seven bits a byte, the lowest first.
-FULGURITE_COLD void varint(std::string& message, std::uint64_t value) {
+FULGURITE_BULK void varint(std::string& message, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) message += static_cast<char>(0x80U | (value & 0x7FU));
   message += static_cast<char>(value);
 }
 /// A field's number, before its value.
-FULGURITE_COLD void tag(std::string& message, unsigned field, Wire wire) {
+FULGURITE_BULK void tag(std::string& message, unsigned field, Wire wire) {
   varint(message, std::uint64_t{field} << 3 | static_cast<std::uint64_t>(wire));
 }
 /// The bytes of a number as they lie in memory.
@@ -38,35 +38,35 @@ void raw(std::string& message, T value) {
 }
 
 /// A field that is an integer, negative ones in two's complement; an enumerator; a truth value.
-FULGURITE_COLD void integer(std::string& message, unsigned field, std::int64_t value) {
+FULGURITE_BULK void integer(std::string& message, unsigned field, std::int64_t value) {
   tag(message, field, Wire::varint);
   varint(message, static_cast<std::uint64_t>(value));
 }
 /// A field that is a double.
-FULGURITE_COLD void real(std::string& message, unsigned field, double value) {
+FULGURITE_BULK void real(std::string& message, unsigned field, double value) {
   tag(message, field, Wire::eight_bytes);
   raw(message, value);
 }
 /// A field that is a float.
-FULGURITE_COLD void small_real(std::string& message, unsigned field, float value) {
+FULGURITE_BULK void small_real(std::string& message, unsigned field, float value) {
   tag(message, field, Wire::four_bytes);
   raw(message, value);
 }
 /// A field that is a text, bytes, or a message of its own.
-FULGURITE_COLD void text(std::string& message, unsigned field, std::string_view value) {
+FULGURITE_BULK void text(std::string& message, unsigned field, std::string_view value) {
   tag(message, field, Wire::text);
   varint(message, value.size());
   message += value;
 }
 /// A field that is a list of doubles.
-FULGURITE_COLD void reals(std::string& message, unsigned field, std::span<double const> values) {
+FULGURITE_BULK void reals(std::string& message, unsigned field, std::span<double const> values) {
   std::string all;
   for (double const value : values) raw(all, value);
   text(message, field, all);
 }
 
 /// Takes a number from the beginning of a message; nothing where it is not whole.
-FULGURITE_COLD std::optional<std::uint64_t> take_varint(std::string_view& message) {
+FULGURITE_BULK std::optional<std::uint64_t> take_varint(std::string_view& message) {
   std::uint64_t value = 0;
   for (unsigned bits = 0; bits < 64 && !message.empty(); bits += 7) {
     auto const byte = static_cast<unsigned char>(message.front());
@@ -79,7 +79,7 @@ FULGURITE_COLD std::optional<std::uint64_t> take_varint(std::string_view& messag
 
 /// The first field of that number: its bytes, or nothing where there is none or the message is none. `after`: gets what
 /// follows it, where further ones of that number may be.
-FULGURITE_COLD std::optional<std::string_view> find(std::string_view message, unsigned field,
+FULGURITE_BULK std::optional<std::string_view> find(std::string_view message, unsigned field,
                                                     std::string_view* after = nullptr) {
   while (!message.empty()) {
     auto const head = take_varint(message);

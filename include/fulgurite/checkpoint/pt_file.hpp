@@ -65,7 +65,7 @@ class PtFile {
     return found == index_.end() ? nullptr : &entries_[found->second];
   }
   /// Reads a tensor's bytes in row-major order into `into`, which has exactly the tensor's size.
-  FULGURITE_COLD void read(Entry const& entry, std::span<std::byte> into) const {
+  FULGURITE_BULK void read(Entry const& entry, std::span<std::byte> into) const {
     auto const element = *safetensors::element_size(entry.dtype);
     auto const size = *safetensors::bytes_of(entry.dtype, entry.shape);
     if (into.size() != size)
@@ -84,7 +84,7 @@ class PtFile {
     throw Error("fulgurite.checkpoint.pt_file", zip_.path().string() + ": " + why);
   }
 
-  FULGURITE_COLD ZipArchive::Entry const* find_pickle() {
+  FULGURITE_BULK ZipArchive::Entry const* find_pickle() {
     ZipArchive::Entry const* found = nullptr;
     for (auto const& entry : zip_.entries()) {
       auto const slash = entry.name.find('/');
@@ -107,7 +107,7 @@ class PtFile {
   }
 
   /// The dict of weights, which is the file's value or stands in it.
-  FULGURITE_COLD pickle::Dict const& state_dict(pickle::Values const& values) const {
+  FULGURITE_BULK pickle::Dict const& state_dict(pickle::Values const& values) const {
     auto const* const root = values.get<pickle::Dict>(values.root);
     if (root == nullptr) refuse("it holds no dict: save model.state_dict()");
     if (auto const* const inner = values.find(*root, "state_dict")) {
@@ -118,7 +118,7 @@ class PtFile {
     return *root;
   }
 
-  FULGURITE_COLD void add(pickle::Values const& values, pickle::Ref key, pickle::Tensor const& tensor) {
+  FULGURITE_BULK void add(pickle::Values const& values, pickle::Ref key, pickle::Tensor const& tensor) {
     auto const* const name = values.get<std::string_view>(key);
     if (name == nullptr || !utf8::is_valid(*name)) refuse("the name of a tensor is no text");
     Entry entry{std::string(*name), {}, {}, nullptr, 0, {}};
@@ -157,13 +157,13 @@ class PtFile {
   }
 
   /// How far the last element is from the first. Only for entries that have elements and fit.
-  FULGURITE_COLD static std::uint64_t reach(Entry const& entry) {
+  FULGURITE_BULK static std::uint64_t reach(Entry const& entry) {
     std::uint64_t far = 0;
     for (std::size_t i = 0; i != entry.shape.size(); ++i)
       far += static_cast<std::uint64_t>(entry.shape[i] - 1) * static_cast<std::uint64_t>(entry.strides[i]);
     return far;
   }
-  FULGURITE_COLD static bool fits(Entry const& entry, std::uint64_t count) {
+  FULGURITE_BULK static bool fits(Entry const& entry, std::uint64_t count) {
     if (entry.offset >= count) return false;
     auto room = count - 1 - entry.offset;
     for (std::size_t i = 0; i != entry.shape.size(); ++i) {
@@ -174,13 +174,13 @@ class PtFile {
     }
     return true;
   }
-  FULGURITE_COLD static bool is_row_major(Entry const& entry) {
+  FULGURITE_BULK static bool is_row_major(Entry const& entry) {
     std::int64_t stride = 1;
     for (std::size_t i = entry.shape.size(); i-- != 0; stride *= entry.shape[i])
       if (entry.shape[i] != 1 && entry.strides[i] != stride) return false;
     return true;
   }
-  FULGURITE_COLD static void gather(Entry const& entry, std::size_t element, std::byte const* from,
+  FULGURITE_BULK static void gather(Entry const& entry, std::size_t element, std::byte const* from,
                                     std::span<std::byte> into) {
     std::vector<std::int64_t> index(entry.shape.size(), 0);
     std::int64_t at = 0;

@@ -22,6 +22,7 @@
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/checkpoint/safetensors_sums.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite {
 
@@ -184,8 +185,8 @@ class SafetensorsFile {
   }
 
   FULGURITE_COLD void check(std::uint64_t data_size) {
-    std::sort(entries_.begin(), entries_.end(),
-              [](Entry const& a, Entry const& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+    sort_seldom(entries_,
+                [](Entry const& a, Entry const& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
     std::uint64_t at = 0;
     for (std::size_t i = 0; i != entries_.size(); ++i) {
       if (entries_[i].begin != at)

@@ -1,7 +1,6 @@
 #pragma once
 // Writes named tensors and texts as one safetensors file, durably.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -18,6 +17,7 @@
 #include <fulgurite/checkpoint/safetensors_sums.hpp>
 #include <fulgurite/checkpoint/weight_view.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/core/utf8.hpp>
 
 namespace fulgurite {
@@ -57,7 +57,7 @@ FULGURITE_COLD void write_safetensors(std::filesystem::path const& path, Metadat
     entries.push_back({std::string(name), std::string(view.dtype), view.shape, 0, *bytes});
   });
   // Tensors with wide elements come first, so that each tensor is aligned to its elements in a mapped file.
-  std::sort(entries.begin(), entries.end(), [&](Entry const& a, Entry const& b) {
+  sort_seldom(entries, [&](Entry const& a, Entry const& b) {
     auto const wide = safetensors::element_size(a.dtype), other = safetensors::element_size(b.dtype);
     return wide != other ? wide > other : order.find(a.name)->second < order.find(b.name)->second;
   });

@@ -18,6 +18,7 @@
 #include <fulgurite/checkpoint/zip_file.hpp>
 #include <fulgurite/checkpoint/zip_layout.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite {
 
@@ -83,7 +84,7 @@ class ZipArchive {
     std::vector<Entry*> order;
     order.reserve(entries_.size());
     for (auto& entry : entries_) order.push_back(&entry);
-    std::sort(order.begin(), order.end(), [](Entry const* a, Entry const* b) { return a->header < b->header; });
+    sort_seldom(order, [](Entry const* a, Entry const* b) { return a->header < b->header; });
     std::uint64_t free = 0;
     for (auto* entry : order) {
       auto const refuse = [&](char const* why) { fail(entry->header, "'" + entry->name + "' " + why); };

@@ -51,7 +51,7 @@ void append(std::string& bytes, I value) {
 }
 
 /// Goes on with the checksum of an archive's entries; it begins with 0.
-FULGURITE_COLD std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes) {
+FULGURITE_BULK std::uint32_t checksum(std::uint32_t sum, std::span<std::byte const> bytes) {
   while (!bytes.empty()) {
     auto const count = std::min<std::size_t>(bytes.size(), std::numeric_limits<uInt>::max());  // zlib counts in 32 bits
     sum = static_cast<std::uint32_t>(

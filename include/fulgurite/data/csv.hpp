@@ -46,7 +46,7 @@ class CsvReader {
 
   /// Error [fulgurite.data.csv], with file and line: a row with more or fewer fields than the first, a quote that does
   /// not end, two columns of one name, a table without rows, or one beyond the options' bounds.
-  FULGURITE_COLD CsvFile read(std::string text) {
+  FULGURITE_BULK CsvFile read(std::string text) {
     auto const kept = std::make_shared<std::string>(std::move(text));
     if (kept->starts_with("\xEF\xBB\xBF")) at_ = write_ = 3;  // the mark with which Windows begins UTF-8
     CsvFile file{name_, {}, {}, {}, kept};
@@ -67,7 +67,7 @@ class CsvReader {
   }
 
  private:
-  FULGURITE_COLD void name_columns(CsvFile& file, std::vector<std::string_view> const& row) const {
+  FULGURITE_BULK void name_columns(CsvFile& file, std::vector<std::string_view> const& row) const {
     for (std::size_t i = 0; i != row.size(); ++i) {
       std::string name = options_.header ? std::string(row[i]) : std::to_string(i);
       for (auto const& other : file.columns)
@@ -78,7 +78,7 @@ class CsvReader {
 
   /// The fields of the next line that is not empty; false at the end. What was in quotes is moved to the front of the
   /// text that was read already, without them.
-  FULGURITE_COLD bool next_row(std::string& text, std::vector<std::string_view>& row) {
+  FULGURITE_BULK bool next_row(std::string& text, std::vector<std::string_view>& row) {
     while (at_ < text.size() && (text[at_] == '\n' || text[at_] == '\r')) line_ += text[at_++] == '\n';
     row.clear();
     if (at_ == text.size()) return false;
@@ -94,7 +94,7 @@ class CsvReader {
     return true;
   }
   /// Whether another field follows in this row.
-  FULGURITE_COLD bool next_field(std::string& text) {
+  FULGURITE_BULK bool next_field(std::string& text) {
     bool const quoted = at_ < text.size() && text[at_] == '"';
     if (quoted) in_quotes(text);
     while (at_ < text.size()) {
@@ -107,7 +107,7 @@ class CsvReader {
     }
     return false;
   }
-  FULGURITE_COLD void in_quotes(std::string& text) {
+  FULGURITE_BULK void in_quotes(std::string& text) {
     std::size_t const opened = line_;
     for (++at_; at_ < text.size(); ++at_) {
       if (text[at_] == '"' && (at_ + 1 == text.size() || text[at_ + 1] != '"')) return void(++at_);
@@ -129,7 +129,7 @@ class CsvReader {
 
 /// Reads such a file, plain or compressed by gzip: `read_csv("houses.csv")`. Errors: fulgurite.data.file, .gzip or
 /// .csv.
-FULGURITE_COLD CsvFile read_csv(std::filesystem::path const& path, CsvOptions options = {}) {
+FULGURITE_BULK CsvFile read_csv(std::filesystem::path const& path, CsvOptions options = {}) {
   auto const bytes = read_file(path);
   std::string text;
   auto const take = [&](std::span<std::uint8_t const> part) {

@@ -29,7 +29,7 @@ class DigitsCsvReader {
  public:
   explicit DigitsCsvReader(std::string name) : name_(std::move(name)) {}
 
-  FULGURITE_COLD LabelledImages read(std::span<std::uint8_t const> file) const {
+  FULGURITE_BULK LabelledImages read(std::span<std::uint8_t const> file) const {
     LabelledImages set{side, side, {}, {}, white};
     std::string line;
     std::size_t number = 1;
@@ -60,7 +60,7 @@ class DigitsCsvReader {
   static constexpr std::size_t side = 8, values = side * side, longest = 400;
   static constexpr std::uint8_t white = 16;
 
-  FULGURITE_COLD void add(std::string_view line, std::size_t number, LabelledImages& set) const {
+  FULGURITE_BULK void add(std::string_view line, std::size_t number, LabelledImages& set) const {
     if (line.ends_with('\r')) line.remove_suffix(1);
     for (std::size_t column = 0; column <= values; ++column) {
       unsigned value = 0;

@@ -15,7 +15,7 @@ namespace fulgurite::data {
 
 /// The bytes of a file. Error [fulgurite.data.file] for what is not a readable regular file, or ends before the length
 /// that was told.
-FULGURITE_COLD std::vector<std::uint8_t> read_file(std::filesystem::path const& path) {
+FULGURITE_BULK std::vector<std::uint8_t> read_file(std::filesystem::path const& path) {
   auto const refuse = [&](std::string const& why) { throw Error("fulgurite.data.file", path.string() + ": " + why); };
   std::error_code error;
   auto const status = std::filesystem::status(path, error);

@@ -33,7 +33,7 @@ class Pen {
     stroke_.push_back(point);
     return *this;
   }
-  FULGURITE_COLD Pen& along(Arc const& arc) {
+  FULGURITE_BULK Pen& along(Arc const& arc) {
     constexpr double degree = std::numbers::pi / 180;
     int const steps = std::max(2, static_cast<int>(std::abs(arc.to - arc.from) / 15));
     for (int i = 0; i <= steps; ++i) {

@@ -47,7 +47,7 @@ class Gunzip {
   }
 
  private:
-  FULGURITE_COLD std::size_t inflate_some(std::span<std::uint8_t> into) {
+  FULGURITE_BULK std::size_t inflate_some(std::span<std::uint8_t> into) {
     constexpr std::size_t most = std::numeric_limits<uInt>::max();  // zlib counts in 32 bits
     auto const given = static_cast<uInt>(std::min(rest_.size(), most)),
                wanted = static_cast<uInt>(std::min(into.size(), most));
@@ -71,7 +71,7 @@ class Gunzip {
   }
 
   /// Several gzip files may follow one another; anything else behind one is an Error.
-  FULGURITE_COLD void end_of_member() {
+  FULGURITE_BULK void end_of_member() {
     ended_ = rest_.empty();
     if (!ended_ && !is_gzip(rest_))
       refuse(std::to_string(rest_.size()) + " bytes follow the end of the compressed data", "fetch the file again");

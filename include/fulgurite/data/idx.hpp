@@ -34,7 +34,7 @@ class IdxReader {
   explicit IdxReader(std::string name) : name_(std::move(name)) {}
 
   /// `dimensions` is what the magic number must promise: 3 for images, 1 for labels.
-  FULGURITE_COLD Idx read(std::span<std::uint8_t const> file, std::size_t dimensions) const {
+  FULGURITE_BULK Idx read(std::span<std::uint8_t const> file, std::size_t dimensions) const {
     if (!is_gzip(file)) {
       Plain source{file};
       std::size_t const header = 4 + 4 * dimensions;
@@ -48,7 +48,7 @@ class IdxReader {
   struct Plain {
     std::span<std::uint8_t const> rest;
 
-    FULGURITE_COLD std::size_t read(std::span<std::uint8_t> into) {
+    FULGURITE_BULK std::size_t read(std::span<std::uint8_t> into) {
       std::size_t const count = std::min(into.size(), rest.size());
       std::copy_n(rest.begin(), count, into.begin());
       rest = rest.subspan(count);

@@ -40,7 +40,7 @@ FULGURITE_COLD void check_image_size(std::string const& name, std::size_t byte, 
 }
 
 /// The picture with 1 channel (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. Alpha is left out.
-FULGURITE_COLD Image with_channels(Image image, std::size_t channels) {
+FULGURITE_BULK Image with_channels(Image image, std::size_t channels) {
   if (image.channels == channels) return image;
   Image made{image.rows, image.columns, channels, {}};
   made.pixels.reserve(image.rows * image.columns * channels);

@@ -13,6 +13,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/image.hpp>
 #include <fulgurite/data/netpbm.hpp>
@@ -21,7 +22,7 @@
 namespace fulgurite::data {
 
 /// Reads one picture, PNG, PGM or PPM, by what it begins with. Errors: fulgurite.data.file, .image.
-FULGURITE_COLD Image read_image(std::filesystem::path const& path) {
+FULGURITE_BULK Image read_image(std::filesystem::path const& path) {
   auto const bytes = read_file(path);
   if (is_png(bytes)) return PngReader{bytes, path.string()}.read();
   if (is_netpbm(bytes)) return read_netpbm(bytes, path.string());
@@ -39,7 +40,7 @@ class ImageFolder {
 
   /// Lists the files whose names end in .png, .pgm or .ppm. Error [fulgurite.data.image_folder] where the root is no
   /// folder, has fewer than two folders, one of them has no picture, or pictures of other kinds are among the files.
-  FULGURITE_COLD explicit ImageFolder(std::filesystem::path const& root) {
+  FULGURITE_BULK explicit ImageFolder(std::filesystem::path const& root) {
     namespace fs = std::filesystem;
     auto const refuse = [](fs::path const& where, std::string const& what) {
       throw Error("fulgurite.data.image_folder", where.string() + ": " + what);
@@ -50,7 +51,7 @@ class ImageFolder {
         classes_.push_back(entry.path().filename().string());
     if (classes_.size() < 2)
       refuse(root, "a folder for each class was expected here, two at least: put pictures into root/class/");
-    std::ranges::sort(classes_);
+    sort_seldom(classes_);
     std::map<std::string, std::size_t> others;
     std::vector<std::string> empty;
     for (std::size_t label = 0; label != classes_.size(); ++label) {
@@ -62,7 +63,7 @@ class ImageFolder {
         else if (is_one_of({".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}, ending)) ++others[ending];
       }
       if (found.empty()) empty.push_back(classes_[label]);
-      std::ranges::sort(found);
+      sort_seldom(found);
       for (auto& file : found) files_.push_back({std::move(file), label});
     }
     std::string said;
@@ -86,13 +87,13 @@ class ImageFolder {
     std::size_t label;
   };
   /// In small letters.
-  FULGURITE_COLD static std::string ending_of(std::filesystem::path const& path) {
+  FULGURITE_BULK static std::string ending_of(std::filesystem::path const& path) {
     std::string ending = path.extension().string();
     std::ranges::transform(ending, ending.begin(),
                            [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
     return ending;
   }
-  FULGURITE_COLD static bool is_one_of(std::initializer_list<char const*> endings, std::string const& ending) {
+  FULGURITE_BULK static bool is_one_of(std::initializer_list<char const*> endings, std::string const& ending) {
     return std::ranges::find(endings, ending) != endings.end();
   }
 

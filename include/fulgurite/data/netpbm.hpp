@@ -21,7 +21,7 @@ inline bool is_netpbm(std::span<std::uint8_t const> file) {
 
 /// Reads such a file from memory. Any bytes are safe input. Error [fulgurite.data.image] for one that is damaged, cut
 /// off, or has more than 8 bits a channel.
-FULGURITE_COLD Image read_netpbm(std::span<std::uint8_t const> file, std::string const& name) {
+FULGURITE_BULK Image read_netpbm(std::span<std::uint8_t const> file, std::string const& name) {
   std::size_t at = 2;
   auto const number = [&](char const* what, std::size_t most) {
     while (at < file.size() && (std::isspace(file[at]) != 0 || file[at] == '#'))

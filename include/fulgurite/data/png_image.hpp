@@ -35,7 +35,7 @@ class PngReader {
   PngReader(std::span<std::uint8_t const> file, std::string name) : file_(file), name_(std::move(name)) {}
 
   /// Error [fulgurite.data.image] for a file that is damaged, cut off, or of a kind that is not read.
-  FULGURITE_COLD Image read() {
+  FULGURITE_BULK Image read() {
     if (!is_png(file_)) refuse_image(name_, 0, "this is no PNG file");
     at_ = 8;
     for (bool ended = false; !ended;) ended = chunk();
@@ -51,7 +51,7 @@ class PngReader {
   }
 
   /// Whether it was the last.
-  FULGURITE_COLD bool chunk() {
+  FULGURITE_BULK bool chunk() {
     if (file_.size() - at_ < 12) refuse_image(name_, file_.size(), "it ends inside of a part: it was cut off");
     std::size_t const length = number(at_), from = at_ + 8;
     if (length > file_.size() - at_ - 12) refuse_image(name_, at_, "a part is longer than the file: it was cut off");
@@ -70,7 +70,7 @@ class PngReader {
     return kind == "IEND";
   }
 
-  FULGURITE_COLD void header(std::span<std::uint8_t const> bytes) {
+  FULGURITE_BULK void header(std::span<std::uint8_t const> bytes) {
     if (bytes.size() != 13 || image_.rows != 0) refuse_image(name_, at_, "the header is damaged");
     auto const kind = bytes[9];
     has_palette_ = kind == 3;
@@ -86,7 +86,7 @@ class PngReader {
     check_image_size(name_, at_, image_);
   }
 
-  FULGURITE_COLD void unpack() {
+  FULGURITE_BULK void unpack() {
     std::size_t const line = image_.columns * image_.channels;
     if ((line + 1) * image_.rows / largest_gzip_ratio > packed_.size())
       refuse_image(name_, at_, "the header promises more pixels than the file can hold: it was cut off, or is damaged");
@@ -121,7 +121,7 @@ class PngReader {
     return to_left <= to_above && to_left <= to_corner ? left : to_above <= to_corner ? above : corner;
   }
 
-  FULGURITE_COLD Image coloured() const {
+  FULGURITE_BULK Image coloured() const {
     Image made{image_.rows, image_.columns, 3, {}};
     made.pixels.reserve(3 * image_.pixels.size());
     for (std::size_t const index : image_.pixels) {

@@ -25,7 +25,7 @@ class Share {
 
   /// The number that this part of `total` is, rounded to the nearest. Error [fulgurite.data.share] where it is
   /// negative, or is all of `total`.
-  FULGURITE_COLD std::size_t of(std::size_t total) const {
+  FULGURITE_BULK std::size_t of(std::size_t total) const {
     bool const valid =
         value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
     if (!valid)
@@ -48,7 +48,7 @@ struct Split {
 
 /// Divides `total` samples at random. The same seed gives the same parts. The seed of a shuffle may be the same number,
 /// since the split draws from a stream of its own.
-FULGURITE_COLD Split split(std::size_t total, Share validation, std::uint64_t seed) {
+FULGURITE_BULK Split split(std::size_t total, Share validation, std::uint64_t seed) {
   constexpr long stream = -1;  // epochs count from 0: no epoch's order is related to the split
   std::size_t const aside = validation.of(total);
   std::vector<std::size_t> order = Shuffle{total, seed}.indices(stream);

@@ -43,7 +43,7 @@ class Handwriting {
   double radius() const { return radius_; }
   double ink() const { return ink_; }
 
-  FULGURITE_COLD Point operator()(Point p) const {
+  FULGURITE_BULK Point operator()(Point p) const {
     double const x = p.x - 0.5 + waver_ * std::sin(7 * p.y + phase_.x),
                  y = p.y - 0.5 + waver_ * std::sin(7 * p.x + phase_.y);
     return {middle_.x + xx_ * x + xy_ * y, middle_.y + yx_ * x + yy_ * y};
@@ -62,7 +62,7 @@ inline double distance(Point p, Point a, Point b) {
 }
 
 /// Draws a digit from 0 to 9, white on black, in a handwriting that is drawn from `random`.
-FULGURITE_COLD DigitImage draw_digit(std::size_t digit, Random& random) {
+FULGURITE_BULK DigitImage draw_digit(std::size_t digit, Random& random) {
   auto const& ways = glyphs().at(digit);
   auto const& glyph = ways[random.below(ways.size())];
   Handwriting const hand{random};
@@ -89,7 +89,7 @@ FULGURITE_COLD DigitImage draw_digit(std::size_t digit, Random& random) {
 }
 
 /// Draws `count` digits, equally many of each. Image i depends on `seed` and i alone.
-FULGURITE_COLD LabelledImages draw_digits(std::size_t count, std::uint64_t seed) {
+FULGURITE_BULK LabelledImages draw_digits(std::size_t count, std::uint64_t seed) {
   LabelledImages set;
   set.pixels.reserve(count * 28 * 28);
   for (std::size_t i = 0; i < count; ++i) {

@@ -55,7 +55,7 @@ struct Table {
     return at == columns.end() ? nullptr : &*at;
   }
   /// Error [fulgurite.data.column], with the columns that there are.
-  FULGURITE_COLD TableColumn const& column(std::string_view wanted) const {
+  FULGURITE_BULK TableColumn const& column(std::string_view wanted) const {
     if (auto const* found = find(wanted)) return *found;
     std::string all;
     for (auto const& one : columns) all += (all.empty() ? "" : ", ") + one.name;
@@ -67,14 +67,14 @@ struct Table {
 namespace typing {
 
 /// Without the spaces around it.
-FULGURITE_COLD std::string_view trimmed(std::string_view text) {
+FULGURITE_BULK std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return text;
 }
 
 /// The whole of a text as a finite number.
-FULGURITE_COLD std::optional<double> number_of(std::string_view text) {
+FULGURITE_BULK std::optional<double> number_of(std::string_view text) {
   text = trimmed(text);
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
@@ -98,7 +98,7 @@ void refuse_odd_cell(CsvFile const& file, std::size_t at, std::size_t wrong, aut
                   " values are numbers: mend the line, or name the column in .categories, or the value in .missing");
 }
 
-FULGURITE_COLD TableColumn column_of(CsvFile const& file, std::size_t at, TableTypes const& types) {
+FULGURITE_BULK TableColumn column_of(CsvFile const& file, std::size_t at, TableTypes const& types) {
   auto const field_of = [&](std::size_t row) { return trimmed(file.field(row, at)); };
   auto const is_missing = [&](std::string_view field) {
     return std::ranges::any_of(types.missing, [&](auto const& missing) { return trimmed(missing) == field; });
@@ -133,7 +133,7 @@ FULGURITE_COLD TableColumn column_of(CsvFile const& file, std::size_t at, TableT
 /// Gives the columns of a file their types: numbers where all values that are there are numbers, categories where less
 /// than half are. Errors: [fulgurite.data.column] where the types name a column that is not there, and
 /// [fulgurite.data.column_type], with line and value, where a column has numbers for the most part.
-FULGURITE_COLD Table typed(CsvFile const& file, TableTypes const& types = {}) {
+FULGURITE_BULK Table typed(CsvFile const& file, TableTypes const& types = {}) {
   Table made{.name = file.name, .lines = file.lines};
   for (auto const& names : {types.categories, types.leave_out})
     for (auto const& name : names)

@@ -37,7 +37,7 @@ class TableEncoding {
  public:
   TableEncoding() = default;
   /// Learned from these rows of all columns but `target`.
-  FULGURITE_COLD TableEncoding(Table const& table, std::span<std::size_t const> rows, std::string_view target) {
+  FULGURITE_BULK TableEncoding(Table const& table, std::span<std::size_t const> rows, std::string_view target) {
     for (auto const& column : table.columns)
       if (column.name != target) columns_.push_back(learned(column, rows));
   }
@@ -49,7 +49,7 @@ class TableEncoding {
     return all;
   }
   /// What they are called: `area`, `area is missing`, `zip = 8001`.
-  FULGURITE_COLD std::vector<std::string> features() const {
+  FULGURITE_BULK std::vector<std::string> features() const {
     std::vector<std::string> names;
     for (auto const& column : columns_) {
       if (column.is_number) names.push_back(column.name);
@@ -62,7 +62,7 @@ class TableEncoding {
 
   /// Writes rows() x width() numbers, row by row. Errors: [fulgurite.data.column] where the table lacks a column, and
   /// [fulgurite.data.column_type], with the line, where it has text in place of numbers.
-  FULGURITE_COLD void encode(Table const& table, float* into) const {
+  FULGURITE_BULK void encode(Table const& table, float* into) const {
     std::size_t const all = width();
     std::size_t first = 0;
     for (auto const& encoding : columns_) {
@@ -91,7 +91,7 @@ class TableEncoding {
   }
 
  private:
-  FULGURITE_COLD static ColumnEncoding learned(TableColumn const& column, std::span<std::size_t const> rows) {
+  FULGURITE_BULK static ColumnEncoding learned(TableColumn const& column, std::span<std::size_t const> rows) {
     ColumnEncoding made{.name = column.name, .is_number = column.is_number};
     if (column.is_number) {
       made.standard = standardization_of(rows.size(), [&](std::size_t i) { return column.numbers[rows[i]]; });

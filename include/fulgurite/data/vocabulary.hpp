@@ -53,7 +53,7 @@ class Vocabulary {
 
   /// The numbers of a text's characters. Error [fulgurite.data.unknown_character] for one that the vocabulary does not
   /// have.
-  FULGURITE_COLD std::vector<std::int64_t> encode(std::string_view text) const {
+  FULGURITE_BULK std::vector<std::int64_t> encode(std::string_view text) const {
     std::vector<std::int64_t> numbers;
     numbers.reserve(text.size());
     each_character(text, "the text to encode", [&](std::string_view character, std::size_t offset) {
@@ -69,7 +69,7 @@ class Vocabulary {
   }
 
   /// The text of these numbers. Error [fulgurite.data.unknown_number] for one outside 0 to size()-1.
-  FULGURITE_COLD std::string decode(std::span<std::int64_t const> numbers) const {
+  FULGURITE_BULK std::string decode(std::span<std::int64_t const> numbers) const {
     std::string text;
     for (std::int64_t const number : numbers) {
       if (number < 0 || static_cast<std::size_t>(number) >= size())

@@ -23,7 +23,7 @@ struct WindowShape {
 /// The windows of a series of `steps` time steps, parted in time: validation has the end of the series. No time step is
 /// in windows of both parts, neither as what is seen nor as what is foretold, so windows across the border are left
 /// out. Error [fulgurite.data.windows] for a shape that makes no sense, or a part that has no window.
-FULGURITE_COLD Split split_windows(std::size_t steps, WindowShape const& shape, Share validation) {
+FULGURITE_BULK Split split_windows(std::size_t steps, WindowShape const& shape, Share validation) {
   at_least(1, "fulgurite.data.windows", ".length", shape.length);
   at_least(1, "fulgurite.data.windows", ".horizon", shape.horizon);
   at_least(1, "fulgurite.data.windows", ".stride", shape.stride);

@@ -12,6 +12,7 @@
 
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/logger/cell.hpp>
 #include <fulgurite/logger/csv_text.hpp>
 #include <fulgurite/logger/growing_file.hpp>
@@ -43,7 +44,7 @@ class CsvTable {
     for (auto const& cell : cells)
       if (std::find(columns.begin(), columns.end(), cell.column) == columns.end()) columns.emplace_back(cell.column);
     if (columns.size() != columns_.size()) {
-      std::sort(columns.begin(), columns.end());
+      sort_seldom(columns);
       rewrite(std::move(columns), cells);
     } else {
       file_.append(row(columns_, cells));

@@ -18,7 +18,7 @@
 namespace fulgurite::logger {
 
 /// One row as text, which a CsvReader reads back as these cells.
-FULGURITE_COLD std::string csv_row(std::vector<std::string> const& cells) {
+FULGURITE_BULK std::string csv_row(std::vector<std::string> const& cells) {
   std::string line;
   for (auto const& cell : cells) {
     if (&cell != cells.data()) line += ',';
@@ -40,7 +40,7 @@ class CsvReader {
   CsvReader(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {}
 
   /// Reads the next row's cells; false at the end.
-  FULGURITE_COLD bool next(std::vector<std::string>& cells) {
+  FULGURITE_BULK bool next(std::vector<std::string>& cells) {
     cells.assign(1, "");
     int c = take();
     if (c < 0) return false;
@@ -61,7 +61,7 @@ class CsvReader {
   }
 
  private:
-  FULGURITE_COLD int peek() {
+  FULGURITE_BULK int peek() {
     if (at_ == filled_) {
       auto const count = file::read_at(descriptor_, std::as_writable_bytes(std::span(buffer_)), offset_);
       if (count < 0) file::fail("fulgurite.file.read", "read", path_, errno);

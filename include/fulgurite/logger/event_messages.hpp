@@ -20,7 +20,7 @@
 namespace fulgurite::logger::event {
 
 /// The first event of each file, which says how the others are to be read.
-FULGURITE_COLD std::string version(double wall_time) {
+FULGURITE_BULK std::string version(double wall_time) {
   std::string event;
   protobuf::real(event, 1, wall_time);
   protobuf::text(event, 3, "brain.Event:2");
@@ -28,7 +28,7 @@ FULGURITE_COLD std::string version(double wall_time) {
 }
 
 /// An event with values, which the functions below make one after the other.
-FULGURITE_COLD std::string summary(double wall_time, long step, std::string_view values) {
+FULGURITE_BULK std::string summary(double wall_time, long step, std::string_view values) {
   std::string event;
   protobuf::real(event, 1, wall_time);
   if (step != 0) protobuf::integer(event, 2, step);
@@ -37,7 +37,7 @@ FULGURITE_COLD std::string summary(double wall_time, long step, std::string_view
 }
 
 /// One value of a summary: its tag, and a field of any kind.
-FULGURITE_COLD std::string value(std::string_view tag, std::string_view fields) {
+FULGURITE_BULK std::string value(std::string_view tag, std::string_view fields) {
   std::string one, all;
   protobuf::text(one, 1, utf8_text(tag));
   one += fields;
@@ -46,14 +46,14 @@ FULGURITE_COLD std::string value(std::string_view tag, std::string_view fields) 
 }
 
 /// A number, in single precision: TensorBoard has no other.
-FULGURITE_COLD std::string scalar(std::string_view tag, double number) {
+FULGURITE_BULK std::string scalar(std::string_view tag, double number) {
   std::string field;
   protobuf::small_real(field, 2, static_cast<float>(number));
   return value(tag, field);
 }
 
 /// Says which plugin reads a value, and gives it what it knows of the value. `kind` is 1 for a number, 2 for a tensor.
-FULGURITE_COLD std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content = {}) {
+FULGURITE_BULK std::string metadata(std::string_view plugin, std::int64_t kind, std::string_view content = {}) {
   std::string data, all, field;
   protobuf::text(data, 1, plugin);
   if (!content.empty()) protobuf::text(data, 2, content);
@@ -64,7 +64,7 @@ FULGURITE_COLD std::string metadata(std::string_view plugin, std::int64_t kind, 
 }
 
 /// A number that is no cell of a row.
-FULGURITE_COLD std::string number(std::string_view tag, double number) {
+FULGURITE_BULK std::string number(std::string_view tag, double number) {
   std::string tensor, fields = metadata("scalars", 1);
   protobuf::integer(tensor, 1, 1);  // of float
   protobuf::text(tensor, 2, {});    // without dimensions
@@ -76,7 +76,7 @@ FULGURITE_COLD std::string number(std::string_view tag, double number) {
 }
 
 /// A text, which TensorBoard shows as Markdown.
-FULGURITE_COLD std::string text(std::string_view tag, std::string_view text) {
+FULGURITE_BULK std::string text(std::string_view tag, std::string_view text) {
   std::string dimension, shape, tensor, fields = metadata("text", 2);
   protobuf::integer(dimension, 1, 1);
   protobuf::text(shape, 2, dimension);
@@ -88,7 +88,7 @@ FULGURITE_COLD std::string text(std::string_view tag, std::string_view text) {
 }
 
 /// A histogram. How many values were no numbers is told beside it, as TAG/not_finite.
-FULGURITE_COLD std::string histogram(std::string_view tag, Histogram const& all) {
+FULGURITE_BULK std::string histogram(std::string_view tag, Histogram const& all) {
   std::string values;
   if (all.finite != 0) {
     std::string message, field;
@@ -107,7 +107,7 @@ FULGURITE_COLD std::string histogram(std::string_view tag, Histogram const& all)
 }
 
 /// A picture.
-FULGURITE_COLD std::string image(std::string_view tag, std::span<std::uint8_t const> pixels, PixelShape const& shape) {
+FULGURITE_BULK std::string image(std::string_view tag, std::span<std::uint8_t const> pixels, PixelShape const& shape) {
   std::string message, field;
   auto const file = png_file(pixels, shape);
   protobuf::integer(message, 1, static_cast<std::int64_t>(shape.height));
@@ -119,7 +119,7 @@ FULGURITE_COLD std::string image(std::string_view tag, std::span<std::uint8_t co
 }
 
 /// The hyper-parameters of a run, as the tab of that name compares them.
-FULGURITE_COLD std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all) {
+FULGURITE_BULK std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all) {
   std::string session, content, tensor, fields;
   for (auto const& [name, setting] : all) {
     std::string entry, number;

@@ -21,13 +21,13 @@ struct EventRecord {
   static constexpr std::size_t head = 12, around = 16;
 
   /// A checksum of bytes that may hold checksums themselves: it is turned and shifted, so that it is none of theirs.
-  FULGURITE_COLD static std::uint32_t checksum(std::string_view bytes) {
+  FULGURITE_BULK static std::uint32_t checksum(std::string_view bytes) {
     std::uint32_t const sum = crc32c(0, std::as_bytes(std::span(bytes)));
     return ((sum >> 15) | (sum << 17)) + 0xa282ead8U;
   }
 
   /// An event as a record.
-  FULGURITE_COLD static std::string of(std::string_view event) {
+  FULGURITE_BULK static std::string of(std::string_view event) {
     std::string record;
     record.reserve(event.size() + around);
     protobuf::raw(record, std::uint64_t{event.size()});
@@ -38,7 +38,7 @@ struct EventRecord {
   }
 
   /// The record that begins there; nothing where it is not whole.
-  FULGURITE_COLD static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  FULGURITE_BULK static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
     auto const length = length_at(file, at, size);
     if (!length || *length + around > size - at) return std::nullopt;
     auto const rest = file.at(at + head, static_cast<std::size_t>(*length) + 4);
@@ -48,7 +48,7 @@ struct EventRecord {
   }
 
   /// Whether what begins there, and is no record, is the beginning of one that was not written to its end.
-  FULGURITE_COLD static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  FULGURITE_BULK static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size) {
     auto const left = end_of_data(file, at, size) - at;
     auto const length = length_at(file, at, size);
     return left < head || (length && *length + around >= left);
@@ -62,7 +62,7 @@ struct EventRecord {
     return value;
   }
   /// Of the event in a record; nothing where no length stands there.
-  FULGURITE_COLD static std::optional<std::uint64_t> length_at(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  FULGURITE_BULK static std::optional<std::uint64_t> length_at(FileWindow& file, std::uint64_t at, std::uint64_t size) {
     if (size < at || size - at < head) return std::nullopt;
     auto const bytes = file.at(at, head);
     auto const length = number<std::uint64_t>(bytes);
@@ -70,7 +70,7 @@ struct EventRecord {
     return sound && length < (std::uint64_t{1} << 40) ? std::optional(length) : std::nullopt;
   }
   /// The first value of the event's summary is a plain number: only rows are written so.
-  FULGURITE_COLD static bool is_row(std::string_view event) {
+  FULGURITE_BULK static bool is_row(std::string_view event) {
     auto const summary = protobuf::find(event, 5);
     auto const value = summary ? protobuf::find(*summary, 1) : std::nullopt;
     return value && protobuf::find(*value, 2);

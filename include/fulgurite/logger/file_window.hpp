@@ -22,7 +22,7 @@ class FileWindow {
   FileWindow(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {}
 
   /// So many bytes from `offset` on, fewer where the file ends before; valid until the next call.
-  FULGURITE_COLD std::string_view at(std::uint64_t offset, std::size_t count) {
+  FULGURITE_BULK std::string_view at(std::uint64_t offset, std::size_t count) {
     if (offset < begin_ || offset + count > begin_ + filled_) {
       begin_ = offset;
       filled_ = 0;

@@ -20,7 +20,7 @@ struct Histogram {
 };
 
 /// The histogram of these values; the last bucket holds its upper end, too. Where all are alike there is one bucket.
-FULGURITE_COLD Histogram histogram(std::span<double const> values, std::size_t buckets = 30) {
+FULGURITE_BULK Histogram histogram(std::span<double const> values, std::size_t buckets = 30) {
   Histogram all;
   for (double const value : values) {
     if (!std::isfinite(value)) {

@@ -100,7 +100,7 @@ class Journal {
 
 /// Where the zeros begin that a file ends with, at `at` at the earliest: a power cut leaves them in the place of bytes
 /// that never reached the disk.
-FULGURITE_COLD std::uint64_t end_of_data(FileWindow& window, std::uint64_t at, std::uint64_t size) {
+FULGURITE_BULK std::uint64_t end_of_data(FileWindow& window, std::uint64_t at, std::uint64_t size) {
   std::uint64_t end = at;
   while (at < size) {
     auto const bytes = window.at(at, 65536);

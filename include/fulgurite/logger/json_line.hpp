@@ -26,7 +26,7 @@ struct JsonLine {
   static constexpr std::string_view told = "{\"hparams\":";
 
   /// The line that begins there; nothing where it has no end, or is no object.
-  FULGURITE_COLD static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  FULGURITE_BULK static std::optional<JournalEntry> next(FileWindow& file, std::uint64_t at, std::uint64_t size) {
     auto const line = whole(file, at, size);
     if (!line || !line->starts_with('{') || !line->ends_with('}')) return std::nullopt;
     return JournalEntry{at + line->size() + 1, !line->starts_with(told)};
@@ -35,7 +35,7 @@ struct JsonLine {
   static bool is_torn(FileWindow& file, std::uint64_t at, std::uint64_t size) { return !whole(file, at, size); }
 
   /// A line without its end; nothing where it has none. It is valid until the next look into the file.
-  FULGURITE_COLD static std::optional<std::string_view> whole(FileWindow& file, std::uint64_t at, std::uint64_t size) {
+  FULGURITE_BULK static std::optional<std::string_view> whole(FileWindow& file, std::uint64_t at, std::uint64_t size) {
     if (at >= size) return std::nullopt;
     auto bytes = file.from(at);
     auto end = bytes.find('\n');
@@ -48,13 +48,13 @@ struct JsonLine {
 };
 
 /// A number as JSON. What is not finite, which JSON has no number for, is one of the texts "nan", "inf" and "-inf".
-FULGURITE_COLD std::string json_number(double value) {
+FULGURITE_BULK std::string json_number(double value) {
   auto text = report::exact(value);
   return std::isfinite(value) ? text : json::quoted(text);
 }
 
 /// A row: {"step":3,"loss":0.5,"epoch":0}.
-FULGURITE_COLD std::string json_row(std::vector<Cell> const& cells) {
+FULGURITE_BULK std::string json_row(std::vector<Cell> const& cells) {
   std::string line;
   for (auto const& cell : cells) {
     line += line.empty() ? '{' : ',';
@@ -66,7 +66,7 @@ FULGURITE_COLD std::string json_row(std::vector<Cell> const& cells) {
 }
 
 /// Hyper-parameters: {"hparams":{"lr":0.001,"layers":4}}.
-FULGURITE_COLD std::string json_hyperparameters(std::vector<Hyperparameter> const& all) {
+FULGURITE_BULK std::string json_hyperparameters(std::vector<Hyperparameter> const& all) {
   std::string line(JsonLine::told);
   line += '{';
   for (auto const& [name, value] : all) {

@@ -24,14 +24,14 @@ struct PixelShape {
 namespace png {
 
 /// A number with its highest byte first.
-FULGURITE_COLD std::string big_endian(std::size_t value) {
+FULGURITE_BULK std::string big_endian(std::size_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 0xFFU);
   return bytes;
 }
 
 /// A part of the file: its length, its kind, its bytes, and the checksum of the last two.
-FULGURITE_COLD std::string chunk(std::string_view kind, std::string_view bytes) {
+FULGURITE_BULK std::string chunk(std::string_view kind, std::string_view bytes) {
   std::string marked(kind);
   marked += bytes;
   auto const sum = zip::checksum(0, std::as_bytes(std::span(marked)));
@@ -42,7 +42,7 @@ FULGURITE_COLD std::string chunk(std::string_view kind, std::string_view bytes) 
 
 /// A picture of 8 bits a channel. Error [fulgurite.logger.image] where there are not as many pixels as the shape says,
 /// none at all, or too many for one file.
-FULGURITE_COLD std::string png_file(std::span<std::uint8_t const> pixels, PixelShape const& shape) {
+FULGURITE_BULK std::string png_file(std::span<std::uint8_t const> pixels, PixelShape const& shape) {
   constexpr std::size_t most = 1U << 30;
   auto const [height, width, channels] = shape;
   bool const fits = channels >= 1 && channels <= 4 && width >= 1 && width <= most / channels && height >= 1 &&

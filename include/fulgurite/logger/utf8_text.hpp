@@ -12,7 +12,7 @@ namespace fulgurite::logger {
 
 /// The text, with the sign for an unknown character, U+FFFD, in the place of each byte that is no UTF-8: a reader would
 /// refuse the whole row for one of them.
-FULGURITE_COLD std::string utf8_text(std::string_view text) {
+FULGURITE_BULK std::string utf8_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -14,7 +13,10 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/loop/checkpoint_search.hpp>
 #include <fulgurite/loop/ckpt_path.hpp>
 #include <fulgurite/loop/run.hpp>
@@ -42,8 +44,9 @@ std::int64_t steps_in(std::filesystem::path const& path) {
 
 /// The newest first, each file once, whatever its names are. Where the clock of the file system cannot tell two apart,
 /// the one of more steps is the newer one: a name says nothing, since "epoch=9" would come after "epoch=10".
-template <class R>
-std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::path> const& files) {
+FULGURITE_COLD std::vector<std::filesystem::path>
+newest_first(std::vector<std::filesystem::path> const& files,
+             FunctionRef<std::int64_t(std::filesystem::path const&)> steps_of) {
   namespace fs = std::filesystem;
   struct Found {
     fs::file_time_type written;
@@ -56,7 +59,8 @@ std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::pat
     auto const written = fs::last_write_time(file, missing);
     if (!missing) found.push_back({written, file});
   }
-  std::ranges::sort(found, std::greater{}, [](Found const& one) { return std::tie(one.written, one.file); });
+  sort_seldom(found,
+              [](Found const& a, Found const& b) { return std::tie(a.written, a.file) > std::tie(b.written, b.file); });
   auto const same = [](Found const& a, Found const& b) {
     std::error_code unknown;
     return a.file == b.file || (a.written == b.written && fs::equivalent(a.file, b.file, unknown));
@@ -68,8 +72,9 @@ std::vector<std::filesystem::path> newest_first(std::vector<std::filesystem::pat
     for (; from != to; ++from)
       if (std::ranges::none_of(equal, [&](Found const& one) { return same(one, *from); })) equal.push_back(*from);
     if (equal.size() > 1)
-      for (auto& one : equal) one.steps = steps_in<R>(one.file);
-    std::ranges::sort(equal, std::greater{}, [](Found const& one) { return std::tie(one.steps, one.file); });
+      for (auto& one : equal) one.steps = steps_of(one.file);
+    sort_seldom(equal,
+                [](Found const& a, Found const& b) { return std::tie(a.steps, a.file) > std::tie(b.steps, b.file); });
     for (auto& one : equal) ordered.push_back(std::move(one.file));
   }
   return ordered;
@@ -84,17 +89,25 @@ std::vector<std::filesystem::path> last_checkpoints(Pack& pack, CheckpointSearch
     if constexpr (NamesLast<C> && (!OfThoseThatResume || resumes_fit<C>))
       for (auto& file : last_of(callback, search)) files.push_back(std::move(file));
   });
-  return newest_first<R>(files);
+  return newest_first(files, [](std::filesystem::path const& file) { return steps_in<R>(file); });
 }
 
 /// The number in the name of a file that a scheduler's signal has left, as 12 of hpc_ckpt_12.safetensors; -1 where
 /// there is none.
-inline long number_of(std::filesystem::path const& file) {
+FULGURITE_COLD long number_of(std::filesystem::path const& file) {
   auto const stem = file.stem().string();
   long number = -1;
   auto const* const last = stem.data() + stem.size();
   auto const* const first = stem.data() + stem.find_last_not_of("0123456789") + 1;
   return first != last && std::from_chars(first, last, number).ec == std::errc{} ? number : -1;
+}
+
+/// Sorts files of a scheduler's signals by their numbers.
+FULGURITE_COLD void highest_first(std::vector<std::filesystem::path>& files) {
+  sort_seldom(files, [](auto const& a, auto const& b) {
+    auto const of_a = number_of(a), of_b = number_of(b);
+    return of_a != of_b ? of_a > of_b : a > b;
+  });
 }
 
 /// The files that "hpc" means, the highest number first, whatever their times. A callback names its own by
@@ -116,7 +129,7 @@ std::vector<std::filesystem::path> hpc_checkpoints(Pack& pack, CheckpointSearch 
       }
     }
   });
-  std::ranges::sort(files, std::greater{}, [](auto const& file) { return std::pair(number_of(file), file); });
+  highest_first(files);
   return files;
 }
 

@@ -19,7 +19,7 @@ constexpr std::size_t heads_of(long num_classes) {
 }
 
 /// The mean area over the classes, each against the rest, of samples that were kept in rows.
-FULGURITE_COLD double area_of_rows(Curve curve, std::span<double const> rows, long num_classes, std::string_view who) {
+FULGURITE_BULK double area_of_rows(Curve curve, std::span<double const> rows, long num_classes, std::string_view who) {
   std::size_t const heads = heads_of(num_classes);
   refuse_bad_rows(rows, heads, who);
   double sum = 0;
@@ -34,7 +34,7 @@ constexpr std::size_t binned_sums(long num_classes, long thresholds) {
 }
 
 /// The same mean area, of samples that were counted in bins.
-FULGURITE_COLD double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who) {
+FULGURITE_BULK double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who) {
   auto const faults = sums.last(ClassCounts::faults);
   if (faults[1] != 0)
     throw Error("fulgurite.metric.scores",

@@ -36,7 +36,7 @@ FULGURITE_COLD void refuse_one_class(std::string_view who, std::string const& wh
 /// The area below the curve of all thresholds between scores; the groups begin with the highest score. ROC: how likely
 /// a sample of the class has a higher score than one that is not, where equal scores count half. Precision and recall:
 /// the precision at each group's score, weighted by how much recall it adds, without interpolation.
-FULGURITE_COLD double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who,
+FULGURITE_BULK double area(Curve curve, std::span<ScoreGroup const> groups, std::string_view who,
                            std::size_t of_class) {
   ScoreGroup all;
   for (auto const& group : groups) {
@@ -58,7 +58,7 @@ FULGURITE_COLD double area(Curve curve, std::span<ScoreGroup const> groups, std:
 
 /// The groups of samples as they were kept: rows of a score for each of `heads` and the label. With one head the class
 /// is 1, else it is that of the head.
-FULGURITE_COLD std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads, std::size_t head) {
+FULGURITE_BULK std::vector<ScoreGroup> groups_of(std::span<double const> rows, std::size_t heads, std::size_t head) {
   std::vector<std::pair<double, bool>> scores;
   auto const of_class = static_cast<double>(heads == 1 ? 1 : head);
   for (std::size_t at = 0; at != rows.size(); at += heads + 1)
@@ -73,7 +73,7 @@ FULGURITE_COLD std::vector<ScoreGroup> groups_of(std::span<double const> rows, s
 }
 
 /// The groups of samples as they were counted: the negatives of each bin, then the positives, bins from the lowest.
-FULGURITE_COLD std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts) {
+FULGURITE_BULK std::vector<ScoreGroup> groups_of_bins(std::span<double const> counts) {
   std::size_t const bins = counts.size() / 2;
   std::vector<ScoreGroup> groups;
   for (std::size_t bin = bins; bin-- != 0;) groups.push_back({counts[bins + bin], counts[bin]});

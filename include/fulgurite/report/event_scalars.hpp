@@ -24,7 +24,7 @@ T number_in(std::string_view bytes) {
 }
 
 /// A value of a summary, where it is a number: a field of its own, or a tensor of one float.
-FULGURITE_COLD std::optional<double> number_of(std::string_view value) {
+FULGURITE_BULK std::optional<double> number_of(std::string_view value) {
   if (auto const plain = protobuf::find(value, 2); plain && plain->size() == 4) return number_in<float>(*plain);
   auto const tensor = protobuf::find(value, 8);
   auto const kind = tensor ? protobuf::find(*tensor, 1) : std::nullopt;

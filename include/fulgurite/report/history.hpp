@@ -20,7 +20,7 @@ class History {
  public:
   explicit History(std::size_t most = 2000) : most_(most) {}
 
-  FULGURITE_COLD void add(std::string_view name, double x, double y) {
+  FULGURITE_BULK void add(std::string_view name, double x, double y) {
     auto at = std::ranges::find(series_, name, &Series::name);
     if (at == series_.end()) at = series_.insert(series_.end(), Series{.name = std::string(name)});
     at->waiting.push_back({x, y});
@@ -33,7 +33,7 @@ class History {
   }
 
   /// A curve of each name, with the values that have not become a point yet as its last one.
-  FULGURITE_COLD std::vector<Curve> curves() const {
+  FULGURITE_BULK std::vector<Curve> curves() const {
     std::vector<Curve> all;
     for (auto const& series : series_) {
       all.push_back({.label = series.name, .x = series.x, .y = series.y});
@@ -75,7 +75,7 @@ class History {
     std::vector<Point> waiting{};  ///< for their point
   };
 
-  FULGURITE_COLD static Point mean_of(std::vector<Point> const& points) {
+  FULGURITE_BULK static Point mean_of(std::vector<Point> const& points) {
     Point sum;
     for (auto const& point : points) {
       sum.x += point.x / static_cast<double>(points.size());
@@ -83,7 +83,7 @@ class History {
     }
     return points.size() == 1 ? points.front() : sum;
   }
-  FULGURITE_COLD static void thin(Series& series) {
+  FULGURITE_BULK static void thin(Series& series) {
     std::size_t const half = series.x.size() / 2;
     for (std::size_t i = 0; i != half; ++i) {
       auto const mean = mean_of({{series.x[2 * i], series.y[2 * i]}, {series.x[2 * i + 1], series.y[2 * i + 1]}});
@@ -96,7 +96,7 @@ class History {
     series.y.resize(half);
     series.each *= 2;
   }
-  FULGURITE_COLD void load(std::vector<std::string> const& names, std::vector<std::size_t> const& each,
+  FULGURITE_BULK void load(std::vector<std::string> const& names, std::vector<std::size_t> const& each,
                            std::vector<std::size_t> const& points, std::vector<std::size_t> const& waiting,
                            std::vector<double> const& values) {
     series_.clear();

@@ -27,7 +27,7 @@ std::string formatted(char const* format, T value) {
 
 /// A count in Lightning's notation: 203530 is "203 K", 1234 is "1.2 K", 7 is "7". From 100 on digits are cut off, not
 /// rounded.
-FULGURITE_COLD std::string count_text(std::int64_t count) {
+FULGURITE_BULK std::string count_text(std::int64_t count) {
   constexpr std::array<char const*, 5> units{"", " K", " M", " B", " T"};
   double value = static_cast<double>(count);
   std::size_t unit = 0;
@@ -37,7 +37,7 @@ FULGURITE_COLD std::string count_text(std::int64_t count) {
 }
 
 /// A number of bytes in powers of 1000: 814120 is "814.1 kB".
-FULGURITE_COLD std::string bytes_text(std::int64_t bytes) {
+FULGURITE_BULK std::string bytes_text(std::int64_t bytes) {
   constexpr std::array<char const*, 5> units{" B", " kB", " MB", " GB", " TB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
@@ -46,7 +46,7 @@ FULGURITE_COLD std::string bytes_text(std::int64_t bytes) {
 }
 
 /// Seconds as tqdm writes them, whole: 75.4 is "01:15", 3725 is "1:02:05".
-FULGURITE_COLD std::string clock_text(double seconds) {
+FULGURITE_BULK std::string clock_text(double seconds) {
   auto const whole = static_cast<long long>(seconds < 0 ? 0.0 : seconds);
   std::array<char, 48> text{};
   if (whole >= 3600)
@@ -56,7 +56,7 @@ FULGURITE_COLD std::string clock_text(double seconds) {
 }
 
 /// The shortest text that reads back as the same double; "nan", "inf", "-inf" for what is not finite.
-FULGURITE_COLD std::string exact(double value) {
+FULGURITE_BULK std::string exact(double value) {
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }

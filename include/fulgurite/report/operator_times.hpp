@@ -37,14 +37,14 @@ struct OperatorTime {
 };
 
 /// Those with the most time of their own first.
-FULGURITE_COLD void order_by_time(std::vector<OperatorTime>& rows) {
+FULGURITE_BULK void order_by_time(std::vector<OperatorTime>& rows) {
   std::ranges::sort(rows, [](OperatorTime const& a, OperatorTime const& b) {
     return std::tuple(b.own + b.device, a.name) < std::tuple(a.own + a.device, b.name);
   });
 }
 
 /// Sums events by name, those with the most time of their own first. On one thread events lie inside of each other.
-FULGURITE_COLD std::vector<OperatorTime> operator_times(std::vector<OperatorEvent> events) {
+FULGURITE_BULK std::vector<OperatorTime> operator_times(std::vector<OperatorEvent> events) {
   std::ranges::sort(events, [](OperatorEvent const& a, OperatorEvent const& b) {
     return std::tie(a.thread, a.began, b.ended, a.name) < std::tie(b.thread, b.began, a.ended, b.name);
   });
@@ -88,7 +88,7 @@ FULGURITE_COLD std::vector<OperatorTime> operator_times(std::vector<OperatorEven
 }
 
 /// Adds the sums of another recording.
-FULGURITE_COLD void add_operator_times(std::vector<OperatorTime>& rows, std::vector<OperatorTime> more) {
+FULGURITE_BULK void add_operator_times(std::vector<OperatorTime>& rows, std::vector<OperatorTime> more) {
   for (auto& one : more) {
     auto const same = std::ranges::find(rows, one.name, &OperatorTime::name);
     if (same == rows.end()) {
@@ -105,7 +105,7 @@ FULGURITE_COLD void add_operator_times(std::vector<OperatorTime>& rows, std::vec
 }
 
 /// The first rows as a table. Shares are of the time that all operators took by themselves.
-FULGURITE_COLD std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20,
+FULGURITE_BULK std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20,
                                           std::size_t columns = 0) {
   std::int64_t all = 0, device = 0, bytes = 0;
   for (auto const& row : rows) {

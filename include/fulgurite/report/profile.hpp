@@ -13,6 +13,7 @@
 
 #include <fulgurite/core/action.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/text_table.hpp>
 
@@ -94,7 +95,7 @@ struct Profile {
     auto const of = shares();
     std::array<std::size_t, parts_of_a_run> order{};
     for (std::size_t i = 0; i != order.size(); ++i) order[i] = i;
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return std::tie(of[b], a) < std::tie(of[a], b); });
+    sort_seldom(order, [&](std::size_t a, std::size_t b) { return std::tie(of[b], a) < std::tie(of[a], b); });
     auto const& first = profile::words[order[0]];
     std::string text = formatted("%.0f", of[order[0]]) + " % of the time ";
     text += first.first;
@@ -115,7 +116,7 @@ struct Profile {
   /// columns go, then names lose their beginnings, then the calls and the mean go. 0 means no limit.
   FULGURITE_COLD std::string table(std::size_t most = 0, std::size_t columns = 0) const {
     auto rows = spent;
-    std::ranges::sort(
+    sort_seldom(
         rows, [](Spent const& a, Spent const& b) { return std::tie(b.total, a.action) < std::tie(a.total, b.action); });
     std::size_t const left_out = most != 0 && rows.size() > most ? rows.size() - most : 0;
     rows.resize(rows.size() - left_out);

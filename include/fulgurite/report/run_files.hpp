@@ -19,6 +19,7 @@
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/report/event_scalars.hpp>
 #include <fulgurite/report/plot_layout.hpp>
 
@@ -105,7 +106,7 @@ FULGURITE_COLD std::vector<std::filesystem::path> files_in(std::filesystem::path
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     if (std::error_code none; entry->is_regular_file(none)) files.push_back(entry->path());
-  std::ranges::sort(files);
+  sort_seldom(files);
   return files;
 }
 

@@ -11,6 +11,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/report/plot_layout.hpp>
 #include <fulgurite/report/run_files.hpp>
 
@@ -87,7 +88,7 @@ FULGURITE_COLD std::vector<RunFolder> read_run_folders(std::vector<std::filesyst
     if (!is_run_folder(folder))
       for (auto const& entry : std::filesystem::directory_iterator(folder, error))
         if (is_run_folder(entry.path())) inside.push_back(entry.path());
-    std::ranges::sort(inside, [](auto const& a, auto const& b) {
+    sort_seldom(inside, [](auto const& a, auto const& b) {
       return std::pair(a.string().size(), a.string()) < std::pair(b.string().size(), b.string());
     });
     if (inside.empty()) read(folder);

@@ -61,7 +61,7 @@ class CapturedModel {
   Scene scene() { return {*world_, *model_, leaves_}; }
 
   /// Why a step with this batch cannot be recorded; empty: it can.
-  FULGURITE_COLD std::string unfit() const {
+  FULGURITE_BULK std::string unfit() const {
     if (!world_->refusal().empty()) return world_->refusal();
     for (auto const& tensor : leaves_)
       if (tensor.defined() &&

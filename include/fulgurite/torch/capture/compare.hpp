@@ -32,7 +32,7 @@ class Generators {
     }
     return states;
   }
-  FULGURITE_COLD void restore() const {
+  FULGURITE_BULK void restore() const {
     for (std::size_t i = 0; i != all_.size(); ++i) {
       auto generator = all_[i];
       std::lock_guard const lock(generator.mutex());
@@ -68,7 +68,7 @@ class Before {
 };
 
 /// The bytes of tensors, one after another, as if each were contiguous.
-FULGURITE_COLD std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
+FULGURITE_BULK std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
   at::AutoDispatchBelowADInplaceOrView const below;
   std::vector<char> all;
   for (auto const& tensor : tensors) {
@@ -80,7 +80,7 @@ FULGURITE_COLD std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors
 }
 
 /// The first difference between the texts of two steps; empty if there is none.
-FULGURITE_COLD std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
+FULGURITE_BULK std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
   std::size_t const n = std::min(a.size(), b.size());
   for (std::size_t i = 0; i != n; ++i)
     if (a[i] != b[i])

@@ -15,7 +15,7 @@ namespace fulgurite::libtorch::capture {
 /// A copy that nobody holds any more is filled and given away again; most losses are dropped before the next step.
 class Copies {
  public:
-  FULGURITE_COLD at::Tensor take(Tape const& tape, std::size_t number) {
+  FULGURITE_BULK at::Tensor take(Tape const& tape, std::size_t number) {
     auto const& from = tape.leaving()[number];
     if (last_.size() <= number) last_.resize(number + 1);
     auto& copy = last_[number];
@@ -32,7 +32,7 @@ class Copies {
   }
 
  private:
-  FULGURITE_COLD static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
+  FULGURITE_BULK static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
     return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
            (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
   }

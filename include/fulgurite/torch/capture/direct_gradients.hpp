@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/torch/capture/out_form.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -56,7 +57,7 @@ class DirectGradients {
   }
 
  private:
-  FULGURITE_COLD void after_clearing(std::size_t clearing, Listing const& listing) {
+  FULGURITE_BULK void after_clearing(std::size_t clearing, Listing const& listing) {
     auto const whole = calls_[clearing].in[0].toTensor();
     auto const all = span_of(whole);
     if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
@@ -83,7 +84,7 @@ class DirectGradients {
       each_tensor_of(calls_[i].out, touch);
     }
     if (written.empty()) return;
-    std::sort(written.begin(), written.end(), [](Span const& a, Span const& b) { return a.begin < b.begin; });
+    sort_seldom(written, [](Span const& a, Span const& b) { return a.begin < b.begin; });
     Memory rest{Memory::Kind::clear};
     auto from = all.begin;
     for (auto const& span : written) {
@@ -95,7 +96,7 @@ class DirectGradients {
   }
 
   /// Whether this call adds a tensor to a slice of the same layout that nothing has read or written since the clearing.
-  FULGURITE_COLD bool is_first_addition(std::size_t adding, at::Tensor const& whole,
+  FULGURITE_BULK bool is_first_addition(std::size_t adding, at::Tensor const& whole,
                                         std::vector<Span> const& touched) const {
     auto const& call = calls_[adding];
     if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
@@ -112,7 +113,7 @@ class DirectGradients {
   }
 
   /// The call whose result such an addition adds, if it can write to the slice itself.
-  FULGURITE_COLD std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
+  FULGURITE_BULK std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
                                                      Listing const& listing, std::vector<Span> const& touched) const {
     if (!is_first_addition(adding, whole, touched)) return std::nullopt;
     auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
@@ -132,7 +133,7 @@ class DirectGradients {
     return fills ? std::optional(maker->second) : std::nullopt;
   }
 
-  FULGURITE_COLD static at::Tensor part(at::Tensor const& whole, Span span) {
+  FULGURITE_BULK static at::Tensor part(at::Tensor const& whole, Span span) {
     auto const item = static_cast<std::int64_t>(whole.itemsize());
     return at::empty({0}, whole.options())
         .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});

@@ -27,7 +27,7 @@ class Trial {
  public:
   explicit Trial(Call const& call) : call_(call), quiet_(&count_) {}
 
-  FULGURITE_COLD bool passes(OutForm const& form) {
+  FULGURITE_BULK bool passes(OutForm const& form) {
     try {
       at::AutoDispatchBelowADInplaceOrView const below;
       at::AutoGradMode const mode(call_.graph);
@@ -76,7 +76,7 @@ class Trial {
   };
 
   /// A copy of the bytes that the tensor looks at, as far from the start of a cache line as the tensor's own.
-  FULGURITE_COLD static at::Tensor copy(at::Tensor const& tensor) {
+  FULGURITE_BULK static at::Tensor copy(at::Tensor const& tensor) {
     auto const item = static_cast<std::int64_t>(tensor.itemsize());
     auto const span = span_of(tensor);
     auto const bytes = static_cast<std::size_t>(span.end - span.begin);
@@ -89,7 +89,7 @@ class Trial {
     other.unsafeGetTensorImpl()->set_storage_offset(static_cast<std::int64_t>(before) / item);
     return other;
   }
-  FULGURITE_COLD static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
+  FULGURITE_BULK static bool same_bytes(at::Tensor const& a, at::Tensor const& b) {
     auto const x = span_of(a), y = span_of(b);
     auto const bytes = static_cast<std::size_t>(x.end - x.begin);
     return x.end - x.begin == y.end - y.begin &&
@@ -100,7 +100,7 @@ class Trial {
     for (IValue const& value : call_.in) all.push_back(with_tensors(value, copy));
     return all;
   }
-  FULGURITE_COLD bool arguments_untouched(Stack const& now) const {
+  FULGURITE_BULK bool arguments_untouched(Stack const& now) const {
     std::vector<at::Tensor> was;
     each_tensor_of(call_.in, [&](at::Tensor const& tensor) { was.push_back(tensor); });
     std::size_t i = 0;

@@ -20,7 +20,7 @@ using Storage = c10::StorageImpl*;
 inline Storage storage_of(at::Tensor const& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 
 /// Whether this is a dense real tensor of the device: the only kind that a recording knows.
-FULGURITE_COLD bool is_plain(at::Tensor const& tensor, at::Device device = at::kCPU) {
+FULGURITE_BULK bool is_plain(at::Tensor const& tensor, at::Device device = at::kCPU) {
   return tensor.layout() == at::kStrided && tensor.device() == device && tensor.unsafeGetTensorImpl()->has_storage() &&
          !tensor.is_quantized() && !tensor.is_nested() && !tensor.is_conj() && !tensor.is_neg() &&
          !tensor._is_zerotensor() && !tensor.is_complex();
@@ -35,7 +35,7 @@ inline at::Tensor detached(at::Tensor const& tensor) {
 }
 
 /// The same, but it still says whether it needs a gradient, since kernels may ask.
-FULGURITE_COLD at::Tensor frozen(at::Tensor const& tensor) {
+FULGURITE_BULK at::Tensor frozen(at::Tensor const& tensor) {
   auto copy = detached(tensor);
   if (tensor.requires_grad()) copy.unsafeGetTensorImpl()->set_requires_grad(true);
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -70,7 +70,7 @@ IValue with_tensors(IValue const& value, F&& change) {
 }
 
 /// Whether the two are equal in everything but their values and their memory.
-FULGURITE_COLD bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_BULK bool same_layout(at::Tensor const& a, at::Tensor const& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
          a.storage_offset() == b.storage_offset();
 }
@@ -80,7 +80,7 @@ struct Span {
   std::int64_t begin, end;
   friend bool operator==(Span const&, Span const&) = default;
 };
-FULGURITE_COLD Span span_of(at::Tensor const& tensor) {
+FULGURITE_BULK Span span_of(at::Tensor const& tensor) {
   auto const item = static_cast<std::int64_t>(tensor.itemsize());
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t d = 0; d != tensor.dim(); ++d) last += (tensor.size(d) - 1) * tensor.stride(d);

@@ -64,7 +64,7 @@ class HostBytes {
     lay_out();
   }
 
-  FULGURITE_COLD std::vector<char> now() const {
+  FULGURITE_BULK std::vector<char> now() const {
     std::vector<char> all(passes_.size());
     auto* to = all.data();
     for (auto const& part : parts_) to = static_cast<char*>(std::memcpy(to, part.at, part.size)) + part.size;
@@ -81,7 +81,7 @@ class HostBytes {
 
   /// The step was the same although these bytes differ, as those of a counter do. After `patience` such steps a byte is
   /// not looked at any more.
-  FULGURITE_COLD void learn(std::vector<char> const& before, std::vector<char> const& after, std::uint8_t patience) {
+  FULGURITE_BULK void learn(std::vector<char> const& before, std::vector<char> const& after, std::uint8_t patience) {
     bool any = false;
     for (std::size_t i = 0; i != passes_.size(); ++i) {
       if (before[i] == after[i] || passes_[i] == enough) continue;
@@ -95,7 +95,7 @@ class HostBytes {
 
   /// What has changed since `before`, in the user's words; empty if nothing can be seen. A std::vector that has grown
   /// is passed over: hooks put something into one in each step, and that its memory is elsewhere now explains nothing.
-  FULGURITE_COLD std::string changed(std::vector<char> const& before) const {
+  FULGURITE_BULK std::string changed(std::vector<char> const& before) const {
     std::size_t offset = 0;
     for (auto const& part : parts_) {
       for (std::size_t i = 0; i != part.size; ++i)
@@ -134,7 +134,7 @@ class HostBytes {
       char* at;
       char before, now;
     };
-    FULGURITE_COLD void add(HostBytes const& host, Part const& part, char const* before, std::size_t offset,
+    FULGURITE_BULK void add(HostBytes const& host, Part const& part, char const* before, std::size_t offset,
                             std::size_t first) {
       std::size_t const end = std::min(first + bytes_of_word, part.size);
       auto const* passes = host.passes_.data() + offset;
@@ -167,7 +167,7 @@ class HostBytes {
     parts_.push_back(std::move(part));
   }
   /// Collects the stretches of bytes that are looked at before each replay.
-  FULGURITE_COLD void lay_out() {
+  FULGURITE_BULK void lay_out() {
     quiet_.clear();
     std::size_t offset = 0;
     for (auto const& part : parts_) {

@@ -33,7 +33,7 @@ struct OutForm {
   std::vector<OutForm> before = {};                ///< at most one: runs first, into a tensor like the first argument
   double divisor = 1;                              ///< of the result, after the call
 
-  FULGURITE_COLD Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const {
+  FULGURITE_BULK Stack stack(Stack const& given, Stack const& places, at::Tensor const& made = {}) const {
     Stack all;
     for (auto const& source : arguments) {
       using Kind = Source::Kind;
@@ -63,7 +63,7 @@ inline std::vector<c10::OperatorHandle> const& overloads(std::string const& name
 
 /// The overload that takes the same arguments in the same order, then a place for each result. It must have a kernel of
 /// the CPU's own, not one that is made of the plain form.
-FULGURITE_COLD std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
+FULGURITE_BULK std::optional<OutForm> same_arguments(c10::FunctionSchema const& plain, c10::OperatorHandle const& op) {
   auto const& out = op.schema();
   if (out.arguments().size() != plain.arguments().size() + plain.returns().size() ||
       out.returns().size() != plain.returns().size())
@@ -87,7 +87,7 @@ FULGURITE_COLD std::optional<OutForm> same_arguments(c10::FunctionSchema const& 
 }
 
 /// Some operators have no such form, but do the same as another operator that has one.
-FULGURITE_COLD std::optional<OutForm> other_name(std::string const& name) {
+FULGURITE_BULK std::optional<OutForm> other_name(std::string const& name) {
   using Kind = OutForm::Source::Kind;
   auto const named = [](char const* other, char const* overload) {
     return c10::Dispatcher::singleton().findSchema({other, overload});
@@ -107,7 +107,7 @@ FULGURITE_COLD std::optional<OutForm> other_name(std::string const& name) {
 
 /// The mean of squared differences, made of other operators: LibTorch's own form for it warns, and divides the sum by
 /// one operator more, which for a few numbers takes longer than all the rest.
-FULGURITE_COLD std::optional<OutForm> mean_of_squares(Call const& call) {
+FULGURITE_BULK std::optional<OutForm> mean_of_squares(Call const& call) {
   using Kind = OutForm::Source::Kind;
   if (call.name() != "aten::mse_loss" || call.in[2].toInt() != at::Reduction::Mean) return std::nullopt;
   auto const &x = call.in[0].toTensor(), &y = call.in[1].toTensor();

@@ -49,7 +49,7 @@ class LaterAdditions {
   }
 
  private:
-  FULGURITE_COLD void look_at(std::size_t adding, Listing const& listing) {
+  FULGURITE_BULK void look_at(std::size_t adding, Listing const& listing) {
     auto const& call = calls_[adding];
     if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
       return;
@@ -73,7 +73,7 @@ class LaterAdditions {
   }
 
   /// By a call from `first` on that comes before `last`.
-  FULGURITE_COLD bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const {
+  FULGURITE_BULK bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const {
     auto const mine = span_of(slice);
     bool touched = false;
     auto const look = [&](at::Tensor const& tensor) {

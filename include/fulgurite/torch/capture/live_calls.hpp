@@ -21,7 +21,7 @@ struct TapeFacts {
 };
 
 /// All that are not known to be without effect.
-FULGURITE_COLD std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
+FULGURITE_BULK std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
                                             Listing const& listing, TapeFacts& facts) {
   std::unordered_set<Storage> needed;
   for (auto const& tensor : leaving) needed.insert(storage_of(tensor));

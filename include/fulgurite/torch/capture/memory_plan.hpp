@@ -13,6 +13,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/torch/capture/frozen.hpp>
 
 namespace fulgurite::libtorch::capture {
@@ -38,12 +39,11 @@ class MemoryPlan {
 
   /// Gives memory to all storages that were used and not left out. Each place begins at a cache line, as LibTorch's own
   /// memory does, since kernels may add in another order elsewhere.
-  FULGURITE_COLD void lay_out() {
+  FULGURITE_BULK void lay_out() {
     std::vector<std::pair<Storage, Use>> pieces;
     for (auto const& [storage, use] : uses_)
       if (!apart_.contains(storage) && storage->nbytes() != 0) pieces.emplace_back(storage, use);
-    std::sort(pieces.begin(), pieces.end(),
-              [](auto const& a, auto const& b) { return a.second.number < b.second.number; });
+    sort_seldom(pieces, [](auto const& a, auto const& b) { return a.second.number < b.second.number; });
     std::vector<Place> taken, all;  // taken: in the order of their places
     for (auto const& [storage, use] : pieces) {
       std::erase_if(taken, [&](Place const& place) { return place.last < use.first; });

@@ -14,7 +14,7 @@
 namespace fulgurite::libtorch::capture {
 
 /// The form to call in place of this call; nullopt: the plain form is called, and its result adopted.
-FULGURITE_COLD std::optional<OutForm> out_form(Call const& call) {
+FULGURITE_BULK std::optional<OutForm> out_form(Call const& call) {
   if (call.op.schema().is_mutable() || call.op.hasTag(at::Tag::nondeterministic_seeded) ||
       writes_undeclared(call.name()))
     return std::nullopt;

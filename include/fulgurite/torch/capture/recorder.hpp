@@ -50,7 +50,7 @@ class Recorder {
     calls.clear();
   }
 
-  FULGURITE_COLD void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
+  FULGURITE_BULK void take(c10::OperatorHandle const& op, c10::DispatchKeySet below, Stack* stack) {
     auto const& schema = op.schema();
     std::size_t const arguments = schema.arguments().size(), returns = schema.returns().size();
     name_generator(op, *stack);  // a replay calls kernels past the place where that happens
@@ -87,7 +87,7 @@ class Recorder {
  private:
   at::Device device_;
 
-  FULGURITE_COLD Stack keep(Stack const& values) {
+  FULGURITE_BULK Stack keep(Stack const& values) {
     Stack kept;
     if (!refusal.empty()) return kept;
     each_tensor_of(values, [&](at::Tensor const& tensor) {
@@ -103,7 +103,7 @@ class Recorder {
     return kept;
   }
 
-  FULGURITE_COLD static bool moved(IValue const& before, IValue const& after) {
+  FULGURITE_BULK static bool moved(IValue const& before, IValue const& after) {
     std::vector<at::Tensor> old;
     each_tensor_in(before, [&](at::Tensor const& tensor) { old.push_back(tensor); });
     bool differs = false;
@@ -116,7 +116,7 @@ class Recorder {
   }
 };
 
-FULGURITE_COLD void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
+FULGURITE_BULK void intercept(c10::OperatorHandle const& op, c10::DispatchKeySet keys, Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard const inner(recording_key);
   auto const below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, recording_key);
   if (auto* recorder = Recorder::current()) return recorder->take(op, below, stack);

@@ -36,7 +36,7 @@ class SmallTrial {
   }
 
   /// Which candidate has the operator's bits; nullopt: none.
-  FULGURITE_COLD std::optional<std::size_t> passing() {
+  FULGURITE_BULK std::optional<std::size_t> passing() {
     auto const candidates = native::SmallCalls::of(name_, form_.stack(given_, ours_));
     for (std::size_t i = 0; i != candidates.size(); ++i)
       if (passes(candidates[i])) return i;
@@ -46,7 +46,7 @@ class SmallTrial {
  private:
   static constexpr std::size_t enough = 512, most_rounds = 64;  // results compared, if few are made at once; draws
 
-  FULGURITE_COLD bool passes(native::SmallCall const& candidate) {
+  FULGURITE_BULK bool passes(native::SmallCall const& candidate) {
     native::Numbers numbers;
     std::size_t seen = 0;
     for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
@@ -66,7 +66,7 @@ class SmallTrial {
     return true;
   }
   /// `zero`: numbers that stand alone are 0, by which some operators divide.
-  FULGURITE_COLD void draw(native::Numbers& numbers, native::Draw kind, bool zero) {
+  FULGURITE_BULK void draw(native::Numbers& numbers, native::Draw kind, bool zero) {
     each_tensor_of(given_, [&](at::Tensor const& tensor) {
       if (tensor.scalar_type() != at::kFloat) return;
       auto* const to = static_cast<float*>(tensor.mutable_data_ptr());
@@ -74,11 +74,11 @@ class SmallTrial {
       if (zero && tensor.dim() == 0) *to = 0;
     });
   }
-  FULGURITE_COLD static void clear(Stack const& places) {
+  FULGURITE_BULK static void clear(Stack const& places) {
     each_tensor_of(places,
                    [](at::Tensor const& place) { std::memset(place.mutable_data_ptr(), 0xff, place.nbytes()); });
   }
-  FULGURITE_COLD static at::Tensor copy(at::Tensor const& tensor) {
+  FULGURITE_BULK static at::Tensor copy(at::Tensor const& tensor) {
     auto other = at::empty_like(tensor, at::MemoryFormat::Contiguous);
     if (tensor.is_contiguous()) std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
     return other;
@@ -90,7 +90,7 @@ class SmallTrial {
 };
 
 /// What decides which candidate has the bits: the operator, the sizes, and all that is no tensor.
-FULGURITE_COLD std::string small_key(OutForm const& form, Stack const& arguments) {
+FULGURITE_BULK std::string small_key(OutForm const& form, Stack const& arguments) {
   std::string key = c10::toString(form.op.operator_name());
   auto const number = [&](double value) { key += "b" + std::to_string(std::bit_cast<std::uint64_t>(value)); };
   for (IValue const& value : arguments) {

@@ -68,7 +68,7 @@ bool check_is_due(StepKind& one, World const& world, Step const& step) {
 
 /// Why a step that has asked its context these questions cannot be replayed: an answer cannot be compared before a
 /// replay, or the question is a call that a replay would leave out. Empty: it can be replayed.
-FULGURITE_COLD std::string out_of_reach(loop::Questions const& asked) {
+FULGURITE_BULK std::string out_of_reach(loop::Questions const& asked) {
   using loop::Question;
   std::string why;
   asked.each([&](Question question) {

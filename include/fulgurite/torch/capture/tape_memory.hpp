@@ -37,7 +37,7 @@ class TapeMemory {
   TapeMemory(std::vector<Call> calls, std::vector<at::Tensor> leaving)
       : calls_(std::move(calls)), leaving_(std::move(leaving)) {}
 
-  FULGURITE_COLD bool is_constant(Call const& call) const {
+  FULGURITE_BULK bool is_constant(Call const& call) const {
     if (!is_constant_factory(call.name())) return false;
     bool constant = true;
     each_tensor_of(call.out,
@@ -47,7 +47,7 @@ class TapeMemory {
 
   /// Gives the batch, and all that the step computes, storages that nobody else has seen. Those of the latter have no
   /// memory yet.
-  FULGURITE_COLD void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
+  FULGURITE_BULK void own_memory(Listing const& listing, std::vector<at::Tensor> const& batch) {
     std::unordered_map<Storage, at::Storage> own;
     for (auto const& tensor : batch) {
       if (!tensor.defined()) {
@@ -93,7 +93,7 @@ class TapeMemory {
     return {at::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, at::kCPU), c10::GetCPUAllocator(), true};
   }
   /// A tensor of the same shape that only the tape knows.
-  FULGURITE_COLD at::Tensor scratch_like(at::Tensor const& tensor) {
+  FULGURITE_BULK at::Tensor scratch_like(at::Tensor const& tensor) {
     auto scratch = detached(tensor);
     scratch.unsafeGetTensorImpl()->set_storage_keep_dtype(without_memory(tensor.nbytes()));
     scratch.unsafeGetTensorImpl()->set_storage_offset(0);
@@ -101,7 +101,7 @@ class TapeMemory {
     return scratch;
   }
   /// Gives the storage memory in which bytes that no call sets are easy to notice.
-  FULGURITE_COLD void fill(Storage storage) {
+  FULGURITE_BULK void fill(Storage storage) {
     if (storage->nbytes() == 0) return;
     storage->set_data_ptr_noswap(c10::GetCPUAllocator()->allocate(storage->nbytes()));
     std::memset(storage->mutable_data(), 0xff, storage->nbytes());
@@ -111,7 +111,7 @@ class TapeMemory {
   /// Gives memory to what the step computes. What leaves the step, constants, and memory that the step itself asks for
   /// and may fill in part have places of their own. Results that are adopted bring their memory along, which is freed
   /// after its last use.
-  FULGURITE_COLD void share_memory(std::vector<TapeStep> const& constants) {
+  FULGURITE_BULK void share_memory(std::vector<TapeStep> const& constants) {
     std::unordered_set<Storage> alone;
     for (auto const& tensor : leaving_) alone.insert(storage_of(tensor));
     for (auto const& step : constants) {

@@ -16,7 +16,7 @@ struct ProductArguments {
   std::size_t a, b;
   bool adds;  ///< the first argument is added
 };
-FULGURITE_COLD std::optional<ProductArguments> product_arguments(Call const& call) {
+FULGURITE_BULK std::optional<ProductArguments> product_arguments(Call const& call) {
   if (!call.op.operator_name().overload_name.empty()) return std::nullopt;
   auto const name = call.name();
   if (name == "aten::mm" || name == "aten::bmm") return ProductArguments{0, 1, false};
@@ -27,7 +27,7 @@ FULGURITE_COLD std::optional<ProductArguments> product_arguments(Call const& cal
 /// The plan of a recorded product, while its values are still there, where the scope that is open on this thread wants
 /// one. `zeroed`: its result goes to a gradient that was cleared before, so that zero is added as it is stored. `onto`:
 /// the gradient that it is added to, where that is not nullptr.
-FULGURITE_COLD native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr) {
+FULGURITE_BULK native::Plan const* plan_of(Call const& call, bool zeroed, at::Tensor const* onto = nullptr) {
   using native::Epilogue;
   auto const how = native::on_this_thread();
   auto const where = product_arguments(call);

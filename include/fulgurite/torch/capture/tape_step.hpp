@@ -55,14 +55,14 @@ struct TapeStep {
 
   /// The call in a form that writes into memory it is given. `place`: where its only result goes, if not into the
   /// result's own memory.
-  FULGURITE_COLD static TapeStep written_to(Call const& call, OutForm const& form, at::Tensor const* place,
+  FULGURITE_BULK static TapeStep written_to(Call const& call, OutForm const& form, at::Tensor const* place,
                                             at::Tensor const& before) {
     Stack const results = place ? Stack{*place} : call.out;
     return finished({form.op, form.stack(call.in, results, before), results.size(), call.graph, false, {}, {}});
   }
 
   /// The call as it was; whatever it allocates is adopted.
-  FULGURITE_COLD static TapeStep adopting(Call const& call) {
+  FULGURITE_BULK static TapeStep adopting(Call const& call) {
     std::unordered_set<Storage> seen;
     each_tensor_of(call.in, [&](at::Tensor const& tensor) { seen.insert(storage_of(tensor)); });
     std::vector<AdoptedResult> results;
@@ -79,7 +79,7 @@ struct TapeStep {
   }
 
   /// If the CPU's kernel would be called next in any case, it is called without the dispatcher.
-  FULGURITE_COLD static TapeStep finished(TapeStep step) {
+  FULGURITE_BULK static TapeStep finished(TapeStep step) {
     c10::DispatchKeySet next;
     each_tensor_of(step.in, [&](at::Tensor const& tensor) { next = next | tensor.key_set(); });
     next = next - above_kernels();
@@ -91,7 +91,7 @@ struct TapeStep {
 
  private:
   /// Gives the memory of `made` to `into`, so that whoever looks at `into`, or at a view of it, sees the new values.
-  FULGURITE_COLD void adopt(at::Tensor const& made, at::Tensor const& into) const {
+  FULGURITE_BULK void adopt(at::Tensor const& made, at::Tensor const& into) const {
     if (!made.defined() || !same_layout(made, into) || storage_of(made)->nbytes() != storage_of(into)->nbytes())
         [[unlikely]]
       throw Error("fulgurite.capture.layout", c10::toString(op.operator_name()) +

@@ -85,7 +85,7 @@ class World {
 
   /// Whether the model still has the same parameters, buffers and modules. This takes too long to be asked before each
   /// replay.
-  FULGURITE_COLD bool is_of(torch::nn::Module const& model) const {
+  FULGURITE_BULK bool is_of(torch::nn::Module const& model) const {
     auto const parameters = distinct(model.parameters()), buffers = distinct(model.buffers());
     auto const modules = model.modules(false);
     auto const same = [](at::Tensor const& a, at::Tensor const& b) { return a.is_same(b); };
@@ -100,7 +100,7 @@ class World {
     std::vector<bool> needs_gradient = {}, trains = {};
     std::vector<at::Tensor> gradients = {};
   };
-  FULGURITE_COLD Switches switches() const {
+  FULGURITE_BULK Switches switches() const {
     Switches all;
     for (auto const& [parameter, gradient] : parameters_) {
       all.needs_gradient.push_back(parameter.requires_grad());
@@ -109,7 +109,7 @@ class World {
     for (auto const& [module, training] : modules_) all.trains.push_back(module->is_training());
     return all;
   }
-  FULGURITE_COLD void set(Switches const& to) const {
+  FULGURITE_BULK void set(Switches const& to) const {
     for (std::size_t i = 0; i != parameters_.size(); ++i) {
       auto const& parameter = parameters_[i].first;
       if (parameter.is_leaf()) parameter.set_requires_grad(to.needs_gradient[i]);
@@ -138,7 +138,7 @@ class World {
 
   /// All bytes of the model's tensors, one piece of memory after another. Pieces are taken whole, since a step may
   /// write to a part of one that belongs to no tensor, as when an arena is cleared.
-  FULGURITE_COLD std::vector<char> bytes() const {
+  FULGURITE_BULK std::vector<char> bytes() const {
     std::size_t size = 0;
     for (auto const& storage : storages_) size += storage.nbytes();
     std::vector<char> all(size);
@@ -149,7 +149,7 @@ class World {
     }
     return all;
   }
-  FULGURITE_COLD void restore(std::vector<char> const& all) const {
+  FULGURITE_BULK void restore(std::vector<char> const& all) const {
     auto const* from = all.data();
     for (auto const& storage : storages_) {
       if (auto const n = storage.nbytes()) std::memcpy(storage.mutable_data(), from, n);
@@ -158,7 +158,7 @@ class World {
   }
 
  private:
-  FULGURITE_COLD void add(at::Tensor const& tensor) {
+  FULGURITE_BULK void add(at::Tensor const& tensor) {
     if (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense()) {
       refusal_ = "the model has a tensor that is not a dense real one of " + name_of(device_);
       return;
@@ -182,7 +182,7 @@ class World {
 };
 
 /// What the user's code has changed since `host` was taken, as far as that can be seen.
-FULGURITE_COLD std::string who_changed(World const& world, std::vector<char> const& host) {
+FULGURITE_BULK std::string who_changed(World const& world, std::vector<char> const& host) {
   if (auto what = world.host().changed(host); !what.empty()) return what;
   std::string what = "training_step went by something that is no tensor, and that has changed: a member of the model "
                      "that changes all the time, a global";

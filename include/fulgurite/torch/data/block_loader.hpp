@@ -58,7 +58,7 @@ struct BlockCut {
   }
 
   /// Batch k of an epoch, in memory of these buffers.
-  FULGURITE_COLD Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
+  FULGURITE_BULK Batch batch(long k, long epoch, Buffers& data_memory, Buffers& target_memory) const {
     long const rows =
         options.random ? options.batch_size : std::min(options.batch_size, own_pieces() - k * options.batch_size);
     auto const kind = torch::TensorOptions(torch::kLong).pinned_memory(options.pin_memory);

@@ -64,7 +64,7 @@ class ImageTensors {
   std::size_t size() const { return files_->size(); }
   ImageFolder const& files() const { return *files_; }
 
-  FULGURITE_COLD Batch get(std::size_t i) const {
+  FULGURITE_BULK Batch get(std::size_t i) const {
     LoadingMode const mode;
     auto [read, label] = files_->get(i);
     Image const image = with_channels(std::move(read), channels_);
@@ -110,7 +110,7 @@ class ImageModule {
   using Train = Loader<ImageTensors, Subset<OptionalShuffle>, StackPictures<Transform>>;
   using Evaluation = Loader<ImageTensors, Subset<>, Stack>;
 
-  FULGURITE_COLD ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options,
+  FULGURITE_BULK ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options,
                              Transform transform = {})
       : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
 
@@ -136,7 +136,7 @@ class ImageModule {
                StackPictures<Transform>{{}, std::move(transform)}),
         validation_(held, Subset{std::move(parts.validation)}, batching(options, false), Stack{}) {}
 
-  FULGURITE_COLD static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
+  FULGURITE_BULK static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return images;
     ImageTensors held(options.validation_folder, options);
     if (held.files().classes() != images.files().classes())
@@ -145,7 +145,7 @@ class ImageModule {
                       ": the folders in it are others than those to train on: give both the same classes");
     return held;
   }
-  FULGURITE_COLD static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
+  FULGURITE_BULK static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return split(images.size(), options.validation, options.seed);
     Split parts{std::vector<std::size_t>(images.size()),
                 std::vector<std::size_t>(ImageFolder(options.validation_folder).size())};

@@ -31,7 +31,7 @@ class Stack {
  public:
   torch::Tensor operator()(std::vector<torch::Tensor> samples) const { return torch::stack(samples); }
 
-  FULGURITE_COLD Batch operator()(std::vector<Batch> samples) const {
+  FULGURITE_BULK Batch operator()(std::vector<Batch> samples) const {
     return {column(samples, [](Batch& s) -> auto& { return s.data; }),
             column(samples, [](Batch& s) -> auto& { return s.target; })};
   }

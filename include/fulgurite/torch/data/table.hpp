@@ -53,7 +53,7 @@ class TableModule : public TensorModule<> {
 
   /// The features of other rows, as the model has learned to see them. The target's column may be missing.
   torch::Tensor inputs(Table const& rows) const { return encoded(encoding_, rows); }
-  FULGURITE_COLD torch::Tensor inputs(std::filesystem::path const& file) const {
+  FULGURITE_BULK torch::Tensor inputs(std::filesystem::path const& file) const {
     TableTypes types = types_;
     auto const text = read_csv(file, csv_);
     for (auto const& column : encoding_.columns())
@@ -96,7 +96,7 @@ class TableModule : public TensorModule<> {
     Split parts;
     TableEncoding encoding;
     TensorSet set;
-    FULGURITE_COLD Made(Table from, TableOptions const& options)
+    FULGURITE_BULK Made(Table from, TableOptions const& options)
         : table(std::move(from)),
           parts(split(table.rows(), options.validation, options.seed)),
           encoding(table, parts.train, options.target),
@@ -111,7 +111,7 @@ class TableModule : public TensorModule<> {
         csv_(options.csv),
         table_(std::move(made.table)) {}
 
-  FULGURITE_COLD static torch::Tensor encoded(TableEncoding const& encoding, Table const& table) {
+  FULGURITE_BULK static torch::Tensor encoded(TableEncoding const& encoding, Table const& table) {
     LoadingMode const mode;
     torch::Tensor made =
         torch::empty({static_cast<std::int64_t>(table.rows()), static_cast<std::int64_t>(encoding.width())});
@@ -120,7 +120,7 @@ class TableModule : public TensorModule<> {
   }
 
   /// Error [fulgurite.data.target], with the line, where one is missing.
-  FULGURITE_COLD static torch::Tensor targets(Table const& table, std::string const& name) {
+  FULGURITE_BULK static torch::Tensor targets(Table const& table, std::string const& name) {
     LoadingMode const mode;
     auto const& column = table.column(name);
     auto const rows = static_cast<std::int64_t>(table.rows());
@@ -145,7 +145,7 @@ class TableModule : public TensorModule<> {
 
 /// Reads a file of comma-separated values, plain or compressed by gzip, and splits it by the seed. Errors: those of
 /// read_csv, typed and Share, and fulgurite.data.target.
-FULGURITE_COLD TableModule table(std::filesystem::path const& file, TableOptions const& options) {
+FULGURITE_BULK TableModule table(std::filesystem::path const& file, TableOptions const& options) {
   return {read_table(file, options.types, options.csv), options};
 }
 

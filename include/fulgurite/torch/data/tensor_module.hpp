@@ -85,7 +85,7 @@ class TensorModule {
 };
 
 /// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
-FULGURITE_COLD TensorSet as_tensors(LabelledImages const& images) {
+FULGURITE_BULK TensorSet as_tensors(LabelledImages const& images) {
   LoadingMode const mode;
   auto const count = static_cast<std::int64_t>(images.size());
   auto const bytes = [](std::vector<std::uint8_t> const& from, torch::IntArrayRef shape) {

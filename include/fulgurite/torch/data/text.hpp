@@ -82,7 +82,7 @@ class TextModule {
             .timeout = options.timeout};
   }
 
-  FULGURITE_COLD static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
+  FULGURITE_BULK static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {
     auto const middle = numbers.end() - static_cast<std::ptrdiff_t>(options.validation.of(numbers.size()));
     return {{numbers.begin(), middle}, {middle, numbers.end()}};
   }
@@ -100,7 +100,7 @@ class TextFiles {
 
   /// Reads the files one after another. Throws fulgurite.data.file, fulgurite.data.utf8, or fulgurite.data.text if they
   /// hold nothing.
-  FULGURITE_COLD std::string read() const {
+  FULGURITE_BULK std::string read() const {
     std::string text;
     for (auto const& file : files_) {
       auto const bytes = read_file(file);

@@ -58,7 +58,7 @@ class WindowModule : public TensorModule<> {
 
   std::vector<Standardization> const& standardization() const { return standard_; }
   /// What the model foretells (..., targets), in the units of the series.
-  FULGURITE_COLD torch::Tensor in_units(torch::Tensor const& foretold) const {
+  FULGURITE_BULK torch::Tensor in_units(torch::Tensor const& foretold) const {
     auto const column = [&](auto member) {
       std::vector<float> all;
       for (auto const at : targets_) all.push_back(static_cast<float>(standard_[static_cast<std::size_t>(at)].*member));
@@ -86,7 +86,7 @@ class WindowModule : public TensorModule<> {
     std::vector<std::int64_t> targets;
     torch::Tensor scaled, foretold;
     TensorSet set;
-    FULGURITE_COLD Made(Series from, WindowOptions const& options)
+    FULGURITE_BULK Made(Series from, WindowOptions const& options)
         : series(std::move(from)),
           parts(split_windows(checked(series, options.standardize), {options.length, options.horizon, options.stride},
                               options.validation)) {
@@ -121,7 +121,7 @@ class WindowModule : public TensorModule<> {
   }
 
   /// The series as the loaders see it, which have views of these very tensors.
-  FULGURITE_COLD void fill() {
+  FULGURITE_BULK void fill() {
     LoadingMode const mode;
     auto const from = values_.accessor<double, 2>();
     auto to = scaled_.accessor<float, 2>();
@@ -133,7 +133,7 @@ class WindowModule : public TensorModule<> {
 
   /// Its time steps. Error [fulgurite.data.series] unless it has one or two dimensions on the CPU, and no value that is
   /// missing or, as it is given to the model, too large.
-  FULGURITE_COLD static std::size_t checked(Series& series, bool standardize) {
+  FULGURITE_BULK static std::size_t checked(Series& series, bool standardize) {
     LoadingMode const mode;
     auto& values = series.values;
     if (!values.defined() || values.dim() < 1 || values.dim() > 2 || values.numel() == 0 || !values.is_cpu())
@@ -151,7 +151,7 @@ class WindowModule : public TensorModule<> {
                       ": fill it, as with the value before it");
     return static_cast<std::size_t>(values.size(0));
   }
-  FULGURITE_COLD static std::int64_t position(Series const& series, std::string const& name) {
+  FULGURITE_BULK static std::int64_t position(Series const& series, std::string const& name) {
     auto const at = std::ranges::find(series.columns, name);
     if (at != series.columns.end()) return at - series.columns.begin();
     std::string all;
@@ -171,7 +171,7 @@ inline WindowModule windows(torch::Tensor const& series, WindowOptions const& op
 }
 /// The same of a table's columns of numbers; its rows are the time steps. Columns of text are left out. Errors: those
 /// of read_table and Share, fulgurite.data.windows, .series and .column.
-FULGURITE_COLD WindowModule windows(Table const& table, WindowOptions const& options) {
+FULGURITE_BULK WindowModule windows(Table const& table, WindowOptions const& options) {
   Series series;
   std::vector<double> all;
   for (auto const& column : table.columns)

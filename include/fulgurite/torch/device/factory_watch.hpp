@@ -66,7 +66,7 @@ class FactoryWatch {
     return watch;
   }
 
-  FULGURITE_COLD static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
+  FULGURITE_BULK static std::unique_ptr<at::ObserverContext> begins(at::RecordFunction const& call) {
     auto* const watch = watching();
     if (!watch || watch->inside_ || !watch->function_.empty()) return nullptr;
     auto const schema = call.operator_schema();
@@ -80,7 +80,7 @@ class FactoryWatch {
     return std::make_unique<Call>(*watch);
   }
 
-  FULGURITE_COLD static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
+  FULGURITE_BULK static void ends(at::RecordFunction const& call, at::ObserverContext* context) {
     if (!context) return;
     auto& watch = *static_cast<Call*>(context)->watch;
     for (auto const& output : call.outputs()) {

@@ -15,7 +15,7 @@ namespace fulgurite::libtorch {
 
 /// The tensors are changed in place and keep their identity, which optimizers and users hold on to. A tensor that is as
 /// it should be is not touched.
-FULGURITE_COLD void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
+FULGURITE_BULK void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
   if (!tensor.defined()) return;
   auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
   if (tensor.device() == device && tensor.scalar_type() == wanted) return;

@@ -19,7 +19,7 @@ namespace fulgurite::libtorch {
 
 /// Whether anybody but the owner of this handle may write to the tensor's memory: it is a parameter or a buffer, or a
 /// view or a detached handle of one.
-FULGURITE_COLD bool held_elsewhere(at::Tensor const& value) {
+FULGURITE_BULK bool held_elsewhere(at::Tensor const& value) {
   if (!value.defined()) return false;
   if (value.use_count() > 1) return true;
   return value.is_inference() ? value.storage().use_count() > 1
@@ -44,7 +44,7 @@ T const* data_of(at::Tensor const& tensor) {
 }
 
 /// The number in a tensor of one element; else an Error. On the CPU it is loaded from memory, without an operator.
-FULGURITE_COLD double read(at::Tensor const& value) {
+FULGURITE_BULK double read(at::Tensor const& value) {
   if (!value.defined() || value.numel() != 1)
     throw Error("fulgurite.metric.one_element",
                 "a logged value has " + (value.defined() ? std::to_string(value.numel()) : std::string("no")) +
@@ -63,7 +63,7 @@ FULGURITE_COLD double read(at::Tensor const& value) {
 }
 
 /// Reads many values and waits for the device once: values on a device are gathered there, and copied together.
-FULGURITE_COLD void read_all(std::span<at::Tensor const> values, std::span<double> into) {
+FULGURITE_BULK void read_all(std::span<at::Tensor const> values, std::span<double> into) {
   at::NoGradGuard const no_graph;
   std::vector<at::Tensor> remote;
   std::vector<std::size_t> place;
@@ -106,7 +106,7 @@ inline bool same_kind(at::Tensor const& a, at::Tensor const& b) {
 /// The gradient to start backward with, so that `loss.backward(seed)` equals `(loss * factor).backward()` without
 /// touching the loss. For a factor of 1 it is undefined, which is LibTorch's own default. Others are made once for each
 /// thread, factor and kind of loss.
-FULGURITE_COLD at::Tensor seed(at::Tensor const& loss, double factor) {
+FULGURITE_BULK at::Tensor seed(at::Tensor const& loss, double factor) {
   require_scalar(loss);
   if (factor == 1.0) return {};
   struct Made {

@@ -27,7 +27,7 @@ class KeptSamples {
   explicit KeptSamples(D const& definition) : width_(static_cast<std::int64_t>(definition.width())) {}
 
   /// Adds rows [samples, width].
-  FULGURITE_COLD void add(at::Tensor const& rows) {
+  FULGURITE_BULK void add(at::Tensor const& rows) {
     if (!rows.defined() || rows.dim() != 2 || rows.size(1) != width_)
       throw Error("fulgurite.metric.tally",
                   "tally() returned a tensor of shape " + (rows.defined() ? shape_text(rows.sizes()) : "none") +
@@ -56,7 +56,7 @@ class KeptSamples {
 
  private:
   /// All rows as one tensor, on the device of the latest.
-  FULGURITE_COLD at::Tensor together() const {
+  FULGURITE_BULK at::Tensor together() const {
     MetricScope const scope;
     if (parts_.size() == 1) return parts_.front();
     std::vector<at::Tensor> parts;

@@ -27,7 +27,7 @@ class KeptSums {
   explicit KeptSums(D const& definition) : size_(definition.sums()), how_(metric::reduction_of<D>()) {}
 
   /// Adds what tally() of a definition has returned: one dimension, as many elements as there are sums.
-  FULGURITE_COLD void add(at::Tensor more) {
+  FULGURITE_BULK void add(at::Tensor more) {
     if (!more.defined() || more.dim() != 1 || static_cast<std::size_t>(more.numel()) != size_)
       throw Error("fulgurite.metric.tally",
                   "tally() returned a tensor of shape " + (more.defined() ? shape_text(more.sizes()) : "none") +

@@ -26,7 +26,7 @@ class KeptWindow {
   explicit KeptWindow(D const& definition) : window_(definition.window) {}
 
   /// Adds one value or several, [values].
-  FULGURITE_COLD void add(at::Tensor more) {
+  FULGURITE_BULK void add(at::Tensor more) {
     more = more.detach().to(at::kDouble);
     if (!values_.defined()) {
       values_ = last(more).clone();

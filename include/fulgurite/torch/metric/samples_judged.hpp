@@ -41,7 +41,7 @@ FULGURITE_COLD void require_labels(at::Tensor const& predictions, at::Tensor con
 }
 
 /// Whether predictions are scores [batch, classes, ...] of labels [batch, ...].
-FULGURITE_COLD bool are_scores(at::Tensor const& predictions, at::Tensor const& labels, long classes) {
+FULGURITE_BULK bool are_scores(at::Tensor const& predictions, at::Tensor const& labels, long classes) {
   if (predictions.dim() != labels.dim() + 1 || labels.dim() < 1 || !at::isFloatingType(predictions.scalar_type()))
     return false;
   return predictions.size(1) == classes && predictions.size(0) == labels.size(0) &&
@@ -59,7 +59,7 @@ enum BehindClasses : std::int64_t { no_class, ignored, not_a_number, places_behi
 
 /// The place of each sample: its label, or one of those behind. `unsound` may be undefined: samples whose scores are no
 /// numbers.
-FULGURITE_COLD at::Tensor places(at::Tensor const& labels, long classes, long ignore_index, at::Tensor const& unsound) {
+FULGURITE_BULK at::Tensor places(at::Tensor const& labels, long classes, long ignore_index, at::Tensor const& unsound) {
   auto place = at::where(labels.ge(0).logical_and(labels.lt(classes)), labels, classes + no_class);
   if (unsound.defined()) place = at::where(unsound, classes + not_a_number, place);
   if (ignore_index != metric::no_label) place = at::where(labels.eq(ignore_index), classes + ignored, place);

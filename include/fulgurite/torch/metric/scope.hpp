@@ -46,7 +46,7 @@ inline void meet(at::Tensor& kept, at::Tensor& added) {
 }
 
 /// The elements of a tensor on the host, in double precision, in row-major order.
-FULGURITE_COLD std::vector<double> host_numbers(at::Tensor const& tensor) {
+FULGURITE_BULK std::vector<double> host_numbers(at::Tensor const& tensor) {
   at::NoGradGuard const no_graph;
   auto const host = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
   auto const* const first = data_of<double>(host);

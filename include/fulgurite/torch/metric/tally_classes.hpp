@@ -24,7 +24,7 @@ struct Judged {
 };
 
 /// A sample whose label is among the `top_k` highest scores counts as predicted to be that.
-FULGURITE_COLD Judged judge(at::Tensor const& predictions, at::Tensor const& target, long classes, long top_k,
+FULGURITE_BULK Judged judge(at::Tensor const& predictions, at::Tensor const& target, long classes, long top_k,
                             double threshold, long ignore_index, std::string_view who) {
   require_labels(predictions, target, who);
   auto const labels = target.detach().reshape({-1}).to(at::kLong);
@@ -62,7 +62,7 @@ FULGURITE_COLD Judged judge(at::Tensor const& predictions, at::Tensor const& tar
 }
 
 /// [found of each class, predicted of each class, labels of each class, no class, not a number].
-FULGURITE_COLD at::Tensor class_sums(Judged const& judged, long classes) {
+FULGURITE_BULK at::Tensor class_sums(Judged const& judged, long classes) {
   auto const size = classes + places_behind;
   auto const right = at::where(judged.label.eq(judged.predicted), judged.label, classes + ignored);
   auto const found = occurrences(right, size), labelled = occurrences(judged.label, size);

@@ -14,7 +14,7 @@
 namespace fulgurite::metric {
 
 /// [negative log likelihoods, tokens, labels that are not in the vocabulary].
-FULGURITE_COLD at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target) {
+FULGURITE_BULK at::Tensor tally(Perplexity const& of, at::Tensor const& predictions, at::Tensor const& target) {
   libtorch::require_labels(predictions, target, of.name());
   if (predictions.dim() != target.dim() + 1 ||
       predictions.sizes().slice(0, predictions.sizes().size() - 1) != target.sizes() ||

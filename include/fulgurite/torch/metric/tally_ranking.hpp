@@ -26,7 +26,7 @@ struct Scored {
   at::Tensor scores, labels;
 };
 
-FULGURITE_COLD Scored scored(at::Tensor const& predictions, at::Tensor const& target, long classes,
+FULGURITE_BULK Scored scored(at::Tensor const& predictions, at::Tensor const& target, long classes,
                              std::string_view who) {
   require_labels(predictions, target, who);
   auto const labels = target.detach().reshape({-1}).to(at::kLong);
@@ -41,13 +41,13 @@ FULGURITE_COLD Scored scored(at::Tensor const& predictions, at::Tensor const& ta
 }
 
 /// Rows of the scores and the label.
-FULGURITE_COLD at::Tensor rows_of(Scored const& of) {
+FULGURITE_BULK at::Tensor rows_of(Scored const& of) {
   auto const type = of.scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   return at::cat({of.scores.to(type), of.labels.unsqueeze(1).to(type)}, 1);
 }
 
 /// [for each head: negatives of each bin, positives of each bin; no class; scores that are not within 0 and 1].
-FULGURITE_COLD at::Tensor bins_of(Scored const& of, long classes, long thresholds) {
+FULGURITE_BULK at::Tensor bins_of(Scored const& of, long classes, long thresholds) {
   auto const scores = of.scores.to(at::kDouble).contiguous();
   auto const labels = of.labels.unsqueeze(1);
   std::int64_t const heads = scores.size(1), bins = thresholds + 1, total = heads * 2 * bins;

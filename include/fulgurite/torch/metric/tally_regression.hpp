@@ -20,7 +20,7 @@ namespace libtorch {
 
 /// Predictions minus targets, in single precision where neither has double. Shapes that LibTorch would stretch are an
 /// Error: [batch, 1] and [batch] would compare everything with everything.
-FULGURITE_COLD at::Tensor differences(at::Tensor const& predictions, at::Tensor const& target, std::string_view who) {
+FULGURITE_BULK at::Tensor differences(at::Tensor const& predictions, at::Tensor const& target, std::string_view who) {
   if (!predictions.defined() || !target.defined())
     throw Error("fulgurite.metric.shape",
                 std::string(who) + " was updated with an undefined tensor: give it predictions and targets");

@@ -57,8 +57,8 @@ inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Dr
 /// Its own numbers, so that nobody's generator moves.
 class Numbers {
  public:
-  FULGURITE_COLD void fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
-  FULGURITE_COLD void fill(float* to, std::int64_t size, Draw draw) {
+  FULGURITE_BULK void fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
+  FULGURITE_BULK void fill(float* to, std::int64_t size, Draw draw) {
     float const scale = draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
     constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
     for (std::int64_t i = 0; i != size; ++i) {
@@ -72,7 +72,7 @@ class Numbers {
 
  private:
   /// Near enough to a normal distribution: a sum of four, with all its bits in use.
-  FULGURITE_COLD static float normal(std::uint64_t bits) {
+  FULGURITE_BULK static float normal(std::uint64_t bits) {
     double sum = 0;
     for (int i = 0; i != 4; ++i) sum += static_cast<double>(bits >> (16 * i) & 0xffffU);
     return static_cast<float>((sum / 65535.0 - 2.0) * 1.7320508);
@@ -97,7 +97,7 @@ class Certifier {
         ours_(theirs_.size(), shape.beyond[2]) {}
 
   /// The plan that gives LibTorch's bits on these values and on all draws; nullopt: none does.
-  FULGURITE_COLD std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
+  FULGURITE_BULK std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
     take(given);
     std::vector<std::int64_t> tried;
     // MKL takes 192 of the inner length at a time, where there are more, and halves what is less than two of these.
@@ -138,14 +138,14 @@ class Certifier {
   bool holds() const { return shape_.epilogue == Epilogue::onto || shape_.epilogue == Epilogue::then_onto; }
   bool starts() const { return shape_.epilogue == Epilogue::row || holds(); }
 
-  FULGURITE_COLD at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
+  FULGURITE_BULK at::Tensor tensor(Sample& sample, std::int64_t rows, std::int64_t columns,
                                    std::array<std::int64_t, 3> const& strides) const {
     if (shape_.batch == 0) return at::from_blob(sample.data(), {rows, columns}, {strides[1], strides[2]}, at::kFloat);
     return at::from_blob(sample.data(), {shape_.batch, rows, columns}, {strides[0], strides[1], strides[2]},
                          at::kFloat);
   }
 
-  FULGURITE_COLD void reference() {
+  FULGURITE_BULK void reference() {
     auto const a = tensor(a_, shape_.m, shape_.k, shape_.a), b = tensor(b_, shape_.k, shape_.n, shape_.b),
                c = tensor(theirs_, shape_.m, shape_.n, {shape_.m * shape_.n, shape_.n, 1});
     if (holds()) theirs_.take(start_.data());
@@ -153,13 +153,13 @@ class Certifier {
                         shape_.epilogue == Epilogue::row ? at::from_blob(start_.data(), {shape_.n}, at::kFloat)
                                                          : at::Tensor());
   }
-  FULGURITE_COLD bool same(Plan const& plan) {
+  FULGURITE_BULK bool same(Plan const& plan) {
     if (holds()) ours_.take(start_.data());
     else std::fill_n(ours_.data(), ours_.size(), std::numeric_limits<float>::quiet_NaN());
     plan.run(a_.data(), b_.data(), ours_.data(), start_.data());
     return ours_.same_bits(theirs_);
   }
-  FULGURITE_COLD bool same_on_draws(Plan const& plan) {
+  FULGURITE_BULK bool same_on_draws(Plan const& plan) {
     Numbers numbers;
     return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
       numbers.fill(a_, draw);

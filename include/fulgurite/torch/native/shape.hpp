@@ -38,7 +38,7 @@ struct ProductShape {
   std::int64_t work() const { return matrices() * m * n * k; }
 
   /// As it is written in accounts: rows, columns and inner length.
-  FULGURITE_COLD std::string text() const {
+  FULGURITE_BULK std::string text() const {
     auto const with = [](char const* what) { return std::string(what); };
     return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
            std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +

@@ -46,7 +46,7 @@ struct SmallCall {
 class SmallCalls {
  public:
   /// Candidates, of which at most one has LibTorch's bits: that has to be tried. `name`: with the overload.
-  FULGURITE_COLD static std::vector<SmallCall> of(std::string_view name, torch::jit::Stack const& arguments) {
+  FULGURITE_BULK static std::vector<SmallCall> of(std::string_view name, torch::jit::Stack const& arguments) {
     using C = SmallCall;
     SmallCalls const call(arguments);
     if (name == "aten::clamp_min.out" && call.is(1, 0))

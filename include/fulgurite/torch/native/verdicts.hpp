@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/torch/native/certify.hpp>
 #include <fulgurite/torch/native/open.hpp>
 
@@ -52,7 +53,7 @@ class Verdicts {
   }
 
   /// For a person: how many products are whose, in which blocks, and which have no block that fits.
-  FULGURITE_COLD std::string account() const {
+  FULGURITE_BULK std::string account() const {
     std::lock_guard const lock(mutex_);
     if (all_.empty()) return "";
     std::map<std::int64_t, std::size_t> blocks;
@@ -63,7 +64,7 @@ class Verdicts {
       else if (plan->block() == shape.k) ++whole;
       else ++blocks[plan->block()];
     }
-    std::sort(left.begin(), left.end());
+    sort_seldom(left);
     std::string text = std::to_string(all_.size()) + " matrix products:";
     if (whole != 0) text += " " + std::to_string(whole) + " by " + kernels_->name + " in one block,";
     for (auto const& [block, number] : blocks)
@@ -90,7 +91,7 @@ class Verdicts {
     return count;
   }
 
-  FULGURITE_COLD Plan const* search(ProductShape const& shape, Operands const& given) {
+  FULGURITE_BULK Plan const* search(ProductShape const& shape, Operands const& given) {
     Marked const as_ever(Matmul::libtorch);  // a kernel of LibTorch's that calls another operator must not ask again
     std::lock_guard const lock(mutex_);
     auto const [found, fresh] = all_.try_emplace(shape);

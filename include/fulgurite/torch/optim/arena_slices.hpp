@@ -16,6 +16,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/sort_seldom.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -63,7 +64,7 @@ inline Extent extent(at::Tensor const& tensor) {
 inline void require_apart(std::vector<at::Tensor> const& parameters) {
   std::vector<Extent> extents;
   for (auto const& parameter : parameters) extents.push_back(extent(parameter));
-  std::sort(extents.begin(), extents.end(), [](Extent const& a, Extent const& b) { return a.begin < b.begin; });
+  sort_seldom(extents, [](Extent const& a, Extent const& b) { return a.begin < b.begin; });
   for (std::size_t i = 1; i < extents.size(); ++i)
     if (extents[i].begin < extents[i - 1].end)
       throw Error("fulgurite.optim.shared_memory", "two parameters lie in the same memory, which fulgurite::optim "

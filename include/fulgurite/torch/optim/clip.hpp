@@ -77,7 +77,7 @@ inline at::Tensor factor_of(at::Tensor const& norm, double limit) {
 
 /// The same factor as a plain number, with the same bits, if the norm can be read without waiting; else nullopt. While
 /// Captured records a step it is nullopt, too, since the number would become part of the recording.
-FULGURITE_COLD std::optional<double> factor_now(at::Tensor const& norm, double limit) {
+FULGURITE_BULK std::optional<double> factor_now(at::Tensor const& norm, double limit) {
   if (!norm.is_cpu() || c10::impl::tls_is_dispatch_key_included(recording_key)) return std::nullopt;
   auto const of = [&]<class T>(T value) {
     T const factor = static_cast<T>(limit) / (value + static_cast<T>(1e-6));

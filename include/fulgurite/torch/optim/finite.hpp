@@ -86,7 +86,7 @@ inline bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_
 }
 
 /// The same of a dense tensor on the CPU, without an operator; nullopt: it is no such tensor.
-FULGURITE_COLD std::optional<bool> plainly_finite(at::Tensor const& tensor) {
+FULGURITE_BULK std::optional<bool> plainly_finite(at::Tensor const& tensor) {
   auto const size = static_cast<std::size_t>(tensor.numel());
   if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
     auto const* const data = tensor.const_data_ptr();
@@ -100,7 +100,7 @@ FULGURITE_COLD std::optional<bool> plainly_finite(at::Tensor const& tensor) {
   }
   return std::nullopt;
 }
-FULGURITE_COLD bool all_finite(at::Tensor const& tensor) {
+FULGURITE_BULK bool all_finite(at::Tensor const& tensor) {
   auto const plainly = plainly_finite(tensor);
   return plainly ? *plainly : at::isfinite(tensor).all().item<bool>();
 }
@@ -140,14 +140,14 @@ std::string buffer_with_nan(Model& model) {
 
 /// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
 /// stays so.
-FULGURITE_COLD void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
+FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
   at::NoGradGuard const no_graph;
   if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
   auto const number = value.detach();
   noted->add_(number.dim() == 0 ? number : number.reshape({}), 0);
 }
 /// The same for all numbers of some tensors of one device: their largest magnitude tells.
-FULGURITE_COLD void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
+FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
   if (tensors.empty()) return;
   at::NoGradGuard const no_graph;
   auto sizes = at::_foreach_norm(tensors, std::numeric_limits<double>::infinity());

@@ -27,7 +27,7 @@ namespace libtorch {
 using Norms = std::vector<std::pair<std::string, double>>;
 
 /// The norm of each gradient that is there; the last entry is the norm over all. Empty if there is none.
-FULGURITE_COLD Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type) {
+FULGURITE_BULK Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type) {
   at::NoGradGuard const no_graph;
   Norms norms;
   std::vector<at::Tensor> gradients;

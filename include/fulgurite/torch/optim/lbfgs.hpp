@@ -87,7 +87,7 @@ class LBFGS {
 
   /// The number of iterations and, under torch.optim's names, d, H_diag, prev_flat_grad and, oldest first, old_dirs.0,
   /// old_stps.0, ro.0 and so on. Before the first step there is none of these.
-  FULGURITE_COLD ParameterState state() const {
+  FULGURITE_BULK ParameterState state() const {
     ParameterState all;
     if (auto const* now = torch_state()) {
       all.step = now->n_iter();
@@ -112,7 +112,7 @@ class LBFGS {
   }
 
  private:
-  FULGURITE_COLD static Options const& checked(Options const& o) {
+  FULGURITE_BULK static Options const& checked(Options const& o) {
     require_option(o.lr >= 0, name(), "lr", o.lr);
     require_option(o.max_iter >= 1, name(), "max_iter (which is 1 or more)", static_cast<double>(o.max_iter));
     require_option(o.history_size >= 1, name(), "history_size (which is 1 or more)",
@@ -121,7 +121,7 @@ class LBFGS {
                    "line_search_fn (which is strong_wolfe or none)", 0);
     return o;
   }
-  FULGURITE_COLD static torch::optim::LBFGSOptions theirs(Options const& o) {
+  FULGURITE_BULK static torch::optim::LBFGSOptions theirs(Options const& o) {
     return torch::optim::LBFGSOptions(o.lr)
         .max_iter(o.max_iter)
         .max_eval(o.max_eval ? o.max_eval : o.max_iter * 5 / 4)
@@ -137,12 +137,12 @@ class LBFGS {
   }
 
   /// LibTorch keeps the state under the first parameter.
-  FULGURITE_COLD torch::optim::LBFGSParamState const* torch_state() const {
+  FULGURITE_BULK torch::optim::LBFGSParamState const* torch_state() const {
     auto const& all = optimizer_.state();
     auto const found = all.find(optimizer_.param_groups().front().params().front().unsafeGetTensorImpl());
     return found == all.end() ? nullptr : static_cast<torch::optim::LBFGSParamState const*>(found->second.get());
   }
-  FULGURITE_COLD void load(Options const& options, SavedLBFGS const& from) {
+  FULGURITE_BULK void load(Options const& options, SavedLBFGS const& from) {
     c10::InferenceMode const no_inference(false);  // what is trained on must not be made in it
     checked(options);
     auto state = lbfgs_state(from, arena_->parameters(), options.history_size);

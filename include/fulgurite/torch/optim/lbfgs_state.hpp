@@ -50,7 +50,7 @@ void each_lbfgs_tensor(torch::optim::LBFGSParamState const& state, F&& f) {
 }
 
 /// Copies of its tensors.
-FULGURITE_COLD SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) {
+FULGURITE_BULK SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) {
   SavedLBFGS to;
   to.func_evals = now.func_evals();
   to.n_iter = now.n_iter();
@@ -69,7 +69,7 @@ FULGURITE_COLD SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) 
 
 /// The state as torch::optim takes it, for these parameters. Error [fulgurite.optim.state_mismatch] where it is of
 /// others, or no optimizer can have written it.
-FULGURITE_COLD std::unique_ptr<torch::optim::LBFGSParamState>
+FULGURITE_BULK std::unique_ptr<torch::optim::LBFGSParamState>
 lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size) {
   auto const past = from.old_dirs.size();
   if (from.old_stps.size() != past || from.ro.size() != past ||

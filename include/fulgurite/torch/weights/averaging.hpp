@@ -30,7 +30,7 @@
 namespace fulgurite::libtorch {
 
 /// Each defined tensor once. A module that is registered under two names shows its parameters twice.
-FULGURITE_COLD std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
+FULGURITE_BULK std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
   std::unordered_set<c10::TensorImpl const*> seen;
   std::erase_if(all, [&](at::Tensor const& tensor) {
     return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second;
@@ -60,13 +60,13 @@ inline void lerp_into(at::Tensor& average, at::Tensor const& value, double t) {
 }
 /// Whether the numbers of both lie at the same places, and are of a type whose results do not depend on the place in
 /// memory.
-FULGURITE_COLD bool same_layout(at::Tensor const& a, at::Tensor const& b) {
+FULGURITE_BULK bool same_layout(at::Tensor const& a, at::Tensor const& b) {
   return (a.scalar_type() == at::kFloat || a.scalar_type() == at::kDouble) && same_places(a, b);
 }
 
 /// The same for all values: those that lie side by side (see `clones`) in one operation, the others in a few kernels on
 /// a GPU instead of one for each tensor.
-FULGURITE_COLD void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
+FULGURITE_BULK void lerp_into(std::span<at::Tensor> averages, std::span<at::Tensor const> values, double t) {
   at::NoGradGuard const no_graph;
   std::vector<at::Tensor> other_averages, other_values;
   for (std::size_t i = 0; i != averages.size();) {

@@ -98,12 +98,12 @@ class ExampleObserver final : private SizeListener {
     if (current() != nullptr) current()->end(function);
   }
 
-  FULGURITE_COLD void hear(torch::nn::Module const& module, std::string in, std::string out) override {
+  FULGURITE_BULK void hear(torch::nn::Module const& module, std::string in, std::string out) override {
     for (auto& seen : seen_)
       if (seen.module == &module) seen.told = true, seen.told_in = in, seen.told_out = out;
   }
 
-  FULGURITE_COLD void begin(at::RecordFunction const& function) {
+  FULGURITE_BULK void begin(at::RecordFunction const& function) {
     std::string_view const name = function.name();
     c10::ArrayRef<c10::IValue const> const inputs = recorded_inputs(function);
     Running now;
@@ -131,7 +131,7 @@ class ExampleObserver final : private SizeListener {
     running_.push_back(std::move(now));
   }
 
-  FULGURITE_COLD void end(at::RecordFunction const& function) {
+  FULGURITE_BULK void end(at::RecordFunction const& function) {
     if (running_.empty()) return;  // it had begun before
     auto const now = std::move(running_.back());
     running_.pop_back();
@@ -148,7 +148,7 @@ class ExampleObserver final : private SizeListener {
   }
 
   /// aten::max_pool2d is maxpool2d.
-  FULGURITE_COLD static std::string plain(std::string_view name) {
+  FULGURITE_BULK static std::string plain(std::string_view name) {
     if (auto const colons = name.rfind("::"); colons != name.npos) name.remove_prefix(colons + 2);
     std::string made(name);
     std::erase(made, '_');
@@ -157,7 +157,7 @@ class ExampleObserver final : private SizeListener {
 
   /// The module most of whose parameters are among the inputs. Of tied weights an embedding has those that are looked
   /// up in.
-  FULGURITE_COLD std::size_t owner(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) const {
+  FULGURITE_BULK std::size_t owner(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) const {
     std::unordered_map<std::size_t, int> points;
     bool other = false;
     each_tensor_in(inputs, [&](at::Tensor const& tensor) {

@@ -42,7 +42,7 @@ struct Operation {
 };
 
 /// The definitions are those of PyTorch's FlopCounterMode; recurrent layers count their weights once a time step.
-FULGURITE_COLD Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) {
+FULGURITE_BULK Operation operation_of(std::string_view name, c10::ArrayRef<c10::IValue const> inputs) {
   constexpr std::string_view library = "aten::";
   if (!name.starts_with(library)) return {};
   name.remove_prefix(library.size());

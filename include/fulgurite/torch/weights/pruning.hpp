@@ -45,7 +45,7 @@ class Masks {
     }
   }
 
-  FULGURITE_COLD void prune(double amount, bool together) {
+  FULGURITE_BULK void prune(double amount, bool together) {
     Mode const mode;
     if (together) prune(amount, 0, weights_.size());
     else
@@ -57,7 +57,7 @@ class Masks {
     if (!weights_.empty()) at::_foreach_mul_(weights_, masks_);
   }
 
-  FULGURITE_COLD void apply_to_gradients() {
+  FULGURITE_BULK void apply_to_gradients() {
     Mode const mode;
     std::vector<at::Tensor> gradients, masks;
     for (std::size_t i = 0; i != weights_.size(); ++i) {
@@ -78,7 +78,7 @@ class Masks {
   std::size_t size() const { return size_; }
   std::vector<std::string> names() const { return names_; }
 
-  FULGURITE_COLD std::vector<SavedMask> save() const {
+  FULGURITE_BULK std::vector<SavedMask> save() const {
     Mode const mode;
     std::vector<SavedMask> saved;
     for (std::size_t i = 0; i != names_.size(); ++i) {
@@ -90,7 +90,7 @@ class Masks {
     return saved;
   }
 
-  FULGURITE_COLD void load(std::vector<SavedMask> const& from) {
+  FULGURITE_BULK void load(std::vector<SavedMask> const& from) {
     Mode const mode;
     std::vector<SavedMask const*> of;  // nothing changes unless all of them fit
     for (std::size_t i = 0; i != names_.size(); ++i) {
@@ -114,7 +114,7 @@ class Masks {
     at::NoGradGuard no_graph{};
   };
 
-  FULGURITE_COLD void prune(double amount, std::size_t from, std::size_t to) {
+  FULGURITE_BULK void prune(double amount, std::size_t from, std::size_t to) {
     auto const device = weights_[from].device();
     std::vector<at::Tensor> magnitudes, masks;
     for (std::size_t i = from; i != to; ++i) {

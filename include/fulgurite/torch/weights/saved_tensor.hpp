@@ -24,7 +24,7 @@ namespace libtorch {
 inline void keep(std::span<SavedTensor* const> handles);
 
 /// Keeps a handle of the tensor: its bytes are fetched from its device when they are read.
-FULGURITE_COLD SavedTensor saved(at::Tensor const& value) {
+FULGURITE_BULK SavedTensor saved(at::Tensor const& value) {
   return {element_name(value.scalar_type(), "a tensor of the saved state"), value.sizes().vec(),
           [value](auto const& take) {
             at::NoGradGuard const no_graph;
@@ -49,7 +49,7 @@ inline bool fits(at::Tensor const& to, SavedTensor const& from) {
 }
 
 /// Copies what was saved into a tensor that it fits.
-FULGURITE_COLD void restore(at::Tensor const& to, SavedTensor const& from) {
+FULGURITE_BULK void restore(at::Tensor const& to, SavedTensor const& from) {
   at::NoGradGuard const no_graph;
   if (auto const* const there = from.tensor<at::Tensor>()) {
     to.copy_(*there);
@@ -80,7 +80,7 @@ struct TensorState<at::Tensor> {
     return tensor.defined() ? libtorch::saved(tensor) : SavedTensor{};
   }
 
-  FULGURITE_COLD static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
+  FULGURITE_BULK static void load(at::Tensor& to, SavedTensor const& from, std::string const& name) {
     if (!from) {
       to = at::Tensor();
       return;

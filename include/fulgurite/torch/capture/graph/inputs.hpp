@@ -34,7 +34,7 @@ class Inputs {
 
   /// `batch`: the tensors of a batch of the same layout as the one that this was made from; undefined ones are passed
   /// over. The host does not wait for the copies.
-  FULGURITE_COLD void feed(std::vector<at::Tensor> const& batch) {
+  FULGURITE_BULK void feed(std::vector<at::Tensor> const& batch) {
     at::NoGradGuard const no_graph;
     std::size_t next = 0;
     for (auto const& tensor : batch)

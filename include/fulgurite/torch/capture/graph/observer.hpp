@@ -29,7 +29,7 @@ class Observer {
 
   /// The version counters that a replay has to move as the step did: those of the model's tensors, and those of other
   /// tensors in the same memory (as the one with which an arena is cleared as a whole).
-  FULGURITE_COLD std::vector<c10::VariableVersion> written() const {
+  FULGURITE_BULK std::vector<c10::VariableVersion> written() const {
     std::vector<c10::VariableVersion> all;
     for (auto const& [tensor, then] : before_)
       if (version(tensor) != then) all.push_back(tensor.unsafeGetTensorImpl()->version_counter());
@@ -41,7 +41,7 @@ class Observer {
 
   /// Why a graph of this step would go wrong; empty if nothing is seen. `given`: the tensors of the batch; `left`: what
   /// leaves the step. Ends the observation.
-  FULGURITE_COLD std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left) {
+  FULGURITE_BULK std::string wrong(std::vector<at::Tensor> const& given, std::vector<at::Tensor> const& left) {
     if (!recorder_.refusal.empty()) return recorder_.refusal;
     std::unordered_set<capture::Storage> known, leaving;
     std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> made;

@@ -42,7 +42,7 @@ class Snapshot {
   }
 
   /// Puts memory and generators back.
-  FULGURITE_COLD void restore() const {
+  FULGURITE_BULK void restore() const {
     at::NoGradGuard const no_graph;
     for (std::size_t i = 0; i != memory_.size(); ++i) memory_[i].copy_(copies_[i]);
     for (auto [generator, state] : generators_) {
@@ -52,7 +52,7 @@ class Snapshot {
   }
 
   /// Whether both are equal in every bit, those of nan and -0 included. Waits for the device, once.
-  FULGURITE_COLD bool same(Snapshot const& other) const {
+  FULGURITE_BULK bool same(Snapshot const& other) const {
     if (!alike(other)) return false;
     at::Tensor differs;
     for (std::size_t i = 0; i != copies_.size(); ++i) {
@@ -63,7 +63,7 @@ class Snapshot {
   }
 
   /// The sum of the squared differences; nan if a nan differs. Waits for the device.
-  FULGURITE_COLD double distance(Snapshot const& other) const {
+  FULGURITE_BULK double distance(Snapshot const& other) const {
     double sum = alike(other) ? 0 : std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; sum < std::numeric_limits<double>::infinity() && i != copies_.size(); ++i)
       sum += copies_[i].to(at::kDouble).sub(other.copies_[i].to(at::kDouble)).square().sum().item<double>();
@@ -72,7 +72,7 @@ class Snapshot {
 
  private:
   /// Whether both have the same sizes and types, and as many random numbers were drawn.
-  FULGURITE_COLD bool alike(Snapshot const& other) const {
+  FULGURITE_BULK bool alike(Snapshot const& other) const {
     auto const same_form = [](at::Tensor const& a, at::Tensor const& b) {
       return a.options().type_equal(b.options()) && a.device() == b.device() && a.sizes() == b.sizes();
     };
@@ -81,7 +81,7 @@ class Snapshot {
            std::equal(generators_.begin(), generators_.end(), other.generators_.begin(), other.generators_.end(),
                       same_state);
   }
-  FULGURITE_COLD void save(at::Device device) {
+  FULGURITE_BULK void save(at::Device device) {
     auto generator = at::globalContext().defaultGenerator(device);
     std::lock_guard const lock(generator.mutex());
     auto state = generator.get_state();
