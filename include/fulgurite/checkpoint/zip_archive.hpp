@@ -84,7 +84,9 @@ class ZipArchive {
     std::vector<Entry*> order;
     order.reserve(entries_.size());
     for (auto& entry : entries_) order.push_back(&entry);
-    sort_seldom(order, [](Entry const* a, Entry const* b) { return a->header < b->header; });
+    // Of two that claim the same place the later one is at fault.
+    sort_seldom(order,
+                [](Entry const* a, Entry const* b) { return a->header != b->header ? a->header < b->header : a < b; });
     std::uint64_t free = 0;
     for (auto* entry : order) {
       auto const refuse = [&](char const* why) { fail(entry->header, "'" + entry->name + "' " + why); };

@@ -64,7 +64,9 @@ inline Extent extent(at::Tensor const& tensor) {
 inline void require_apart(std::vector<at::Tensor> const& parameters) {
   std::vector<Extent> extents;
   for (auto const& parameter : parameters) extents.push_back(extent(parameter));
-  sort_seldom(extents, [](Extent const& a, Extent const& b) { return a.begin < b.begin; });
+  // One without elements lies where its neighbour begins, and overlaps nothing.
+  sort_seldom(extents,
+              [](Extent const& a, Extent const& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
   for (std::size_t i = 1; i < extents.size(); ++i)
     if (extents[i].begin < extents[i - 1].end)
       throw Error("fulgurite.optim.shared_memory", "two parameters lie in the same memory, which fulgurite::optim "
