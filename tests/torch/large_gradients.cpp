@@ -70,6 +70,13 @@ struct Asks {
     known->push_back(finite ? int(*finite) : -1);
   }
 };
+/// Whether the large gradient lies in a buffer with others.
+struct Where {
+  using Stateless = ByChoice;
+  torch::Tensor weight;
+  std::vector<bool>* in_buffer;
+  void on_train_batch_end() { in_buffer->push_back(weight.grad().storage().nbytes() > weight.nbytes()); }
+};
 struct Meddles {
   using Stateless = ByChoice;
   void on_after_backward() {}
@@ -227,6 +234,7 @@ TEST_CASE("large gradients stay where backward makes them, and weights and momen
   for (int const clip : {0, 1, 2})
     for (auto const type : {at::kFloat, at::kDouble}) {
       check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.1}, type, clip);
+      check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.9}, type, clip);
       check_same_bits<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true},
                                   type, clip);
       check_same_bits<optim::Adam>(optim::AdamOptions{.lr = 0.01, .weight_decay = 0.01, .amsgrad = true}, type, clip);
@@ -244,11 +252,40 @@ TEST_CASE("a gradient that stays away and is not finite is found", "[arena][nonf
   CHECK(optimizer.gradients_finite() == false);
 }
 
-TEST_CASE("a fit that runs alone leaves large gradients where they are; one that replays has them in the buffer",
+TEST_CASE("a fit that runs alone leaves large gradients where they are, unless somebody needs them in one piece",
           "[arena][capture]") {
-  auto eager = fresh<Ours>(), captured = fresh<Ours>();
-  std::vector<int> known;
-  CHECK(fit(eager, SingleDevice{cpu}, batches(20), known).empty());
-  CHECK(fit(captured, Captured{SingleDevice{cpu}}, batches(20), known).empty());
+  auto const lies = [](Ours& model, auto strategy, Automatic how = {}) {
+    std::vector<int> known;
+    std::vector<bool> in_buffer;
+    CHECK(fit(model, strategy, batches(20), known, how, Where{.weight = model.layer->weight, .in_buffer = &in_buffer})
+              .empty());
+    REQUIRE(in_buffer.size() == 20);
+    CHECK(in_buffer == std::vector<bool>(20, in_buffer[0]));
+    return in_buffer[0] ? "in the buffer" : "apart";
+  };
+  using namespace std::string_literals;
+  auto eager = fresh<Ours>(), captured = fresh<Ours>(), other = fresh<Ours>();
+  CHECK(lies(eager, SingleDevice{cpu}) == "apart"s);
+  CHECK(lies(captured, Captured{SingleDevice{cpu}}) == "in the buffer"s);
   CHECK(same(eager, captured));
+  CHECK(lies(other, SingleDevice{cpu}, {.clip = ClipValue{1.0}}) == "in the buffer"s);
+  CHECK(lies(other, SingleDevice{cpu}, {.accumulate_grad_batches = 2}) == "in the buffer"s);
+}
+
+namespace {
+/// Backward makes both gradients as views of one tensor.
+struct Twins : torch::nn::Module {
+  torch::Tensor a = register_parameter("a", torch::ones({128, 256})),
+                b = register_parameter("b", torch::ones({256, 128}));
+  torch::Tensor training_step(torch::Tensor const& x) { return ((a.view(-1) + b.view(-1)) * x).sum(); }
+  auto configure_optimizers() { return optim::SGD(*this, {.lr = 1.0}); }
+};
+}  // namespace
+
+TEST_CASE("gradients that share their memory receive what each window adds once", "[arena]") {
+  Twins model;
+  auto trainer = make_trainer<Twins>({.max_epochs = 1}, SingleDevice{cpu}, Float32{},
+                                     Automatic{.accumulate_grad_batches = 2}, NoDefaults{});
+  trainer.fit(model, std::vector(2, torch::full({128 * 256}, 0.25)), NoValidation{});
+  for (auto const& parameter : model.parameters()) CHECK(same_bits(parameter, torch::full_like(parameter, 0.75)));
 }

@@ -571,3 +571,23 @@ TEST_CASE("where max_steps has cut an epoch short and stays, files of a run that
   INFO(wrong);
   CHECK(wrong.empty());
 }
+
+TEST_CASE("where max_steps has cut an epoch short, a program with other callbacks goes on from its files") {
+  auto const still = fit_of<Drifts>(Automatic{}, fives, Keeps{});
+  auto const moving = fit_of<Drifts>(Automatic{}, fives, Keeps{}, Shrinks{});  // its files hold weights of before, too
+  std::string wrong;
+  auto const check = [&](auto const& writes, auto const& goes_on) {
+    files.clear();
+    trace(writes, {.steps = 7});
+    auto const file = files[files.size() - 2];
+    if (!says(file, "\"before_cut\"")) wrong += "no epoch was cut\n";
+    auto const now = trace(goes_on, {}, file);
+    if (now.empty() || !now.back().starts_with("left 3 epochs")) wrong += now.empty() ? "nothing" : now.back() + "\n";
+  };
+  said([&] {
+    check(still, moving);
+    check(moving, still);
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+}

@@ -167,6 +167,10 @@ TEST_CASE("ranks: files by time are asked for where one is due, and in no other 
   };
   CHECK(collectives(12, 100).first - collectives(2, 100).first == 10);
   CHECK(collectives(12, 5).second > collectives(12, 100).second);
+  int steps_that_ask = 0;  // one with a file has more to agree on than the exchange of each step
+  for (int batches = 2; batches != 12; ++batches)
+    steps_that_ask += collectives(batches + 1, 5).first - collectives(batches, 5).first == 1 ? 0 : 1;
+  CHECK(steps_that_ask == 2);
 }
 
 namespace {

@@ -84,8 +84,11 @@ void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
     inner.child("results", [&](auto& all) { fold_results(run, all); });
     fold_window_length(run, inner);
     inner("statistics_pass", run.due.statistics_pass);
-    if constexpr (!any_keeps_files<Pack>) inner("outcome", run.made.outcome);
-    if constexpr (keeps_moved_weights<R, Pack>) fold_weights(run, inner);
+    // The program that goes on may have other callbacks than the one that wrote the file.
+    auto const is_there = [&](char const* name) { return !Archive::loading || !lacks(inner, name); };
+    if (!any_keeps_files<Pack> && is_there("outcome")) inner("outcome", run.made.outcome);
+    if constexpr (keeps_moved_weights<R, Pack>)
+      if (is_there("weights")) fold_weights(run, inner);
   });
 }
 

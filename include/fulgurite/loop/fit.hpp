@@ -42,6 +42,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
   }
   ~OpenFit() {
     abandon_files(run_);
+    leave_gradients_alone(run_);
     run_.loading.count_training = nullptr;
     run_.loading.write = nullptr;
     forget_searches(run_);

@@ -72,11 +72,11 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });
-    run_.loading.resuming = false;
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
+    run_.loading.resuming = false;
     resumed_.reset();
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {

@@ -66,6 +66,7 @@ struct Parts {
   typename R::Model* fitted = nullptr;  ///< that of the last fit, whose state optimizers and counters are
   std::optional<Optimizers<R>> optimizers = std::nullopt;
   typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  bool leaves_gradients = false;  ///< large ones stay where backward makes them
   [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< at gradients: see early_looks.hpp
 };
 

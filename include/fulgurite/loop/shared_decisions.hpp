@@ -152,10 +152,12 @@ double seconds_now(State<R> const& run) {
 template <class R>
 bool has_come(State<R>& run, double moment) {
   if constexpr (shares<R>) {
+    if (run.shared.rang) {
+      bool const first = run.parts.strategy.rank() == 0;
+      if (any_rank(run, first && seconds_now(run) >= moment)) return true;
+    }
     run.shared.alarm = std::min(run.shared.alarm, moment);
-    if (!run.shared.rang) return false;
-    bool const first = run.parts.strategy.rank() == 0;
-    return any_rank(run, first && seconds_now(run) >= moment);
+    return false;
   } else {
     return seconds_now(run) >= moment;
   }

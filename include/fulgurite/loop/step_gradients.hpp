@@ -63,6 +63,7 @@ template <class R, class Pack, class Ctx, class Batch>
   using Backend = typename R::Backend;
   [[maybe_unused]] auto body = step_body(run, pack, ctx);
   begin_looks<R, Pack>(run, key);
+  leave_gradients(run, key);
   auto output = [&] {
     if constexpr (splits_model<R>) {
       return split_gradients(run, pack, ctx, batch, key);

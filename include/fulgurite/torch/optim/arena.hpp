@@ -44,8 +44,8 @@ class Arena : public ArenaLayout {
     Mode const mode;
     put_right();
     for (auto& buffer : buffers_) {
-      if (buffer.some_stay) clear_each(buffer);
-      else buffer.gradients.zero_();
+      if (buffer.some_stay && !buffer.taken) clear_each(buffer);
+      else clear_all(buffer);
       buffer.version = buffer.gradients.unsafeGetTensorImpl()->version_counter().current_version();
     }
     for (auto& slot : slots_) {
@@ -162,6 +162,7 @@ class Arena : public ArenaLayout {
   void each_gradient(F&& f) {
     gather_gradients();
     look();
+    for (auto& buffer : buffers_) buffer.taken = true;
     for (auto const& buffer : buffers_)
       for (auto const i : buffer.slots)
         if (slots_[i].received) {
@@ -201,6 +202,12 @@ class Arena : public ArenaLayout {
     for (auto const i : buffer.slots)
       if (slots_[i].stays) clear_unused(slots_[i]);
       else slots_[i].gradient.zero_();
+  }
+  void clear_all(Buffer& buffer) {
+    buffer.gradients.zero_();
+    buffer.taken = false;
+    if (buffer.some_stay)
+      for (auto const i : buffer.slots) slots_[i].cleared = version(slots_[i].gradient);
   }
   template <class F>
   bool each_holds(Buffer const& buffer, F& f) const {

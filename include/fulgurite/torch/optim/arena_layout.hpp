@@ -153,6 +153,7 @@ class ArenaLayout {
     auto const& gradient = slot.parameter.grad();
     slot.gradient.copy_(gradient.is_sparse() ? gradient.to_dense()
                                              : gradient.detach());  // a write: it counts as received
+    if (slot.stays) slot.gradient.add_(0);  // as if it had been added to a slice that was cleared
     slot.parameter.mutable_grad() = slot.gradient;
   }
 

@@ -43,8 +43,10 @@ struct Group {
 /// double (LibTorch 2.11): same operations, same order, same rounding. Different are
 ///   - gradients: they stay where they are and are added to, so that -0 becomes 0; `p.grad()` is defined, and zero,
 ///     where backward did not reach a parameter. Such a parameter is left alone all the same, as by torch::optim (see
-///     libtorch::Arena). In a fit on the CPU that neither captures its steps nor has several processes, gradients of
-///     64 KB and more are as torch::optim has them: undefined when they are cleared, then where backward makes them;
+///     libtorch::Arena). While a fit of one process on the CPU runs, by automatic
+///     optimization without clipping, windows of several batches or Captured, a gradient of 64 KB and more (float or
+///     double, a multiple of 64 bytes) is as torch::optim has it: undefined when it is cleared, then where backward
+///     makes it;
 ///   - a parameter that is listed twice in a group (a shared module): it is stepped once;
 ///   - sparse gradients, which become dense;
 ///   - a parameter that two optimizers update: it lies in the arena of the one that looked last, and is copied over

@@ -42,6 +42,7 @@ struct ArenaBuffer {
   std::int64_t size = 0;
   std::uint32_t version = 0;  ///< of `gradients`, when last looked at
   bool some_stay = false;     ///< so it is with the gradient of some slot
+  bool taken = false;         ///< somebody has had the flat gradients since they were cleared
 };
 
 /// Flat tensors in the buffers, which are made when they are first needed: a strategy that keeps a part of them comes

@@ -25,7 +25,7 @@ class Scratch {
     thread_local Scratch scratch;
     return scratch;
   }
-  T* fresh() { return data_[used_++]; }
+  T* fresh() { return data_.at(used_++); }
   void clear() { used_ = 0; }
   /// LibTorch's square root of the block that `fresh` gave last. It is MKL's, which differs from the processor's in the
   /// last bit.

@@ -38,23 +38,30 @@ class SeenGradients {
   }
   void note(at::Tensor const& gradient, bool finite) {
     for (auto& one : seen_)
-      if (one.gradient == gradient.unsafeGetTensorImpl()) return void(one = {one.gradient, version(gradient), finite});
-    seen_.push_back({gradient.unsafeGetTensorImpl(), version(gradient), finite});
+      if (one.is(gradient)) {
+        one.version = version(gradient);
+        one.finite = finite;
+        return;
+      }
+    seen_.push_back({Handle(gradient.getIntrusivePtr()), version(gradient), finite});
   }
 
   bool empty() const { return seen_.empty(); }
   /// Whether all numbers of a gradient are finite; nullopt: it was not looked at since it was last written.
   std::optional<bool> finite(at::Tensor const& gradient) const {
     for (auto const& one : seen_)
-      if (one.gradient == gradient.unsafeGetTensorImpl() && one.version == version(gradient)) return one.finite;
+      if (one.is(gradient) && one.version == version(gradient)) return one.finite;
     return std::nullopt;
   }
 
  private:
+  /// While one lives no other tensor comes to have that address; and backward, which counts handles, counts none more.
+  using Handle = c10::weak_intrusive_ptr<at::TensorImpl>;
   struct Seen {
-    at::TensorImpl const* gradient;
+    Handle gradient;
     std::uint32_t version;
     bool finite;
+    bool is(at::Tensor const& other) const { return gradient._unsafe_get_target() == other.unsafeGetTensorImpl(); }
   };
   static std::uint32_t version(at::Tensor const& tensor) {
     return tensor.unsafeGetTensorImpl()->version_counter().current_version();
