@@ -82,9 +82,22 @@ struct Meddles {
   void on_after_backward() {}
 };
 
+/// So that no thread of OpenMP takes part in a product: its barriers are not known to the thread sanitizer.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(OneThread const&) = delete;
+  OneThread& operator=(OneThread const&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
 template <class Model, class Strategy, class... More>
 std::string fit(Model& model, Strategy strategy, std::vector<data::Batch> const& train, std::vector<int>& known,
                 Automatic how = {}, More... more) {
+  OneThread const alone;
   auto trainer = make_trainer<Model>({.max_epochs = 1}, strategy, Float32{}, how,
                                      Asks{.weight = model.layer->weight, .known = &known}, more..., NoDefaults{});
   try {
