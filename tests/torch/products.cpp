@@ -203,6 +203,37 @@ TEST_CASE("where a kernel sums the last columns in another order, two strips of 
   CHECK_FALSE(is_certified<Fault::last_columns_in_two_chains>(16));  // nothing to cut
 }
 
+TEST_CASE("an inner length in blocks and two halves: the sum of its parts, one after the other") {
+  auto const cut = [](Blocks const& blocks, std::int64_t whole) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t left = whole; left != 0; left -= all.back()) all.push_back(blocks.next(left));
+    return all;
+  };
+  using Lengths = std::vector<std::int64_t>;
+  CHECK(cut({384, true}, 784) == Lengths{384, 200, 200});
+  CHECK(cut({384, true}, 777) == Lengths{384, 197, 196});
+  CHECK(cut({384, true}, 768) == Lengths{384, 384});
+  CHECK(cut({384, true}, 385) == Lengths{193, 192});
+  CHECK(cut({384, true}, 384) == Lengths{384});
+  CHECK(cut({192, false}, 784) == Lengths{192, 192, 192, 192, 16});
+  CHECK(Blocks{384, true}.lengths(777) == std::array<std::int64_t, 3>{384, 197, 196});
+  CHECK(Blocks{384, true}.lengths(784) == std::array<std::int64_t, 3>{384, 200, 0});
+  CHECK(Blocks{384, true}.lengths(385) == std::array<std::int64_t, 3>{193, 192, 0});
+  if (!process_kernels()) SKIP("built without LIBXSMM");
+  auto const a = torch::randn({64, 777}), b = torch::randn({777, 96});
+  auto const by = [](at::Tensor const& x, at::Tensor const& y, Blocks const& blocks) {
+    auto const shape = *product_shape(x, y, Epilogue::none);
+    auto const plan = Plan::make(shape, blocks, 0, *process_kernels());
+    auto result = new_result(shape);
+    plan.value().run(numbers(x), numbers(y), static_cast<float*>(result.mutable_data_ptr()));
+    return result;
+  };
+  auto const part = [&](std::int64_t from, std::int64_t to) {
+    return by(a.slice(1, from, to), b.slice(0, from, to), {to - from});
+  };
+  CHECK(same_bits(by(a, b, {384, true}), part(0, 384) + part(384, 581) + part(581, 777)));
+}
+
 TEST_CASE("a matrix is turned as a loop turns it, whatever its sizes and the distance of its columns") {
   for (auto const [rows, columns, distance] : {std::array<std::int64_t, 3>{16, 8, 16},
                                                {1, 1, 1},
@@ -251,7 +282,8 @@ TEST_CASE("which tensors a product is known for") {
   CHECK_FALSE(product_shape(a, torch::zeros({6, 0}), Epilogue::none));
 }
 
-TEST_CASE("the rule: small products everywhere, larger ones on AMD's processors with AVX-512, fewer on Zen 4") {
+TEST_CASE(
+    "the rule: small products everywhere, larger ones on AMD's processors with AVX-512, fewer on Zen 4 and Intel's") {
   auto const shape = [](at::Tensor const& a, at::Tensor const& b) { return *product_shape(a, b, Epilogue::none); };
   auto const small = shape(torch::randn({8, 32}), torch::randn({32, 32})),
              many = shape(torch::randn({64, 8, 32}), torch::randn({64, 32, 32})),
@@ -264,19 +296,25 @@ TEST_CASE("the rule: small products everywhere, larger ones on AMD's processors 
              odd = shape(torch::randn({64, 784}), torch::randn({784, 65})),
              few_rows = shape(torch::randn({4, 784}), torch::randn({784, 128})),
              narrow = shape(torch::randn({64, 784}), torch::randn({784, 10}));
-  for (auto const on : {Processor::other, Processor::amd_in_halves, Processor::amd_whole}) {
-    bool const amd = on != Processor::other;
+  auto const onto = *product_shape(torch::randn({64, 128}).t(), torch::randn({64, 128}), Epilogue::then_onto),
+             wide = shape(torch::randn({64, 64}), torch::randn({128, 64}).t()),
+             wide_biased = *product_shape(torch::randn({64, 64}), torch::randn({128, 64}).t(), Epilogue::row);
+  CHECK(is_faster(onto, Processor::intel_bf16));
+  CHECK_FALSE(is_faster(wide, Processor::intel_bf16));
+  CHECK(is_faster(wide_biased, Processor::intel_bf16));
+  for (auto const on : {Processor::other, Processor::intel_bf16, Processor::amd_in_halves, Processor::amd_whole}) {
+    bool const amd = on == Processor::amd_in_halves || on == Processor::amd_whole;
     CHECK(is_faster(small, on));
     CHECK(is_faster(many, on));
     CHECK(is_faster(large, on) == amd);
     CHECK(is_faster(short_turned, on) == amd);
     CHECK(is_faster(turned, on) == (on == Processor::amd_whole));
-    CHECK(is_faster(biased, on) == (on == Processor::amd_whole));
+    CHECK(is_faster(biased, on) == (on == Processor::amd_whole || on == Processor::intel_bf16));
     CHECK(is_faster(long_biased, on) == amd);
     CHECK(is_faster(turned_for_16_rows, on) == (on == Processor::amd_whole));
     CHECK(is_faster(odd, on) == (on == Processor::amd_whole));
     CHECK_FALSE(is_faster(few_rows, on));
-    CHECK_FALSE(is_faster(narrow, on));
+    CHECK(is_faster(narrow, on) == (on == Processor::intel_bf16));
   }
 }
 

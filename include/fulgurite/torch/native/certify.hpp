@@ -99,16 +99,19 @@ class Certifier {
   /// The plan that gives LibTorch's bits on these values and on all draws; nullopt: none does.
   FULGURITE_BULK std::optional<Plan> search(Operands const& given, Kernels const& kernels) {
     take(given);
-    std::vector<std::int64_t> tried;
-    // MKL takes 192 of the inner length at a time, where there are more, and halves what is less than two of these.
-    for (std::int64_t const wanted : {shape_.k, std::int64_t{192}, shape_.k / 2, std::int64_t{128}, std::int64_t{256},
-                                      std::int64_t{384}, std::int64_t{512}}) {
-      auto const block = std::clamp<std::int64_t>(wanted, 1, shape_.k);
-      if (std::find(tried.begin(), tried.end(), block) != tried.end()) continue;
-      tried.push_back(block);
+    std::vector<std::array<std::int64_t, 3>> tried;
+    // MKL takes 192 of the inner length at a time on AMD's processors, where there are more, and halves what is less
+    // than two of these; on Intel's with AVX-512 it takes 384.
+    for (Blocks const& blocks : {Blocks{shape_.k}, Blocks{384, true}, Blocks{192}, Blocks{shape_.k / 2}, Blocks{128},
+                                 Blocks{256}, Blocks{384}, Blocks{512}}) {
+      if (blocks.length == 0) continue;
+      auto const lengths = blocks.lengths(shape_.k);  // which are another set for each other cut
+      if (std::find(tried.begin(), tried.end(), lengths) != tried.end()) continue;
+      tried.push_back(lengths);
       for (std::int64_t const strip : {std::int64_t{0}, last_strip})
         if (strip < shape_.n)
-          if (auto plan = Plan::make(shape_, block, strip, kernels); plan && same_everywhere(*plan, given)) return plan;
+          if (auto plan = Plan::make(shape_, blocks, strip, kernels); plan && same_everywhere(*plan, given))
+            return plan;
     }
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 // decides the bits; rows into panels, which does not.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,18 +23,40 @@ inline float* scratch(std::size_t use, std::int64_t size) {
   return all[use].data();
 }
 
+/// The blocks of an inner length. MKL takes whole ones as long as it can and then what is left (on AMD's processors),
+/// or halves what is left as soon as it is less than two blocks (on Intel's with AVX-512: 784 is 384, 200 and 200).
+struct Blocks {
+  std::int64_t length = 0;
+  bool halves = false;
+
+  /// The next block, where so many numbers are left.
+  std::int64_t next(std::int64_t left) const {
+    if (!halves) return std::min(length, left);
+    return left >= 2 * length ? length : left > length ? (left + 1) / 2 : left;
+  }
+  /// All lengths that occur, at most three: `length` comes first, and a length that is not there is 0.
+  std::array<std::int64_t, 3> lengths(std::int64_t whole) const {
+    std::array<std::int64_t, 3> all{};
+    for (std::int64_t left = whole, block = 0; left != 0; left -= block) {
+      block = next(left);
+      *std::find_if(all.begin(), all.end() - 1, [&](auto known) { return known == 0 || known == block; }) = block;
+    }
+    return all;
+  }
+};
+
 class Plan {
  public:
   /// Each block of the inner length is summed by itself, from 0, and added to what the blocks before it have made, as
   /// MKL does it. The last `strip` columns, where that is not 0, have kernels of their own. Nullopt: there is no kernel
   /// for a part of it.
-  static std::optional<Plan> make(ProductShape const& shape, std::int64_t block, std::int64_t strip,
+  static std::optional<Plan> make(ProductShape const& shape, Blocks const& blocks, std::int64_t strip,
                                   Kernels const& kernels) {
-    Plan plan(shape, block, strip);
-    std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, lengths[] = {block, shape.k % block},
-                       widths[] = {shape.n - strip, strip};
+    Plan plan(shape, blocks, strip);
+    std::int64_t const rows[] = {plan.panel_, shape.m % plan.panel_}, widths[] = {shape.n - strip, strip};
+    auto const& lengths = plan.lengths_;
     for (std::size_t r = 0; r != 2; ++r)
-      for (std::size_t l = 0; l != 2; ++l)
+      for (std::size_t l = 0; l != lengths.size(); ++l)
         for (std::size_t w = 0; w != 2; ++w) {
           if (rows[r] == 0 || lengths[l] == 0 || widths[w] == 0) continue;
           plan.kernel_[r][l][w] =
@@ -45,7 +68,8 @@ class Plan {
   }
 
   ProductShape const& shape() const { return shape_; }
-  std::int64_t block() const { return block_; }
+  /// Of the inner length, the longest block.
+  std::int64_t block() const { return lengths_[0]; }
 
   /// `row`: what Epilogue::row adds.
   void run(float const* a, float const* b, float* c, float const* row = nullptr) const {
@@ -63,15 +87,17 @@ class Plan {
   }
 
  private:
-  Plan(ProductShape const& shape, std::int64_t block, std::int64_t strip)
+  Plan(ProductShape const& shape, Blocks const& blocks, std::int64_t strip)
       : shape_(shape),
         a_(*order_of(shape.m, shape.k, shape.a)),
         b_(*order_of(shape.k, shape.n, shape.b)),
-        block_(block),
+        blocks_(blocks),
+        lengths_(blocks.lengths(shape.k)),
         strip_(strip),
         panel_(shape.m),
         threads_(shape.work() >= worth_threads ? shape.threads : 1) {
-    bool const twice = block != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
+    bool const twice =
+        block() != shape.k || shape.epilogue != Epilogue::none;  // what is gone over again stays in caches
     if (twice) panel_ = std::min(panel_, std::max<std::int64_t>(16, cached / shape.n / 16 * 16));
     if (threads_ > 1 && shape.batch < threads_) {
       auto const parts = (threads_ + shape.matrices() - 1) / shape.matrices();
@@ -91,9 +117,10 @@ class Plan {
     auto const size = count * shape_.n, b_step = b_.turned ? shape_.n : b_.distance;
     bool const begun = shape_.epilogue == Epilogue::onto, later = shape_.epilogue == Epilogue::then_onto;
     float* const to = later ? scratch(2, size) : c;
-    float* const sum = begun || block_ != shape_.k ? scratch(1, size) : nullptr;
-    for (std::int64_t j = 0; j < shape_.k; j += block_) {
-      auto const& kernel = kernels[j + block_ <= shape_.k ? 0 : 1];
+    float* const sum = begun || block() != shape_.k ? scratch(1, size) : nullptr;
+    for (std::int64_t j = 0, length = 0; j < shape_.k; j += length) {
+      length = blocks_.next(shape_.k - j);
+      auto const& kernel = kernels[length == lengths_[0] ? 0 : length == lengths_[1] ? 1 : 2];
       if (j == 0 && !begun) {
         strips(kernel, b, a, to);
         if (shape_.epilogue == Epilogue::zero_plus) add_to(to, nullptr, size);
@@ -117,9 +144,11 @@ class Plan {
 
   ProductShape shape_;
   Order a_, b_;
-  std::int64_t block_, strip_, panel_;
+  Blocks blocks_;
+  std::array<std::int64_t, 3> lengths_;
+  std::int64_t strip_, panel_;
   int threads_;
-  Kernel kernel_[2][2][2] = {};  ///< for the rows of a panel, those of the last one; a block, the last one; both strips
+  Kernel kernel_[2][3][2] = {};  ///< for the rows of a panel, those of the last one; each length; both strips
 };
 
 }  // namespace fulgurite::libtorch::native

@@ -2,7 +2,6 @@
 // Which products are certified, of the whole process: each shape is tried once.
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +34,7 @@ class Verdicts {
   /// The plan of a certified product; nullptr: LibTorch's. The first time that a shape is asked for it is tried, on
   /// these values among others. Plans stay as long as the verdicts.
   Plan const* find(ProductShape const& shape, Operands const& given) {
-    auto& seen = last_seen()[ProductHash{}(shape) % last_seen().size()];
+    auto& seen = last_seen()[ProductHash{}(shape) % 256];
     if (seen.of == number_ && seen.shape == shape) return seen.plan;
     auto const* const plan = kernels_ ? search(shape, given) : nullptr;
     seen = {number_, shape, plan};
@@ -81,9 +80,9 @@ class Verdicts {
     ProductShape shape = {};
     Plan const* plan = nullptr;
   };
-  /// So that the threads of a step need no lock.
-  static std::array<Seen, 256>& last_seen() {
-    thread_local std::array<Seen, 256> all;
+  /// So that the threads of a step need no lock. No array: compilers write out how each of its parts begins.
+  static std::vector<Seen>& last_seen() {
+    thread_local std::vector<Seen> all(256);
     return all;
   }
   static std::atomic<std::uint64_t>& made() {
