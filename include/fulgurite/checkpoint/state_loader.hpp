@@ -2,10 +2,10 @@
 // The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
 // name of the entry at fault.
 
-#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -66,7 +66,12 @@ class StateLoader {
 
   template <class T>
   StateLoader& operator()(std::string_view name, T&& value) {
-    note([&] { get(entry(name), value, full(name)); });
+    using V = std::remove_cvref_t<T>;
+    if constexpr (archive::is_scalar<V>) {
+      if (auto const read = scalar_entry(name, archive::scalar_kind<V>())) value = archive::from_scalar<V>(*read);
+    } else {
+      note([&] { get(entry(name), value, full(name)); });
+    }
     return *this;
   }
   /// A value that is a tensor.
@@ -102,6 +107,13 @@ class StateLoader {
     } catch (Error const& error) { problems_->push_back(error); }
   }
 
+  /// Nothing where what is wrong was noted.
+  FULGURITE_COLD std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind) {
+    std::optional<archive::ReadScalar> read;
+    note([&] { read = scalar(entry(name), kind, full(name)); });
+    return read;
+  }
+
   FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
     note([&] {
       StateLoader inner(entry(key), full(key), problems_, commits_);
@@ -111,7 +123,7 @@ class StateLoader {
 
   std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
 
-  ArchiveNode const& entry(std::string_view name) const {
+  FULGURITE_COLD ArchiveNode const& entry(std::string_view name) const {
     auto const* found = tree_->find(name);
     if (found == nullptr)
       wrong(full(name), "is not in the saved state: it was saved by another version or another set of callbacks");
@@ -132,6 +144,17 @@ class StateLoader {
     return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); }).substr(0, 40);
   }
 
+  FULGURITE_COLD static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind,
+                                                   std::string const& path) {
+    if (kind.sort == archive::ScalarKind::truth) return {as<bool>(node, path, "true or false")};
+    if (kind.sort == archive::ScalarKind::real) return {0, as<double>(node, path, "a floating-point number")};
+    auto const* const large = std::get_if<std::uint64_t>(&node.value);
+    auto const number = large ? 0 : as<std::int64_t>(node, path, "an integer");
+    auto const bits = large ? *large : static_cast<std::uint64_t>(number);
+    if (large || number >= 0 ? bits > kind.most : number < kind.least) wrong(path, "does not fit: " + brief(node));
+    return {bits};
+  }
+
   template <class V>
   void get(ArchiveNode const& node, V& value, std::string const& path) {
     if constexpr (std::is_same_v<V, ArchiveNode>) {  // as it is, for who loads it later
@@ -141,27 +164,11 @@ class StateLoader {
       // A tensor that is none at all was saved as null.
       if (std::holds_alternative<std::monostate>(node.value)) TensorState<V>::load(value, {}, path);
       else TensorState<V>::load(value, as<ArchiveTensor>(node, path, "a tensor").tensor, path);
-    } else if constexpr (std::is_same_v<V, bool>) value = as<bool>(node, path, "true or false");
-    else if constexpr (std::is_enum_v<V>) {
-      auto number = static_cast<std::underlying_type_t<V>>(value);
-      get(node, number, path);
-      value = static_cast<V>(number);
-    } else if constexpr (std::integral<V>) {
-      auto const narrow = [&](auto wide) {
-        if (!std::in_range<V>(wide)) wrong(path, "does not fit: " + brief(node));
-        value = static_cast<V>(wide);
-      };
-      if (auto const* large = std::get_if<std::uint64_t>(&node.value)) narrow(*large);
-      else narrow(as<std::int64_t>(node, path, "an integer"));
-    } else if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>)
-      value = static_cast<V>(as<double>(node, path, "a floating-point number"));
+    } else if constexpr (archive::is_scalar<V>)
+      value = archive::from_scalar<V>(scalar(node, archive::scalar_kind<V>(), path));
     else if constexpr (std::is_same_v<V, std::string> || std::is_same_v<V, std::filesystem::path>)
       value = as<std::string>(node, path, "a string");
-    else if constexpr (archive::is_duration<V>) {
-      auto count = value.count();
-      get(node, count, path);
-      value = V(count);
-    } else if constexpr (archive::is_optional<V>) {
+    else if constexpr (archive::is_optional<V>) {
       if (std::holds_alternative<std::monostate>(node.value)) value.reset();
       else if (value) get(node, *value, path);
       else {

@@ -1,13 +1,12 @@
 #pragma once
 // The archive that saves: `void state(auto& archive)` puts its values into a tree.
 
-#include <concepts>
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
@@ -40,7 +39,9 @@ class StateSaver {
 
   template <class T>
   StateSaver& operator()(std::string_view name, T&& value) {
-    put(entry(name), value, full(name));
+    using V = std::remove_cvref_t<T>;
+    if constexpr (archive::is_scalar<V>) put_scalar(entry(name), archive::scalar(value));
+    else put(entry(name), value, full(name));
     return *this;
   }
   /// A value that is a tensor.
@@ -86,6 +87,11 @@ class StateSaver {
     return *made;
   }
 
+  FULGURITE_COLD static void put_scalar(ArchiveNode& node, archive::Scalar const& value) {
+    std::visit([&](auto number) { node.value = number; }, value);
+  }
+  FULGURITE_COLD static void put_text(ArchiveNode& node, std::string_view text) { node.value = std::string(text); }
+
   template <class T>
   void put(ArchiveNode& node, T& value, std::string const& path) {
     using V = std::remove_const_t<T>;
@@ -93,18 +99,9 @@ class StateSaver {
     else if constexpr (ArchivedTensor<V>) {
       SavedTensor const handle = TensorState<V>::save(value);
       if (handle) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? handle.owned() : handle};
-    } else if constexpr (std::is_same_v<V, bool>) node.value = value;
-    else if constexpr (std::is_enum_v<V>) put(node, static_cast<std::underlying_type_t<V>>(value), path);
-    else if constexpr (std::signed_integral<V>) node.value = static_cast<std::int64_t>(value);
-    else if constexpr (std::unsigned_integral<V>) {
-      auto const wide = static_cast<std::uint64_t>(value);
-      if (std::in_range<std::int64_t>(wide)) node.value = static_cast<std::int64_t>(wide);
-      else node.value = wide;
-    } else if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) node.value = static_cast<double>(value);
-    else if constexpr (std::is_same_v<V, std::filesystem::path>) node.value = value.native();
-    else if constexpr (std::is_convertible_v<V const&, std::string_view>)
-      node.value = std::string(std::string_view(value));
-    else if constexpr (archive::is_duration<V>) put(node, value.count(), path);
+    } else if constexpr (archive::is_scalar<V>) put_scalar(node, archive::scalar(value));
+    else if constexpr (std::is_same_v<V, std::filesystem::path>) put_text(node, value.native());
+    else if constexpr (std::is_convertible_v<V const&, std::string_view>) put_text(node, value);
     else if constexpr (archive::is_optional<V>) {
       node.value = std::monostate{};
       if (value) put(node, *value, path);

@@ -48,34 +48,35 @@ class Pen {
   Stroke stroke_;
 };
 
+FULGURITE_COLD std::vector<std::vector<Glyph>> make_glyphs() {
+  auto const line = [](std::initializer_list<Point> points) { return Stroke(points); };
+  Stroke const ring = Pen{}.along({{0.5, 0.5}, 0.34, 0.5, -80, 280});
+  Pen six_back = Pen{}.along({{0.72, 0.68}, 0.5, 0.68, 265, 180});
+  Stroke const nine_ring = Pen{}.along({{0.5, 0.3}, 0.28, 0.3, 0, -360});
+  Stroke const two_top = Pen{}.along({{0.48, 0.29}, 0.32, 0.29, 195, 395}).to({0.18, 1});
+  return std::vector<std::vector<Glyph>>{
+      {{ring}},
+      {{line({{0.5, 0}, {0.5, 1}})},
+       {line({{0.3, 0.22}, {0.52, 0}, {0.52, 1}})},
+       {line({{0.3, 0.22}, {0.5, 0}, {0.5, 1}}), line({{0.28, 1}, {0.74, 1}})}},
+      {{two_top, line({{0.18, 1}, {0.84, 1}})},
+       {two_top, Pen{}.to({0.18, 1}).along({{0.3, 0.9}, 0.12, 0.1, 180, 330}).to({0.86, 0.98})}},
+      {{Pen{}.along({{0.46, 0.25}, 0.3, 0.25, 205, 440}).along({{0.46, 0.74}, 0.34, 0.26, 280, 520})},
+       {line({{0.2, 0}, {0.76, 0}, {0.44, 0.42}}), Pen{}.to({0.44, 0.42}).along({{0.46, 0.71}, 0.34, 0.29, 270, 520})}},
+      {{line({{0.28, 0}, {0.2, 0.55}, {0.86, 0.55}}), line({{0.7, 0.08}, {0.66, 1}})},
+       {line({{0.64, 1}, {0.64, 0}, {0.14, 0.64}, {0.88, 0.64}})}},
+      {{Pen{}.to({0.8, 0}).to({0.3, 0}).to({0.26, 0.45}).along({{0.46, 0.68}, 0.34, 0.32, 225, 505})}},
+      {{six_back.along({{0.5, 0.7}, 0.28, 0.3, 180, -180})},
+       {Pen{}.to({0.5, 0}).to({0.26, 0.55}).along({{0.52, 0.72}, 0.28, 0.28, 190, -190})}},
+      {{line({{0.18, 0}, {0.82, 0}, {0.42, 1}})},
+       {line({{0.18, 0}, {0.82, 0}, {0.42, 1}}), line({{0.36, 0.5}, {0.78, 0.5}})}},
+      {{Pen{}.along({{0.5, 0.25}, 0.26, 0.25, 90, 450}), Pen{}.along({{0.5, 0.75}, 0.31, 0.25, 270, 630})}},
+      {{nine_ring, line({{0.78, 0.3}, {0.72, 1}})}, {nine_ring, Pen{}.along({{0.28, 0.32}, 0.5, 0.68, 0, 85})}}};
+}
+
 /// The ways to write each digit, several where people differ: `glyphs()[4][1]` is the second way to write a four.
 inline std::vector<std::vector<Glyph>> const& glyphs() {
-  static std::vector<std::vector<Glyph>> const all = [] {
-    auto const line = [](std::initializer_list<Point> points) { return Stroke(points); };
-    Stroke const ring = Pen{}.along({{0.5, 0.5}, 0.34, 0.5, -80, 280});
-    Pen six_back = Pen{}.along({{0.72, 0.68}, 0.5, 0.68, 265, 180});
-    Stroke const nine_ring = Pen{}.along({{0.5, 0.3}, 0.28, 0.3, 0, -360});
-    Stroke const two_top = Pen{}.along({{0.48, 0.29}, 0.32, 0.29, 195, 395}).to({0.18, 1});
-    return std::vector<std::vector<Glyph>>{
-        {{ring}},
-        {{line({{0.5, 0}, {0.5, 1}})},
-         {line({{0.3, 0.22}, {0.52, 0}, {0.52, 1}})},
-         {line({{0.3, 0.22}, {0.5, 0}, {0.5, 1}}), line({{0.28, 1}, {0.74, 1}})}},
-        {{two_top, line({{0.18, 1}, {0.84, 1}})},
-         {two_top, Pen{}.to({0.18, 1}).along({{0.3, 0.9}, 0.12, 0.1, 180, 330}).to({0.86, 0.98})}},
-        {{Pen{}.along({{0.46, 0.25}, 0.3, 0.25, 205, 440}).along({{0.46, 0.74}, 0.34, 0.26, 280, 520})},
-         {line({{0.2, 0}, {0.76, 0}, {0.44, 0.42}}),
-          Pen{}.to({0.44, 0.42}).along({{0.46, 0.71}, 0.34, 0.29, 270, 520})}},
-        {{line({{0.28, 0}, {0.2, 0.55}, {0.86, 0.55}}), line({{0.7, 0.08}, {0.66, 1}})},
-         {line({{0.64, 1}, {0.64, 0}, {0.14, 0.64}, {0.88, 0.64}})}},
-        {{Pen{}.to({0.8, 0}).to({0.3, 0}).to({0.26, 0.45}).along({{0.46, 0.68}, 0.34, 0.32, 225, 505})}},
-        {{six_back.along({{0.5, 0.7}, 0.28, 0.3, 180, -180})},
-         {Pen{}.to({0.5, 0}).to({0.26, 0.55}).along({{0.52, 0.72}, 0.28, 0.28, 190, -190})}},
-        {{line({{0.18, 0}, {0.82, 0}, {0.42, 1}})},
-         {line({{0.18, 0}, {0.82, 0}, {0.42, 1}}), line({{0.36, 0.5}, {0.78, 0.5}})}},
-        {{Pen{}.along({{0.5, 0.25}, 0.26, 0.25, 90, 450}), Pen{}.along({{0.5, 0.75}, 0.31, 0.25, 270, 630})}},
-        {{nine_ring, line({{0.78, 0.3}, {0.72, 1}})}, {nine_ring, Pen{}.along({{0.28, 0.32}, 0.5, 0.68, 0, 85})}}};
-  }();
+  static std::vector<std::vector<Glyph>> const all = make_glyphs();
   return all;
 }
 

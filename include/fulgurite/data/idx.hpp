@@ -15,6 +15,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/data/file.hpp>
 #include <fulgurite/data/gzip.hpp>
 
@@ -38,10 +39,10 @@ class IdxReader {
     if (!is_gzip(file)) {
       Plain source{file};
       std::size_t const header = 4 + 4 * dimensions;
-      return parse(source, file.size() - std::min(file.size(), header), dimensions);
+      return parse(Source::to<&Plain::read>(source), file.size() - std::min(file.size(), header), dimensions);
     }
     Gunzip source{file, name_};
-    return parse(source, file.size() * largest_gzip_ratio, dimensions);
+    return parse(Source::to<&Gunzip::read>(source), file.size() * largest_gzip_ratio, dimensions);
   }
 
  private:
@@ -56,9 +57,12 @@ class IdxReader {
     }
   };
 
+  /// Fills as much of the bytes as there is left, and says how much that was.
+  using Source = FunctionRef<std::size_t(std::span<std::uint8_t>)>;
+
   /// `most` is the largest number of values that the source can contain.
-  Idx parse(auto& source, std::size_t most, std::size_t dimensions) const {
-    std::uint32_t const expected = 0x0800 | static_cast<std::uint32_t>(dimensions), magic = number(source, 0);
+  FULGURITE_BULK Idx parse(Source read, std::size_t most, std::size_t dimensions) const {
+    std::uint32_t const expected = 0x0800 | static_cast<std::uint32_t>(dimensions), magic = number(read, 0);
     if (magic != expected) {
       std::ostringstream said;
       said << std::hex << std::setfill('0') << "at byte 0 the magic number 0x" << std::setw(8) << expected
@@ -72,7 +76,7 @@ class IdxReader {
     std::size_t const header = 4 + 4 * dimensions;
     std::string shape;
     for (std::size_t i = 0; i < dimensions; ++i) {
-      idx.shape.push_back(number(source, 4 + 4 * i));
+      idx.shape.push_back(number(read, 4 + 4 * i));
       shape += (i == 0 ? "" : " x ") + std::to_string(idx.shape.back());
     }
     std::size_t count = 1;
@@ -88,7 +92,7 @@ class IdxReader {
     std::size_t found = 0;
     for (bool more = true; more && found < count;) {
       idx.values.resize(std::min(count, std::max<std::size_t>(2 * found, 1 << 20)));
-      std::size_t const done = source.read(std::span(idx.values).subspan(found));
+      std::size_t const done = read(std::span(idx.values).subspan(found));
       more = found + done == idx.values.size();
       found += done;
     }
@@ -98,16 +102,16 @@ class IdxReader {
                                               " on, but the file ends at byte " + std::to_string(header + found) +
                                               ": it was cut off; fetch it again");
     std::array<std::uint8_t, 1> behind{};
-    if (source.read(behind) != 0)
+    if (read(behind) != 0)
       refuse("fulgurite.data.idx_length",
              "the header promises " + shape + " bytes, that is an end at byte " + std::to_string(header + count) +
                  ", but more follow: its header is damaged, or it was written twice; fetch it again");
     return idx;
   }
 
-  std::uint32_t number(auto& source, std::size_t offset) const {
+  FULGURITE_BULK std::uint32_t number(Source read, std::size_t offset) const {
     std::array<std::uint8_t, 4> bytes{};
-    if (std::size_t const found = source.read(bytes); found != bytes.size())
+    if (std::size_t const found = read(bytes); found != bytes.size())
       refuse("fulgurite.data.idx_length", "the header needs 4 bytes at byte " + std::to_string(offset) +
                                               ", but the file ends at byte " + std::to_string(offset + found) +
                                               ": it was cut off; fetch it again");

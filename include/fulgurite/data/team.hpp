@@ -22,6 +22,27 @@
 
 namespace fulgurite::data {
 
+/// What a worker was at that was waited for in vain.
+struct HangingWorker {
+  std::size_t index, workers;
+  bool started;
+  std::size_t sample, batch;
+  long epoch;
+  std::chrono::milliseconds waited;
+};
+FULGURITE_COLD Error worker_hangs(HangingWorker const& worker) {
+  std::string said = "worker " + std::to_string(worker.index) + " of " + std::to_string(worker.workers);
+  if (!worker.started) said += " has not come back from .on_worker_start";
+  else {
+    said += worker.sample == AtWork::no_sample ? " is at" : " reads sample " + std::to_string(worker.sample) + " for";
+    said += " batch " + std::to_string(worker.batch) + " of epoch " + std::to_string(worker.epoch);
+  }
+  return Error("fulgurite.data.worker_hangs",
+               said + ", and the loop has waited for " + std::to_string(worker.waited.count()) +
+                   " ms, its .timeout: find what hangs there (a lock, a pipe, a network drive), or raise .timeout; the "
+                   "thread is left behind, and the program can end");
+}
+
 /// Calls `make(k, at)` for the batches of a pass in up to `options.workers` threads, at most `.prefetch` batches for
 /// each ahead of `take`. The threads wait for the next pass; the destructor ends and joins them, after the sample that
 /// each is reading. One that does not come back within `.timeout`, or was waited for in vain before, is left behind,
@@ -158,18 +179,13 @@ class Team {
   Error hung(std::unique_lock<std::mutex>&, auto const& worker) {
     worker->hangs = true;
     auto const index = static_cast<std::size_t>(worker - work_->workers.begin());
-    std::size_t const sample = worker->sample.load();
-    std::string said = "worker " + std::to_string(index) + " of " + std::to_string(work_->workers.size());
-    if (!worker->started) said += " has not come back from .on_worker_start";
-    else {
-      said += sample == AtWork::no_sample ? " is at" : " reads sample " + std::to_string(sample) + " for";
-      said += " batch " + std::to_string(batch_of(index)) + " of epoch " + std::to_string(epoch_);
-    }
-    return Error(
-        "fulgurite.data.worker_hangs",
-        said + ", and the loop has waited for " + std::to_string(options_.timeout.count()) +
-            " ms, its .timeout: find what hangs there (a lock, a pipe, a network drive), or raise .timeout; the "
-            "thread is left behind, and the program can end");
+    return worker_hangs({.index = index,
+                         .workers = work_->workers.size(),
+                         .started = worker->started,
+                         .sample = worker->sample.load(),
+                         .batch = batch_of(index),
+                         .epoch = epoch_,
+                         .waited = options_.timeout});
   }
   std::size_t batch_of(std::size_t worker) const {
     for (std::size_t k = work_->taken; k != work_->claimed; ++k)

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -44,6 +45,11 @@ inline std::string beside(std::string_view rule, TrainerOptions const& o) {
   return " with max_epochs = " + shown(o.max_epochs) + ", max_steps = " + shown(o.max_steps);
 }
 inline std::string beside(std::string_view, Automatic const&) { return ""; }
+[[noreturn]] FULGURITE_COLD void refuse_option(std::string_view bracketed, std::string_view option,
+                                               std::string_view value, std::string_view sentence) {
+  throw Error(bracketed.substr(1, bracketed.find(']') - 1),
+              std::string(option) + " = " + std::string(value) + ": " + std::string(sentence));
+}
 /// Throws one Error that names the option, its value and the allowed range.
 template <class Options>
 struct Throw {
@@ -51,8 +57,7 @@ struct Throw {
   template <class T>
   [[noreturn]] void operator()(std::string_view bracketed, std::string_view option, T const& value,
                                std::string_view sentence) const {
-    throw Error(bracketed.substr(1, bracketed.find(']') - 1),
-                std::string(option) + " = " + shown(value) + beside(bracketed, options) + ": " + std::string(sentence));
+    refuse_option(bracketed, option, shown(value) + beside(bracketed, options), sentence);
   }
 };
 /// Says nothing: the row is all that is asked for.

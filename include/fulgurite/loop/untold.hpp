@@ -5,7 +5,10 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -22,25 +25,40 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
+/// How callbacks of these keys are called, where several have the same one.
+FULGURITE_COLD std::vector<std::string> numbered(std::vector<std::string> keys) {
+  std::set<std::string> known;
+  for (auto& name : keys) {
+    auto const key = name;
+    for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
+  }
+  return keys;
+}
+
+template <class Pack>
+[[gnu::noinline, gnu::cold]] std::vector<std::string> names_of_callbacks(Pack& pack) {
+  std::vector<std::string> keys;
+  pack.each([&](auto& callback) { keys.push_back(state_key_of(callback)); });
+  return numbered(std::move(keys));
+}
+
 /// f(participant, name) for callbacks, model and strategy, in the order in which they hear of an event.
 template <class Hook, class R, class Pack, class F>
 void each_participant(State<R>& run, Pack& pack, F&& f) {
   bool model_is_next = true;
   auto const model = [&] {
-    if (model_is_next) f(*run.parts.model, std::string("the model"));
+    if (model_is_next) f(*run.parts.model, "the model");
     model_is_next = false;
   };
-  std::set<std::string> known;
+  auto const names = names_of_callbacks(pack);
+  auto name = names.begin();
   pack.each([&](auto& callback) {
     using C = std::remove_cvref_t<decltype(callback)>;
     if constexpr (hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor) model();
-    auto const key = state_key_of(callback);
-    auto name = key;
-    for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-    f(callback, name);
+    f(callback, *name++);
   });
   model();
-  if constexpr (strategy_hears<Hook>) f(run.parts.strategy, std::string("the strategy"));
+  if constexpr (strategy_hears<Hook>) f(run.parts.strategy, "the strategy");
 }
 
 /// The first of them have heard. What they asked for holds.
@@ -50,9 +68,9 @@ template <class Hook, class... Args, class R, class Pack>
   if (told.gravest == Flow::stop) wish_stop(run);
   run.due.heard = {.event = std::string(Hook::name())};
   int left = told.participants;
-  each_participant<Hook>(run, pack, [&]<class T>(T&, std::string const& name) {
+  each_participant<Hook>(run, pack, [&]<class T>(T&, std::string_view name) {
     if constexpr (Listens<Hook, T, Args...>)
-      if (left-- > 0) run.due.heard.by.push_back(name);
+      if (left-- > 0) run.due.heard.by.emplace_back(name);
   });
 }
 
@@ -62,10 +80,10 @@ template <class Hook, class R, class Pack, class... Args>
   auto& heard = run.due.heard;
   Flow gravest = Flow::proceed;
   try {
-    each_participant<Hook>(run, pack, [&]<class T>(T& participant, std::string const& name) {
-      if (heard.contains(name)) return;
+    each_participant<Hook>(run, pack, [&]<class T>(T& participant, std::string_view name) {
       if constexpr (Listens<Hook, T, Args...>) {
-        heard.by.push_back(name);  // a file that it writes goes on after it
+        if (heard.contains(name)) return;
+        heard.by.emplace_back(name);  // a file that it writes goes on after it
         try {
           gravest = graver(gravest, answer_of<Hook>(participant, args...));
         } catch (...) {
@@ -73,7 +91,8 @@ template <class Hook, class R, class Pack, class... Args>
           throw;
         }
       } else if constexpr (Hook::template named<T>) {
-        run.warn_each("fulgurite.resume.untold", name + " takes of " + heard.event +
+        if (heard.contains(name)) return;
+        run.warn_each("fulgurite.resume.untold", std::string(name) + " takes of " + heard.event +
                                                      " what was gone when the run was stopped, and is not told: "
                                                      "take it as (ctx), or as (batch, ctx)");
       }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include <fulgurite/checkpoint/safetensors_layout.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/torch/weights/weight_names.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
@@ -39,9 +41,9 @@ FULGURITE_COLD bool may_load(at::Tensor const& to, std::string_view dtype, std::
 }
 
 /// Throws the Error that lists all that does not fit; `details` says how those that differ do.
-template <class File>
-[[noreturn]] void refuse_weights(File const& file, WeightReport const& report, std::string const& details,
-                                 std::set<std::string, std::less<>> const& names) {
+[[noreturn]] FULGURITE_COLD void refuse_weights(std::vector<FileWeight> const& file, WeightReport const& report,
+                                                std::string const& details,
+                                                std::set<std::string, std::less<>> const& names) {
   std::string problems;
   auto const say = [&](char const* what, std::string const& list) {
     if (!list.empty()) problems += (problems.empty() ? "" : "; ") + std::string(what) + list;
@@ -63,43 +65,64 @@ template <class File>
                        : ". All names begin with '" + prefix + "': say {.remove_prefix = {\"" + prefix + "\"}}"));
 }
 
-/// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`. All
-/// is read before anything is written: a file that breaks off, or does not fit, changes nothing. Tensors that belong to
-/// the state of a run are passed over.
-template <class Model, class File>
-WeightReport load_weights(Model& model, File const& file, WeightOptions const& options = {}) {
+/// A parameter or a buffer of the model, and its dotted name.
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// The same by what all kinds of files and models have in common; `read(index, bytes)` reads an entry of the file.
+FULGURITE_COLD WeightReport load_named_weights(std::vector<NamedTensor> const& model,
+                                               std::vector<FileWeight> const& file,
+                                               FunctionRef<void(std::size_t, std::span<std::byte>)> read,
+                                               WeightOptions const& options) {
   at::NoGradGuard const no_graph;
-  auto const entries = mapped_entries(file, options);
+  auto const entries = mapped_weights(file, options);
   WeightReport report;
   std::string details;
   std::set<std::string, std::less<>> names;
-  std::vector<std::pair<at::Tensor, typename File::Entry const*>> found;
-  each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) {
+  std::vector<std::pair<at::Tensor, FileWeight>> found;
+  for (auto const& [name, tensor] : model) {
     names.insert(name);
     auto const at = entries.find(name);
-    if (at == entries.end()) return report.missing.push_back(name);
-    auto const& entry = *at->second;
-    if (may_load(tensor, entry.dtype, entry.shape, options)) {
+    if (at == entries.end()) {
+      report.missing.push_back(name);
+      continue;
+    }
+    auto const& entry = at->second;
+    if (may_load(tensor, entry.dtype, *entry.shape, options)) {
       report.loaded.push_back(name);
-      return found.emplace_back(tensor, &entry), void();
+      found.emplace_back(tensor, entry);
+      continue;
     }
     report.different.push_back(name);
     details += (details.empty() ? "" : ", ") + name + " (the file has " + std::string(entry.dtype) + " " +
-               shape_text(entry.shape) + ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
+               shape_text(*entry.shape) + ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
                shape_text(tensor.sizes()) + ")";
-  });
+  }
   for (auto const& [name, entry] : entries)
-    if (!names.contains(name)) report.unexpected.push_back(entry->name);
+    if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
   if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
     refuse_weights(file, report, details, names);
 
   std::vector<at::Tensor> hosts;
   for (auto const& [tensor, entry] : found) {
-    auto& host = hosts.emplace_back(at::empty(tensor.sizes(), at::TensorOptions(element_type(entry->dtype))));
-    file.read(*entry, {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()});
+    auto& host = hosts.emplace_back(at::empty(tensor.sizes(), at::TensorOptions(element_type(entry.dtype))));
+    read(entry.index, {static_cast<std::byte*>(host.mutable_data_ptr()), host.nbytes()});
   }
   for (std::size_t i = 0; i != found.size(); ++i) found[i].first.copy_(hosts[i]);
   return report;
+}
+
+/// Loads parameters and buffers from a file with `entries()`, each {name, dtype, shape}, and `read(entry, bytes)`. All
+/// is read before anything is written: a file that breaks off, or does not fit, changes nothing. Tensors that belong to
+/// the state of a run are passed over.
+template <class Model, class File>
+WeightReport load_weights(Model& model, File const& file, WeightOptions const& options = {}) {
+  std::vector<NamedTensor> tensors;
+  each_named_tensor(model, [&](std::string const& name, at::Tensor& tensor) { tensors.push_back({name, tensor}); });
+  auto const read = [&](std::size_t index, std::span<std::byte> into) { file.read(file.entries()[index], into); };
+  return load_named_weights(tensors, file_weights(file), read, options);
 }
 
 }  // namespace fulgurite::libtorch

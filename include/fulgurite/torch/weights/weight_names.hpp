@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -61,37 +62,54 @@ FULGURITE_COLD MappedName mapped_name(std::string_view name, WeightOptions const
   return {std::string(name.substr(options.from.size())), true};
 }
 
-/// The entries of a file by the names in the model that they stand for.
+/// A tensor of a file, whatever kind of file that is; what it points to is the file's.
+struct FileWeight {
+  std::string_view name;
+  std::string_view dtype;  ///< safetensors' name, such as "F32"
+  std::vector<std::int64_t> const* shape;
+  std::size_t index;  ///< among the file's entries
+};
+
+/// Those of a file with `entries()`, each {name, dtype, shape}, but for tensors that belong to the state of a run.
 template <class File>
-auto mapped_entries(File const& file, WeightOptions const& options) {
-  std::map<std::string, typename File::Entry const*, std::less<>> entries;
+std::vector<FileWeight> file_weights(File const& file) {
+  std::vector<FileWeight> all;
+  std::size_t index = 0;
   for (auto const& entry : file.entries()) {
-    if (is_state_tensor(entry.name)) continue;
+    if (!is_state_tensor(entry.name)) all.push_back({entry.name, entry.dtype, &entry.shape, index});
+    ++index;
+  }
+  return all;
+}
+
+/// The tensors of a file by the names in the model that they stand for.
+FULGURITE_COLD std::map<std::string, FileWeight, std::less<>> mapped_weights(std::vector<FileWeight> const& file,
+                                                                             WeightOptions const& options) {
+  std::map<std::string, FileWeight, std::less<>> mapped;
+  for (auto const& entry : file) {
     auto const [name, wanted] = mapped_name(entry.name, options);
     if (!wanted) continue;
-    auto const [place, fresh] = entries.emplace(name, &entry);
+    auto const [place, fresh] = mapped.emplace(name, entry);
     if (!fresh)
-      throw Error("fulgurite.checkpoint.weight_names", "without their prefixes '" + place->second->name + "' and '" +
-                                                           entry.name + "' are both '" + name +
+      throw Error("fulgurite.checkpoint.weight_names", "without their prefixes '" + std::string(place->second.name) +
+                                                           "' and '" + std::string(entry.name) + "' are both '" + name +
                                                            "': give fewer prefixes in .remove_prefix");
   }
-  return entries;
+  return mapped;
 }
 
 /// The prefix that all names have in common and without which they are names of the model, or "".
-template <class File>
-std::string common_prefix(File const& file, std::set<std::string, std::less<>> const& wanted) {
-  std::vector<std::string_view> names;
-  for (auto const& entry : file.entries())
-    if (!is_state_tensor(entry.name)) names.push_back(entry.name);
-  if (names.empty()) return {};
-  auto common = names.front();
-  for (auto const name : names) {
-    auto const [end, ignored] = std::mismatch(common.begin(), common.end(), name.begin(), name.end());
+FULGURITE_COLD std::string common_prefix(std::vector<FileWeight> const& file,
+                                         std::set<std::string, std::less<>> const& wanted) {
+  if (file.empty()) return {};
+  auto common = file.front().name;
+  for (auto const& entry : file) {
+    auto const [end, ignored] = std::mismatch(common.begin(), common.end(), entry.name.begin(), entry.name.end());
     common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
   }
   for (auto dot = common.find('.'); dot != common.npos; dot = common.find('.', dot + 1))
-    if (std::any_of(names.begin(), names.end(), [&](auto name) { return wanted.contains(name.substr(dot + 1)); }))
+    if (std::any_of(file.begin(), file.end(),
+                    [&](FileWeight const& entry) { return wanted.contains(entry.name.substr(dot + 1)); }))
       return std::string(common.substr(0, dot + 1));
   return {};
 }
