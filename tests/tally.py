@@ -4,6 +4,8 @@
     tally.py failures BUILD            prints a line for each test that failed, with the place in its source
     tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
     tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run or are given
+    tally.py seconds BUILD SINCE       prints for each folder how long compiling and testing took since then (seconds
+                                       since 1970): of the folder's compilations one after the other, then of its tests
 
 A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
 A program that died before its report was complete counts what it had reported, and one failure for dying."""
@@ -89,10 +91,29 @@ def count(build: pathlib.Path) -> tuple[int, int]:
     return passed, failed
 
 
+def seconds(build: pathlib.Path, since: float) -> str:
+    """ninja notes of each output how long it took in milliseconds, and when it was made in nanoseconds."""
+    taken: dict[str, list[float]] = {}
+    log = build / '.ninja_log'
+    for line in log.read_text().splitlines()[1:] if log.exists() else []:
+        began, ended, made, output, _ = line.split('\t')
+        if int(made) / 1e9 >= since:
+            parts = pathlib.PurePath(output).parts
+            folder = parts[1] if parts[0] == 'tests' and len(parts) > 2 else parts[0]
+            taken.setdefault(folder, [0, 0])[0] += (int(ended) - int(began)) / 1000
+    for test, _ in results(build):
+        suite = re.search(r'([\w-]+) - ', test['name'] + ' - ')[1]  # "unit - fulgurite:cli"
+        taken.setdefault(suite, [0, 0])[1] += test['duration']
+    order = sorted(taken.items(), key=lambda item: -sum(item[1]))
+    return ', '.join(f'{name} {made:.0f} + {ran:.0f}' for name, (made, ran) in order if made + ran >= 1)
+
+
 def main() -> None:
     verb, build, suites = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
     if verb == 'count':
         print(*count(build))
+    elif verb == 'seconds':
+        print(seconds(build, float(suites[0])))
     elif verb == 'failures':
         print(*failures(build), sep='\n')
     elif verb == 'runnable':
