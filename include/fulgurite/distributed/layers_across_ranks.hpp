@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/group.hpp>
+#include <fulgurite/torch/device/normalized_by_ranks.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 
 namespace fulgurite::distributed {
@@ -24,6 +26,10 @@ class GroupOfLayers final : public libtorch::LayerRanks {
   }
   at::Tensor stack(at::Tensor const& mine) override { return group_.stack(mine, "normalizing a batch"); }
   void sum_in_place(at::Tensor const& tensor) override { group_.sum(tensor, "the gradient of a normalization"); }
+  at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
+                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override {
+    return libtorch::NormalizedByRanks::apply(input, weight, bias, moments, eps, this);
+  }
 
  private:
   explicit GroupOfLayers(Group& group) : group_(group) {}

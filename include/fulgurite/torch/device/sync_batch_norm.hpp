@@ -36,7 +36,7 @@ class SyncBatchNormImpl : public torch::nn::BatchNormImplBase<2, SyncBatchNormIm
     auto const moments = libtorch::moments_of(input, *ranks_.of);
     if (options.track_running_stats()) follow(moments);
     auto const given = [](at::Tensor const& tensor) { return tensor.defined() ? std::optional(tensor) : std::nullopt; };
-    return libtorch::NormalizedByRanks::apply(input, given(weight), given(bias), moments, options.eps(), ranks_.of);
+    return ranks_.of->normalize(input, given(weight), given(bias), moments, options.eps());
   }
 
   /// Called by a strategy where a fit begins, and with nullptr where it ends.
