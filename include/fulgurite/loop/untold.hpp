@@ -1,7 +1,6 @@
 #pragma once
 // An event that failed on its way: who has heard it is noted, so that a fit that goes on tells the others alone.
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -30,14 +29,11 @@ void each_participant(State<R>& run, Pack& pack, F&& f) {
     if (model_is_next) f(*run.parts.model, std::string("the model"));
     model_is_next = false;
   };
-  std::set<std::string> known;
+  NumberedNames names;
   pack.each([&](auto& callback) {
     using C = std::remove_cvref_t<decltype(callback)>;
     if constexpr (hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor) model();
-    auto const key = state_key_of(callback);
-    auto name = key;
-    for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-    f(callback, name);
+    f(callback, names.name(state_key_of(callback)));
   });
   model();
   if constexpr (strategy_hears<Hook>) f(run.parts.strategy, std::string("the strategy"));
