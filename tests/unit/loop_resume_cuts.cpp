@@ -14,6 +14,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/schedule/plateau.hpp>
@@ -462,13 +463,24 @@ TEST_CASE("a stop: files before the end of training lead to its end, and that of
   std::string wrong;
   auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
   auto const whole = trace(fit, {});
+  int finished = 0;
   auto const check = [&](std::string const& at, long number) {
     files.clear();
     auto const cut = trace(fit, {.stops = {.at = at, .number = number}});
     auto const all = files;
     for (std::size_t i = all.size() - 4; i != all.size(); ++i) {
       if (!is_of_the_end(all[i]) && !says(all[i], "\"stop\":true")) continue;  // written before it
-      auto const now = trace(fit, {}, all[i]);
+      // With an epoch that is whole the run is finished, and goes on where a limit is another.
+      bool const ends = is_of_the_end(all[i]) && says(all[i], "\"cut_short\":-1");
+      if (ends) {
+        auto const again = trace(fit, {}, all[i]);
+        bool const trains = std::any_of(again.begin(), again.end(), [](auto const& line) {
+          return line.starts_with("epoch") || line.starts_with("batch");
+        });
+        if (trains || again.back() != cut.back()) wrong += all[i] + " was not finished\n";
+        ++finished;
+      }
+      auto const now = trace(fit, {.steps = ends ? std::optional(100L) : std::nullopt}, all[i]);
       auto const rest = ends_of(is_of_the_end(all[i]) ? whole : cut, now.size());
       if (cut.back() == whole.back() ? now.back() == whole.back() : now == rest) continue;
       wrong += at + " " + std::to_string(number) + ", " + all[i] + "\n" + reference::parting(rest, now) + "\n";
@@ -477,6 +489,31 @@ TEST_CASE("a stop: files before the end of training lead to its end, and that of
   said([&] {
     for (long n = 0; n != 3; ++n) check("epoch_start", n), check("epoch_end", n);
     for (long n = 1; n != 15; ++n) check("batch_end", n), check("batch_start", n);
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+  CHECK(finished > 12);
+}
+
+TEST_CASE("a Timer that is raised goes on inside the epoch, as max_time does, and one that is not trains nothing") {
+  std::string wrong;
+  auto const within = [](long most, Interval interval = Interval::step) {
+    return fit_of<Drawn<>>(Automatic{}, fives, [=] { return Timer{std::chrono::seconds(most), {interval}}; });
+  };
+  said([&] {
+    auto const whole = trace(within(100), {});
+    for (long most = 1; most != 15; ++most)
+      for (auto const interval : {Interval::step, Interval::epoch}) {
+        files.clear();
+        auto const cut = trace(within(most, interval), {});
+        auto const file = files[files.size() - 2];  // the one before that of save_checkpoint: of the end, too
+        auto const again = trace(within(most, interval), {}, file);
+        auto const now = trace(within(100, interval), {}, file);
+        auto const rest = ends_of(whole, now.size());
+        if (!is_of_the_end(file) || again.back() != cut.back() || again.size() > 2) wrong += "not the end\n";
+        if (cut.back() == whole.back() ? now.back() == whole.back() : now == rest) continue;
+        wrong += std::to_string(most) + ", " + file + "\n" + reference::parting(rest, now) + "\n";
+      }
   });
   INFO(wrong);
   CHECK(wrong.empty());
