@@ -628,3 +628,88 @@ TEST_CASE("where max_steps has cut an epoch short, a program with other callback
   INFO(wrong);
   CHECK(wrong.empty());
 }
+
+namespace {
+/// Fails once at an epoch's end, when the others have heard of it, and leaves a file then.
+struct Breaks {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  void on_train_epoch_end(auto&) {
+    if (std::exchange(fails, false)) throw Error("test.breaks", "broken");
+  }
+  void on_exception(auto& ctx) {
+    ctx.request_checkpoint({this, [](CheckpointFiles& to) { to.write("broken"); }});
+  }
+  static inline bool fails = false;
+};
+/// Logs at an epoch's end, too.
+struct LogsEnds : Drawn<> {
+  static constexpr Metric<"e"> e{};
+  using Metrics = MetricList<t, v, e>;
+  void on_train_epoch_end(auto& ctx) { ctx.log(e, 5.0 + p.value()); }
+};
+/// Asks for a file in the hook of an epoch's end, at once.
+struct SavesAtOnce {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  std::function<void()> save = nullptr;
+  void on_train_epoch_end(auto&) {
+    if (save) save();
+  }
+};
+}  // namespace
+
+TEST_CASE(
+    "an epoch that max_steps has cut, whose end failed half told: it goes on inside the epoch, also told in two") {
+  std::string wrong;
+  auto const check = [&](auto const& fit, std::string const& name) {
+    auto const whole = trace(fit, {});
+    for (long const most : {1, 4}) {
+      files.clear();
+      toy::world.files.clear();
+      Breaks::fails = true;
+      trace(fit, {.steps = most});
+      REQUIRE(toy::world.files.contains("broken"));
+      auto const compare = [&](Lines const& now, char const* how) {
+        auto const rest = ends_of(whole, now.size());
+        if (now.size() < 5 || now != rest) wrong += name + how + "\n" + reference::parting(rest, now) + "\n";
+      };
+      compare(trace(fit, {}, "broken"), " at once");
+      trace(fit, {.steps = most}, "broken");  // the others hear of the end, and training ends
+      compare(trace(fit, {}, "after going on"), " after another go");
+    }
+  };
+  said([&] {
+    check(fit_of<Drawn<>>(Automatic{}, fives, Keeps{}, Breaks{}), "a callback");
+    check(fit_of<LogsEnds>(Automatic{}, fives, Keeps{}, Breaks{}), "a logged value");
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("an epoch that max_steps has cut, and a file that a hook of its end asks for at once") {
+  auto const run = [](std::optional<long> steps, std::string const& from, std::string const& to) {
+    toy::world.rng = 7;
+    second = 0;
+    Drawn<> model;
+    auto loader = fives();
+    auto trainer =
+        make_trainer<Drawn<>>(options({.steps = steps}), toy::Device{}, Float32{}, Automatic{}, Keeps{}, SavesAtOnce{});
+    if (!to.empty()) trainer.template callback<SavesAtOnce>().save = [&] { trainer.save_checkpoint(to); };
+    if (from.empty()) trainer.fit(model, loader, toy::batches(2));
+    else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
+    trainer.save_checkpoint("its end");
+    return text(model.p.value()) + " ends " + std::to_string(trainer.template callback<Keeps>().ends) + " random " +
+           std::to_string(toy::world.rng);
+  };
+  said([&] {
+    auto const whole = run(std::nullopt, "", "");
+    for (long const most : {1, 4, 7}) {
+      CAPTURE(most);
+      run(most, "", "now");
+      CHECK(run(std::nullopt, "now", "") == whole);
+      run(most, "now", "");
+      CHECK(run(std::nullopt, "its end", "") == whole);
+    }
+  });
+}
