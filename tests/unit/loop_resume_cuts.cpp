@@ -13,7 +13,9 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
@@ -573,6 +575,11 @@ TEST_CASE(
       check(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), "all");
       check(epochs(patient), "a stop by patience");
       if (most < 5) check(epochs(at_once), "a stop at once");
+      StochasticWeightAveraging const swa{{.swa_lrs = 0.05, .swa_epoch_start = 1, .annealing_epochs = 2}};
+      check(epochs(swa, Reads{}), "a stochastic average");
+      check(fit_of<Stepped<>>(Automatic{}, fives, swa, Reads{}), "the same with a schedule");
+      GradientAccumulationScheduler const windows{{{1, 2}, {2, 3}}};
+      check(fit_of<Stepped<>>(Automatic{}, fives, windows), "windows of other lengths");
       check(fit_of<Drifts>(Automatic{}, [] { return toy::Unsized(5); }, Keeps{}), "unsized");
       for (bool const lottery : {false, true}) {
         auto const pruning = [=] {
