@@ -79,7 +79,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   void on_train_start(auto& ctx) {
     place_.tell_of_move(ctx);
-    timing_.begin(ctx);
+    timing_.begin(ctx, resumed_);
     validated_ = false;
     in_fit_ = true;
     if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
