@@ -1,6 +1,6 @@
 // Kinds of training on LibTorch that are stopped and gone on with, each with the bits of the unbroken run: files that
 // are written inside accumulation windows and by ModelCheckpoint, SWA stopped inside its pass for batch norms, several
-// loaders, truncated back-propagation, two optimizers by hand, a loader of torch::data.
+// loaders, truncated back-propagation, two optimizers by hand, a loader of torch::data, epochs that max_steps cuts short.
 #include "resumed.hpp"
 
 #include <algorithm>
@@ -583,4 +583,75 @@ TEST_CASE("resume: a shuffled loader of torch::data goes on inside its epoch wit
   CHECK(of_torch_data(eager, of_seven) == Wrong(0, 18));
   CHECK(of_torch_data(eager, ahead) == Wrong(0, 18));
   CHECK(of_torch_data(captured, of_seven) == Wrong(0, 18));
+}
+
+// ---- an epoch that max_steps cuts short
+// -------------------------------------------------------------------------------
+
+namespace {
+
+/// A fit that max_steps cuts short inside an epoch is gone on with, when that is raised, from the file of the epoch's
+/// end and from that of the end: how many of the ends differ from the unbroken fit's, of how many. Epochs have three
+/// steps.
+Wrong cut_short(auto strategy, auto const& make_callback) {
+  Scratch const folder("cut");
+  auto const at_epoch = folder.path / "epoch.safetensors", at_end = folder.path / "end.safetensors";
+  auto const one = [&](std::optional<long> most, Watches const& watches, From const& from) {
+    return run<Net>(
+        watches, from,
+        [&](Watches const& watching) {
+          auto limits = options(2);
+          limits.max_epochs = 3;
+          limits.max_steps = most;
+          return make_trainer<Net>(limits, strategy(), Float32{}, Automatic{.accumulate_grad_batches = 3},
+                                   make_callback(), watching, NoDefaults{});
+        },
+        [&](auto& trainer, auto& net, From const& file) {
+          auto loader = shuffled();
+          auto few_batches = few();
+          trainer.fit(net, loader, few_batches, file);
+          if (most) trainer.save_checkpoint(at_end);
+        });
+  };
+  auto const whole = one({}, Watches{}, {});
+  Watches const leaves{.leave = [&](CheckpointFiles& to) {
+    to.write(at_epoch);
+    return std::string("file");
+  }};
+  int wrong = 0, ends = 0;
+  for (long const most : {1, 2, 4, 5, 8}) {
+    auto const cut = one(most, leaves, {});
+    wrong += cut.hash == whole.hash;
+    for (auto const& file : {at_epoch, at_end}) {
+      auto const now = one({}, Watches{}, CkptPath{file});
+      Rows const rest(whole.rows.end() - static_cast<std::ptrdiff_t>(std::min(now.rows.size(), whole.rows.size())),
+                      whole.rows.end());
+      wrong += now.rows.size() < 3 || !same_end(now, whole, rest, true);
+      ++ends;
+    }
+  }
+  return {wrong, ends};
+}
+
+}  // namespace
+
+TEST_CASE("resume: where max_steps has cut an epoch short, an average by epochs and pruning end with the same bits") {
+  auto const average = [] {
+    return EMAWeightAveraging{{.decay = 0.5, .update_every_n_steps = 0, .update_starting_at_epoch = 0}};
+  };
+  auto const pruning = [] { return ModelPruning{{.amount = 0.25, .parameter_names = {"weight"}}}; };
+  auto const lottery = [] {
+    return ModelPruning{{.amount = 0.25, .parameter_names = {"weight"}, .use_lottery_ticket_hypothesis = true}};
+  };
+  CHECK(cut_short(eager, average) == Wrong(0, 10));
+  CHECK(cut_short(captured, average) == Wrong(0, 10));
+  CHECK(cut_short(eager, pruning) == Wrong(0, 10));
+  CHECK(cut_short(captured, pruning) == Wrong(0, 10));
+  CHECK(cut_short(eager, lottery) == Wrong(0, 10));
+}
+
+TEST_CASE("resume: where max_steps has cut an epoch short, a stochastic average ends with the same bits") {
+  auto const average = [] { return StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}}; };
+  CHECK(cut_short(eager, average) == Wrong(0, 10));
+  CHECK(cut_short(captured, average) == Wrong(0, 10));
 }

@@ -125,16 +125,20 @@ TEST_CASE("background: training goes on meanwhile, and the fit ends when all is 
   CHECK(state_of(folder / "step=3.safetensors").find(R"("global_step":3)") != std::string::npos);
 }
 
+namespace {
+/// How many files of that name have gone, and still take their space.
+long deleted() {
+  long count = 0;
+  for (auto const& one : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;
+    count += std::filesystem::read_symlink(one, closed).native().ends_with("old (deleted)");
+  }
+  return count;
+}
+}  // namespace
+
 TEST_CASE("background: the name of a file that gives way is gone at once, its space when another thread lets it go") {
   Folder const folder;
-  auto const deleted = [] {
-    long count = 0;
-    for (auto const& one : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code closed;
-      count += std::filesystem::read_symlink(one, closed).native().ends_with("old (deleted)");
-    }
-    return count;
-  };
   put(folder / "old", "a file");
   std::filesystem::create_symlink(folder / "old", folder / "link");
   BackgroundWriter writer;
@@ -146,6 +150,22 @@ TEST_CASE("background: the name of a file that gives way is gone at once, its sp
   CHECK(deleted() == 1);
   writer.let_go();
   writer.wait();
+  CHECK(deleted() == 0);
+}
+
+TEST_CASE("background: the space of a file that has given way is let go also where what follows fails") {
+  Folder const folder;
+  put(folder / "old", "a file");
+  loop::FilesUnderWay<SavingBackend> now;
+  now.then = [&](CheckpointFiles& files) {
+    files.give_up(folder / "old");
+    throw Error("fulgurite.test.after", "it fails after that");
+  };
+  HeldFiles held;
+  loop::Due const due;
+  CHECK(error_of([&] { loop::finish(now, held, due); }).starts_with("[fulgurite.test.after]"));
+  now.writer.wait();
+  CHECK_FALSE(std::filesystem::exists(folder / "old"));
   CHECK(deleted() == 0);
 }
 

@@ -4,6 +4,7 @@
 #include <fulgurite/callback/model_checkpoint.hpp>
 
 #include "callback_run.hpp"
+#include "callback_stderr.hpp"
 
 using namespace fulgurite;
 using Names = std::vector<std::string>;
@@ -71,6 +72,38 @@ TEST_CASE("checkpoint: by time") {
   fitted(model, quick(1), 7,
          ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
   CHECK(folder.files() == Kept{name(0, 3), name(0, 6)});
+}
+
+TEST_CASE("checkpoint: by time, in a run that is stopped and goes on: the time before counts") {
+  Folder const folder;
+  auto const by_time = [&] {
+    return ModelCheckpoint{
+        {.dirpath = folder / "files", .save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}};
+  };
+  auto const fit = [&](int batches, std::optional<CkptPath> const& from) {
+    Scripted model{.seconds_per_batch = 1};
+    auto options = quick(-1);
+    options.max_steps = batches;
+    auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, by_time());
+    said([&] { trainer.fit(model, toy::batches(20), NoValidation{}, from); });
+    trainer.save_checkpoint(folder / "last.safetensors");
+  };
+  CkptPath const last{folder / "last.safetensors"};
+  fit(2, {});
+  fake_seconds += 1000;
+  fit(4, last);
+  CHECK(content(folder / "files" / name(0, 3)) != "");
+  fit(5, last);
+  fit(7, last);
+  CHECK(folder.files() == Kept{"files/" + name(0, 3), "files/" + name(0, 6), "last.safetensors"});
+
+  Folder const other;
+  Scripted model{.seconds_per_batch = 1};
+  auto trainer = make_trainer<Scripted>(
+      quick(1), SavingDevice{}, Float32{}, Automatic{},
+      ModelCheckpoint{{.dirpath = other.path, .save_top_k = -1, .train_time_interval = std::chrono::seconds(3)}});
+  for (int i = 0; i != 2; ++i) trainer.fit(model, toy::batches(2), NoValidation{});  // another run counts anew
+  CHECK(other.files().empty());
 }
 
 TEST_CASE("checkpoint: by steps on a metric that only validation knows") {

@@ -13,7 +13,10 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/gradient_accumulation_scheduler.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
+#include <fulgurite/callback/stochastic_weight_averaging.hpp>
+#include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/schedule/plateau.hpp>
@@ -462,13 +465,24 @@ TEST_CASE("a stop: files before the end of training lead to its end, and that of
   std::string wrong;
   auto const fit = fit_of<Drawn<>>(Automatic{}, fives);
   auto const whole = trace(fit, {});
+  int finished = 0;
   auto const check = [&](std::string const& at, long number) {
     files.clear();
     auto const cut = trace(fit, {.stops = {.at = at, .number = number}});
     auto const all = files;
     for (std::size_t i = all.size() - 4; i != all.size(); ++i) {
       if (!is_of_the_end(all[i]) && !says(all[i], "\"stop\":true")) continue;  // written before it
-      auto const now = trace(fit, {}, all[i]);
+      // With an epoch that is whole the run is finished, and goes on where a limit is another.
+      bool const ends = is_of_the_end(all[i]) && says(all[i], "\"cut_short\":-1");
+      if (ends) {
+        auto const again = trace(fit, {}, all[i]);
+        bool const trains = std::any_of(again.begin(), again.end(), [](auto const& line) {
+          return line.starts_with("epoch") || line.starts_with("batch");
+        });
+        if (trains || again.back() != cut.back()) wrong += all[i] + " was not finished\n";
+        ++finished;
+      }
+      auto const now = trace(fit, {.steps = ends ? std::optional(100L) : std::nullopt}, all[i]);
       auto const rest = ends_of(is_of_the_end(all[i]) ? whole : cut, now.size());
       if (cut.back() == whole.back() ? now.back() == whole.back() : now == rest) continue;
       wrong += at + " " + std::to_string(number) + ", " + all[i] + "\n" + reference::parting(rest, now) + "\n";
@@ -477,6 +491,31 @@ TEST_CASE("a stop: files before the end of training lead to its end, and that of
   said([&] {
     for (long n = 0; n != 3; ++n) check("epoch_start", n), check("epoch_end", n);
     for (long n = 1; n != 15; ++n) check("batch_end", n), check("batch_start", n);
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+  CHECK(finished > 12);
+}
+
+TEST_CASE("a Timer that is raised goes on inside the epoch, as max_time does, and one that is not trains nothing") {
+  std::string wrong;
+  auto const within = [](long most, Interval interval = Interval::step) {
+    return fit_of<Drawn<>>(Automatic{}, fives, [=] { return Timer{std::chrono::seconds(most), {interval}}; });
+  };
+  said([&] {
+    auto const whole = trace(within(100), {});
+    for (long most = 1; most != 15; ++most)
+      for (auto const interval : {Interval::step, Interval::epoch}) {
+        files.clear();
+        auto const cut = trace(within(most, interval), {});
+        auto const file = files[files.size() - 2];  // the one before that of save_checkpoint: of the end, too
+        auto const again = trace(within(most, interval), {}, file);
+        auto const now = trace(within(100, interval), {}, file);
+        auto const rest = ends_of(whole, now.size());
+        if (!is_of_the_end(file) || again.back() != cut.back() || again.size() > 2) wrong += "not the end\n";
+        if (cut.back() == whole.back() ? now.back() == whole.back() : now == rest) continue;
+        wrong += std::to_string(most) + ", " + file + "\n" + reference::parting(rest, now) + "\n";
+      }
   });
   INFO(wrong);
   CHECK(wrong.empty());
@@ -536,6 +575,11 @@ TEST_CASE(
       check(epochs(by_epochs, Shrinks{}, Keeps{}, Reads{}), "all");
       check(epochs(patient), "a stop by patience");
       if (most < 5) check(epochs(at_once), "a stop at once");
+      StochasticWeightAveraging const swa{{.swa_lrs = 0.05, .swa_epoch_start = 1, .annealing_epochs = 2}};
+      check(epochs(swa, Reads{}), "a stochastic average");
+      check(fit_of<Stepped<>>(Automatic{}, fives, swa, Reads{}), "the same with a schedule");
+      GradientAccumulationScheduler const windows{{{1, 2}, {2, 3}}};
+      check(fit_of<Stepped<>>(Automatic{}, fives, windows), "windows of other lengths");
       check(fit_of<Drifts>(Automatic{}, [] { return toy::Unsized(5); }, Keeps{}), "unsized");
       for (bool const lottery : {false, true}) {
         auto const pruning = [=] {
@@ -590,4 +634,89 @@ TEST_CASE("where max_steps has cut an epoch short, a program with other callback
   });
   INFO(wrong);
   CHECK(wrong.empty());
+}
+
+namespace {
+/// Fails once at an epoch's end, when the others have heard of it, and leaves a file then.
+struct Breaks {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  void on_train_epoch_end(auto&) {
+    if (std::exchange(fails, false)) throw Error("test.breaks", "broken");
+  }
+  void on_exception(auto& ctx) {
+    ctx.request_checkpoint({this, [](CheckpointFiles& to) { to.write("broken"); }});
+  }
+  static inline bool fails = false;
+};
+/// Logs at an epoch's end, too.
+struct LogsEnds : Drawn<> {
+  static constexpr Metric<"e"> e{};
+  using Metrics = MetricList<t, v, e>;
+  void on_train_epoch_end(auto& ctx) { ctx.log(e, 5.0 + p.value()); }
+};
+/// Asks for a file in the hook of an epoch's end, at once.
+struct SavesAtOnce {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  std::function<void()> save = nullptr;
+  void on_train_epoch_end(auto&) {
+    if (save) save();
+  }
+};
+}  // namespace
+
+TEST_CASE(
+    "an epoch that max_steps has cut, whose end failed half told: it goes on inside the epoch, also told in two") {
+  std::string wrong;
+  auto const check = [&](auto const& fit, std::string const& name) {
+    auto const whole = trace(fit, {});
+    for (long const most : {1, 4}) {
+      files.clear();
+      toy::world.files.clear();
+      Breaks::fails = true;
+      trace(fit, {.steps = most});
+      REQUIRE(toy::world.files.contains("broken"));
+      auto const compare = [&](Lines const& now, char const* how) {
+        auto const rest = ends_of(whole, now.size());
+        if (now.size() < 5 || now != rest) wrong += name + how + "\n" + reference::parting(rest, now) + "\n";
+      };
+      compare(trace(fit, {}, "broken"), " at once");
+      trace(fit, {.steps = most}, "broken");  // the others hear of the end, and training ends
+      compare(trace(fit, {}, "after going on"), " after another go");
+    }
+  };
+  said([&] {
+    check(fit_of<Drawn<>>(Automatic{}, fives, Keeps{}, Breaks{}), "a callback");
+    check(fit_of<LogsEnds>(Automatic{}, fives, Keeps{}, Breaks{}), "a logged value");
+  });
+  INFO(wrong);
+  CHECK(wrong.empty());
+}
+
+TEST_CASE("an epoch that max_steps has cut, and a file that a hook of its end asks for at once") {
+  auto const run = [](std::optional<long> steps, std::string const& from, std::string const& to) {
+    toy::world.rng = 7;
+    second = 0;
+    Drawn<> model;
+    auto loader = fives();
+    auto trainer =
+        make_trainer<Drawn<>>(options({.steps = steps}), toy::Device{}, Float32{}, Automatic{}, Keeps{}, SavesAtOnce{});
+    if (!to.empty()) trainer.template callback<SavesAtOnce>().save = [&] { trainer.save_checkpoint(to); };
+    if (from.empty()) trainer.fit(model, loader, toy::batches(2));
+    else trainer.fit(model, loader, toy::batches(2), CkptPath{from});
+    trainer.save_checkpoint("its end");
+    return text(model.p.value()) + " ends " + std::to_string(trainer.template callback<Keeps>().ends) + " random " +
+           std::to_string(toy::world.rng);
+  };
+  said([&] {
+    auto const whole = run(std::nullopt, "", "");
+    for (long const most : {1, 4, 7}) {
+      CAPTURE(most);
+      run(most, "", "now");
+      CHECK(run(std::nullopt, "now", "") == whole);
+      run(most, "now", "");
+      CHECK(run(std::nullopt, "its end", "") == whole);
+    }
+  });
 }

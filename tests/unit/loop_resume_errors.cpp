@@ -142,19 +142,21 @@ TEST_CASE("resume: a file that does not fit is refused with all that does not, a
 }
 
 namespace {
-/// Two callbacks of one key, each with an entry of its own.
+/// One callback, before and after it was written anew, with another entry.
+namespace before {
 struct Counting {
   long counted = 1;
-  std::string state_key() const { return "counting"; }
   void on_train_end() {}
   void state(auto& archive) { archive("counted", counted); }
 };
-struct Naming {
+}  // namespace before
+namespace after {
+struct Counting {
   std::string name = "none";
-  std::string state_key() const { return "counting"; }
   void on_train_end() {}
   void state(auto& archive) { archive("named", name); }
 };
+}  // namespace after
 }  // namespace
 
 TEST_CASE("resume: what does not fit the weights, the model, the callbacks and the optimizers is told at once") {
@@ -163,18 +165,18 @@ TEST_CASE("resume: what does not fit the weights, the model, the callbacks and t
   };
   Folder const folder;
   Scripted model;
-  auto first = trainer_of(1, Counting{});
+  auto first = trainer_of(1, before::Counting{});
   first.fit(model, toy::batches(2), toy::batches(1));
   first.save_checkpoint(folder / "x.safetensors");
   Other other;
   other.p.set(42);
-  auto then = make_trainer<Other>(quick(2), SavingDevice{}, Float32{}, Automatic{}, Naming{});
+  auto then = make_trainer<Other>(quick(2), SavingDevice{}, Float32{}, Automatic{}, after::Counting{});
   std::string error;
   said([&] {
     error = error_of([&] { then.fit(other, toy::batches(2), toy::batches(1), CkptPath{folder / "x.safetensors"}); });
   });
   CHECK(error.starts_with("[fulgurite.checkpoint.state_entry] "));
-  for (auto const* part : {"'model'", "'callbacks.counting.named'", "'optimizers.0 OtherSgd'", "'schedulers.0'"}) {
+  for (auto const* part : {"'model'", "'callbacks.Counting.named'", "'optimizers.0 OtherSgd'", "'schedulers.0'"}) {
     CAPTURE(part, error);
     CHECK(error.find(std::string(part) + " is not in the saved state") != std::string::npos);
   }

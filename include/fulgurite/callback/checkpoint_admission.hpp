@@ -62,6 +62,7 @@ class Admission : public Requests<watches<M>> {
   using Base::last_saved_;
   using Base::options_;
   Name name_;
+  [[no_unique_address]] M monitor_;
   bool validated_ = false;
 
  private:
@@ -74,7 +75,6 @@ class Admission : public Requests<watches<M>> {
       ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
   }
 
-  [[no_unique_address]] M monitor_;
   bool warned_ = false;
 };
 

@@ -20,9 +20,10 @@ class Timing {
  public:
   explicit Timing(Rhythm rhythm) : rhythm_(rhythm) {}
 
-  /// Training begins: steps and time count from here.
-  void begin(auto& ctx) {
-    time_checked_ = ctx.seconds_now();
+  /// Training begins: steps and time count from here. A run that goes on has waited for its next file before.
+  void begin(auto& ctx, bool goes_on) {
+    if (!goes_on) waited_ = 0;
+    time_checked_ = ctx.seconds_now() - waited_;
     looked_ = ctx.global_step();
     if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
   }
@@ -32,6 +33,7 @@ class Timing {
 
   /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
   bool by_steps(auto& ctx) {
+    if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
     long const before = std::exchange(looked_, ctx.global_step());
     return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
   }
@@ -41,6 +43,7 @@ class Timing {
     if (!rhythm_.seconds) return false;
     if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
     time_checked_ = ctx.seconds_now();
+    waited_ = 0;
     return true;
   }
 
@@ -51,13 +54,18 @@ class Timing {
     return by_steps(ctx) || by_time(ctx);
   }
 
-  /// The moment of the last file by time is not saved: time that has passed is not put back.
-  void state(auto& archive) { archive("step_looked_at", looked_); }
+  /// Of the last file by time not the moment is saved, but how long ago it was at the last step: a run that is stopped
+  /// again and again before its file is due would else never leave one. Where a fit goes back, no time is put back.
+  void state(auto& archive) {
+    archive("step_looked_at", looked_);
+    if (rhythm_.seconds) archive("waited", waited_);
+  }
 
  private:
   Rhythm rhythm_;
   double time_checked_ = 0;
-  long looked_ = 0;  ///< the step at which it was last asked whether an n-th was taken
+  double waited_ = 0;  ///< seconds from then to the last step
+  long looked_ = 0;    ///< the step at which it was last asked whether an n-th was taken
 };
 
 }  // namespace fulgurite::checkpointing

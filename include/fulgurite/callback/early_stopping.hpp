@@ -70,7 +70,7 @@ class EarlyStopping {
   double best_score() const { return best_.value_or(watch::worst(options_.mode)); }
 
   std::string state_key() const {
-    return "EarlyStopping{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min}" : ", max}");
+    return "EarlyStopping{" + watch::written(metric_) + (options_.mode == Mode::min ? ", min}" : ", max}");
   }
   void state(auto& archive) {
     archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience);

@@ -79,7 +79,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   void on_train_start(auto& ctx) {
     place_.tell_of_move(ctx);
-    timing_.begin(ctx);
+    timing_.begin(ctx, resumed_);
     validated_ = false;
     in_fit_ = true;
     if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
@@ -139,7 +139,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   std::string state_key() const {
     auto const number = [](auto const& n) { return n ? std::to_string(*n) : std::string("-"); };
-    return "ModelCheckpoint{" + std::string(M::name()) + (options_.mode == Mode::min ? ", min, " : ", max, ") +
+    return "ModelCheckpoint{" + watch::written(monitor_) + (options_.mode == Mode::min ? ", min, " : ", max, ") +
            number(options_.every_n_train_steps) + ", " + number(options_.every_n_epochs) + ", " +
            (options_.train_time_interval ? report::exact(options_.train_time_interval->count()) : "-") + "}";
   }
@@ -175,6 +175,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
   using Base::gone_;
   using Base::kept_;
   using Base::last_saved_;
+  using Base::monitor_;
   using Base::name_;
   using Base::options_;
   using Base::place_;

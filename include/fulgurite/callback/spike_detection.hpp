@@ -43,7 +43,8 @@ class SpikeDetection {
   static constexpr bool inert_in_dev_run = true;
   static constexpr std::string_view writes = "the end of training";
 
-  explicit SpikeDetection(M, SpikeDetectionOptions options = {}) : options_(std::move(options)) {
+  explicit SpikeDetection(M metric, SpikeDetectionOptions options = {})
+      : metric_(metric), options_(std::move(options)) {
     auto const refuse = [](std::string const& why) {
       throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why);
     };
@@ -73,7 +74,7 @@ class SpikeDetection {
     return sum / static_cast<double>(recent_.size());
   }
 
-  std::string state_key() const { return "SpikeDetection{" + std::string(M::name()) + "}"; }
+  std::string state_key() const { return "SpikeDetection{" + watch::written(metric_) + "}"; }
   void state(auto& archive) {
     std::vector<double> recent(recent_.begin(), recent_.end());
     archive("seen", seen_)("recent", recent)("bad_batches", bad_);
@@ -104,6 +105,7 @@ class SpikeDetection {
                     ": leave out the batches in " + file.string() + ", or raise atol or rtol");
   }
 
+  [[no_unique_address]] M metric_;
   SpikeDetectionOptions options_;
   std::deque<double> recent_{};
   std::vector<long> bad_{};

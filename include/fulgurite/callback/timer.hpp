@@ -133,7 +133,7 @@ class Timer {
     if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
       tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
                        report::exact(limit_->count()) + ": training stops\n");
-    ctx.request_stop();
+    ctx.request_stop_for_now();  // one whose time is raised goes on
   }
 
   static Seconds parsed(std::string_view text) {

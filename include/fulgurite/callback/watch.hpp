@@ -4,9 +4,11 @@
 #include <concepts>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <fulgurite/core/mode.hpp>
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
@@ -19,6 +21,18 @@ concept Watchable = requires {
 };
 
 namespace watch {
+
+/// What is watched, as the user wrote it, for the key of a state: two callbacks may watch one metric in several ways.
+template <Watchable M>
+std::string written(M const& watched) {
+  using Metric = typename M::metric;
+  std::string const name(M::name());
+  if constexpr (std::same_as<M, Metric>) return name;
+  else if constexpr (std::same_as<M, Last<Metric>>) return name + ".last()";
+  else if constexpr (std::same_as<M, OfLoader<Metric>>)
+    return name + " of loader '" + std::string(watched.loader) + "'";
+  else return name + " " + std::string(type_name<M>());
+}
 
 /// Whether `a` is strictly better than `b`. Where one of them is NaN it is not.
 constexpr bool better(Mode mode, double a, double b) { return mode == Mode::min ? a < b : a > b; }

@@ -57,15 +57,10 @@ std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
   return names;
 }
 
-/// A participant: what it is kept under, and its type where the key does not begin with it.
+/// What a participant is kept under, as a list.
 template <class C>
-std::string part_name(std::string name) {
-  auto const type = std::string(type_name<C>());
-  return name.starts_with(type) ? name : name + " (" + type + ")";
-}
-template <class C>
-std::vector<std::string> part_names(C const& participant) {
-  return {part_name<C>(state_key_of(participant))};
+std::vector<std::string> keys(C const& participant) {
+  return {state_key_of(participant)};
 }
 
 /// A strategy that only runs the steps of another in a faster way, with the same bits, has the other's name: their
@@ -73,9 +68,9 @@ std::vector<std::string> part_names(C const& participant) {
 template <class S>
 std::vector<std::string> strategy_names(S const& strategy) {
   if constexpr (requires { typename S::AsWritten; }) {
-    return part_names(static_cast<typename S::AsWritten const&>(strategy));
+    return keys(static_cast<typename S::AsWritten const&>(strategy));
   } else {
-    return part_names(strategy);
+    return keys(strategy);
   }
 }
 
@@ -90,12 +85,10 @@ void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
       auto const schedules =
           schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr));
       std::vector<std::string> callbacks;
-      each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
-        callbacks.push_back(part_name<std::remove_cvref_t<decltype(callback)>>(name));
-      });
-      inner("strategy", strategy_names(run.parts.strategy))("precision", part_names(run.parts.precision))(
-          "optimization",
-          part_names(run.asked.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks", callbacks);
+      each_remembering<Archive>(pack, [&](auto&, std::string const& name) { callbacks.push_back(name); });
+      inner("strategy", strategy_names(run.parts.strategy))("precision", keys(run.parts.precision))(
+          "optimization", keys(run.asked.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
+                                                                                                          callbacks);
       inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
     });
   }

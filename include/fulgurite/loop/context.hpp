@@ -93,6 +93,13 @@ class Context : public loop::LogContext<R, Phase> {
     asked(Asks::request_stop);
     loop::wish_stop(*state_);
   }
+  /// The same, of who asks again where the fit goes on: from a file of its end it does, unless that happens.
+  void request_stop_for_now() const
+    requires(Phase::trains)
+  {
+    asked(Asks::request_stop);
+    if (!loop::stop_wished(*state_)) loop::wish_stop(*state_, true);
+  }
   bool stop_requested() const { return asked(Asks::stop_requested), loop::stop_wished(*state_); }
 
   /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.

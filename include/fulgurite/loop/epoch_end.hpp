@@ -49,7 +49,8 @@ template <bool Resumes, class R, class Pack, class Source>
 void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
   auto& progress = run.progress;
   run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  if (!run.facts.is_last_batch && from == 0) {  // the ends of epochs change its figures
+  // Before the ends of epochs change its figures; not again where a part of them is told in another go.
+  if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
     run.measured.train_board.collect();
     run.measured.cut_short = run.measured.train_board;
     keep_before_cut(run, pack);

@@ -54,8 +54,11 @@ void finish(FilesUnderWay<B>& now, HeldFiles& held, Due const& due) {
   auto const remove = [&now](std::filesystem::path const& file) { return now.writer.remove(file); };
   files.can_rename(rename);
   files.can_remove(remove);
+  struct LetsGo {  // of what `then` has taken away, also where it fails later on
+    typename B::Background& writer;
+    ~LetsGo() { writer.let_go(); }
+  } const lets_go{now.writer};
   then(files);
-  now.writer.let_go();
 }
 
 /// What follows from files that another thread writes, when it has. An exception is that of the first file that could

@@ -8,6 +8,7 @@
 #include <fulgurite/loop/automatic.hpp>
 #include <fulgurite/loop/files_under_way.hpp>
 #include <fulgurite/loop/special_run.hpp>
+#include <fulgurite/loop/state_keys.hpp>
 
 namespace fulgurite::loop {
 
@@ -47,6 +48,7 @@ void check_fit(State<R>& run, Pack& pack, Source& source) {
   auto const& options = run.asked.options;
   check_optimization(run);
   check_timers(run, pack);
+  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(pack);
   if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
     if (options.save_in_background)
       run.warn("fulgurite.options.save_in_background",

@@ -47,6 +47,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
 
   /// Training had ended. What its loaders and its data module kept is a part of the files to come.
   void go_on_with_nothing() {
+    tell_of_end();
     if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
       if (!run_.asked.options.limit_train_batches.none()) {
         plan_ = plan_training(run_, source_);
@@ -55,6 +56,14 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
         keep_data();
       }
     resumed_->load_random();
+  }
+
+  /// Nothing more is trained, though no limit says so.
+  void tell_of_end() {
+    if (run_.due.finished && !steps_exhausted(run_) && !epochs_exhausted(run_))
+      run_.warn("fulgurite.resume.finished",
+                "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
+                "trained: change max_epochs, max_steps or max_time to go on with it");
   }
 
   /// The rest of what was under way when the file was written.
@@ -72,6 +81,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });
+    tell_of_end();
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save

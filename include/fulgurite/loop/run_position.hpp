@@ -94,6 +94,38 @@ void fold_window_length(State<R>& run, Archive& archive) {
   if constexpr (Archive::loading) run.asked.window_length = asked == here ? length : here;
 }
 
+/// What ends a fit.
+struct Limits {
+  std::optional<int> epochs;
+  std::optional<long> steps;
+  std::optional<double> seconds = std::nullopt;
+
+  explicit Limits(TrainerOptions const& options) : epochs(options.max_epochs), steps(options.max_steps) {
+    if (options.max_time) seconds = options.max_time->count();
+  }
+  void state(auto& archive) { archive("max_epochs", epochs)("max_steps", steps)("max_time", seconds); }
+  bool operator==(Limits const&) const = default;
+};
+
+/// A stop that somebody asked for, and no limit. One that has ended a run with a whole epoch holds until a limit is
+/// another: a program that is started again as it was, when all is over, trains nothing more. One at the end of
+/// training that has cut an epoch short is of that end, and training goes on inside the epoch.
+template <class R, class Archive>
+void fold_stop(State<R>& run, Archive& archive) {
+  bool const wished = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
+  bool stop = wished && (run.point.at != At::ended || run.progress.cut_short < 0);
+  archive("stop", stop);
+  Limits limits(run.asked.options);
+  auto const here = limits;
+  if (!lacks(archive, "limits")) archive.child("limits", limits);
+  if constexpr (Archive::loading) {
+    run.due.finished = stop && run.point.at >= At::after_epoch && run.progress.cut_short < 0;
+    if (run.due.finished && limits != here) stop = run.due.finished = false;
+    if (stop) run.due.stop = true, run.due.by_time = false;
+    run.due.stop_before_cut = stop;
+  }
+}
+
 /// What was logged, asked for and timed: what the run itself knows beside its parts.
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
@@ -102,11 +134,7 @@ void fold_run(State<R>& run, Archive& archive) {
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
-  // A run that has ended, or whose time was up, goes on where its limits are raised; what was wished at the end of an
-  // epoch that they have cut short is of that end.
-  bool const wished = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
-  bool stop = wished && run.point.at != At::ended;
-  archive("stop", stop);
+  fold_stop(run, archive);
   double elapsed = run.seconds_since_fit_start();
   auto const now = run.asked.options.now();
   std::optional<double> validated;
@@ -134,8 +162,6 @@ void fold_run(State<R>& run, Archive& archive) {
     auto const ago = [&](double seconds) {
       return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
     };
-    if (stop) run.due.stop = true, run.due.by_time = false;
-    run.due.stop_before_cut = stop;
     run.due.window.before = run.due.rows - in_window;
     run.clock.fit_began = ago(elapsed);
     if (validated) run.clock.last_validation = ago(*validated);

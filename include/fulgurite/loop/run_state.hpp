@@ -3,7 +3,6 @@
 // replayed steps and resuming are the same fold. See docs/checkpoint.md.
 
 #include <cstddef>
-#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -17,31 +16,9 @@
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/state_keys.hpp>
 
 namespace fulgurite::loop {
-
-/// Under which name a participant's state is kept: what its `state_key()` says, else the name of its type.
-template <class C>
-std::string state_key_of(C const& participant) {
-  if constexpr (requires { std::string(participant.state_key()); }) return participant.state_key();
-  else return std::string(type_name<C>());
-}
-
-/// f(callback, name) for each callback that keeps a state in such an archive. A second one of the same key is told
-/// apart by its number.
-template <class Archive, class Pack, class F>
-std::set<std::string> each_remembering(Pack& pack, F&& f) {
-  std::set<std::string> known;
-  pack.each([&](auto& callback) {
-    if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>) {
-      auto const key = state_key_of(callback);
-      auto name = key;
-      for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-      f(callback, name);
-    }
-  });
-  return known;
-}
 
 /// The callbacks, each under its key, so that a program may gain one and still read its files.
 template <class R, class Pack, class Archive>

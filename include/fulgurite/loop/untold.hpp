@@ -1,14 +1,11 @@
 #pragma once
 // An event that failed on its way: who has heard it is noted, so that a fit that goes on tells the others alone.
 
-#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
@@ -25,21 +22,13 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// How callbacks of these keys are called, where several have the same one.
-FULGURITE_COLD std::vector<std::string> numbered(std::vector<std::string> keys) {
-  std::set<std::string> known;
-  for (auto& name : keys) {
-    auto const key = name;
-    for (int n = 2; !known.insert(name).second; ++n) name = key + " #" + std::to_string(n);
-  }
-  return keys;
-}
-
+/// What callbacks are called in notes of who has heard, in their order.
 template <class Pack>
 [[gnu::noinline, gnu::cold]] std::vector<std::string> names_of_callbacks(Pack& pack) {
-  std::vector<std::string> keys;
-  pack.each([&](auto& callback) { keys.push_back(state_key_of(callback)); });
-  return numbered(std::move(keys));
+  std::vector<std::string> all;
+  NumberedNames names;
+  pack.each([&](auto& callback) { all.push_back(names.name(state_key_of(callback))); });
+  return all;
 }
 
 /// f(participant, name) for callbacks, model and strategy, in the order in which they hear of an event.

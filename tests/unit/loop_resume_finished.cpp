@@ -1,0 +1,80 @@
+// A program that is started again when its training is over, as supervisors of long runs do.
+#include <catch2/catch_test_macros.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/model_checkpoint.hpp>
+
+#include "callback_run.hpp"
+#include "callback_stderr.hpp"
+
+using namespace fulgurite;
+
+namespace {
+
+struct Counts {
+  using Stateless = ByChoice;
+  int batches = 0;
+  void on_train_batch_end() { ++batches; }
+};
+
+struct Ran {
+  int epochs = 0;
+  int batches = 0;  ///< of this start alone
+  double weight = 0;
+  std::string said{};
+  bool operator==(Ran const&) const = default;
+};
+
+/// Starts the program: its validation gets worse from epoch 1 on.
+Ran started(Folder const& folder, TrainerOptions options, std::optional<CkptPath> from = CkptPath{"last"}) {
+  Ran ran;
+  Scripted model{.script = {5, 6, 7, 8, 9, 10, 11, 12, 13, 14}};
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{},
+                                        EarlyStopping{Scripted::vl, {.patience = 2}},
+                                        ModelCheckpoint{{.dirpath = folder.path, .save_last = true}}, Counts{});
+  ran.said = said([&] { trainer.fit(model, toy::batches(4), toy::batches(1), *from); });
+  ran.epochs = trainer.progress().epoch;
+  ran.batches = trainer.template callback<Counts>().batches;
+  ran.weight = model.p.value();
+  return ran;
+}
+
+}  // namespace
+
+TEST_CASE("finished: a program that EarlyStopping has ended trains nothing more, however often it is started again") {
+  Folder const folder;
+  auto const first = started(folder, quick(10));
+  REQUIRE(first.epochs == 3);
+  REQUIRE(first.batches == 12);
+  for (int i = 0; i != 3; ++i) {
+    auto const again = started(folder, quick(10));
+    CHECK(again.epochs == 3);
+    CHECK(again.batches == 0);
+    CHECK(again.weight == first.weight);
+    CHECK(again.said.find("[fulgurite.resume.finished]") != std::string::npos);
+  }
+}
+
+TEST_CASE("finished: it goes on where max_epochs, max_steps or max_time is another") {
+  auto const goes_on = [](TrainerOptions const& options) {
+    Folder const folder;
+    started(folder, quick(10));
+    auto const then = started(folder, options);
+    CHECK(then.said.find("[fulgurite.resume.finished]") == std::string::npos);
+    return then.batches;
+  };
+  auto options = quick(11);
+  CHECK(goes_on(options) == 4);  // another epoch without improvement
+  options = quick(10);
+  options.max_steps = 14;
+  CHECK(goes_on(options) == 2);
+  options = quick(10);
+  options.max_time = std::chrono::hours(1);
+  CHECK(goes_on(options) == 4);
+  options = quick(3);  // which it has reached
+  CHECK(goes_on(options) == 0);
+}
