@@ -1,6 +1,7 @@
 // Kinds of training on LibTorch that are stopped and gone on with, each with the bits of the unbroken run: files that
 // are written inside accumulation windows and by ModelCheckpoint, SWA stopped inside its pass for batch norms, several
-// loaders, truncated back-propagation, two optimizers by hand, a loader of torch::data, epochs that max_steps cuts short.
+// loaders, truncated back-propagation, two optimizers by hand, a loader of torch::data, epochs that max_steps
+// cuts short.
 #include "resumed.hpp"
 
 #include <algorithm>

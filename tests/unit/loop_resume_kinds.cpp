@@ -442,6 +442,32 @@ struct TwoStates : Unrolled {
 }  // namespace
 
 namespace {
+/// What a file holds of a Hidden of any number of tensors.
+struct Stack {
+  std::vector<Tensor> all{};
+  void state(auto& archive) { loop::fold_hidden<toy::Backend>(archive, "hidden", all, Tensor(0.0)); }
+};
+}  // namespace
+
+TEST_CASE("slices of batches: a state of any number of tensors comes back, and no file says a length that it has not") {
+  Stack saved{{Tensor(1.5), Tensor(), Tensor(2.5), Tensor()}}, loaded{{Tensor(7.0)}};
+  auto const text = state_text(saved);
+  load_state_text(loaded, text);
+  REQUIRE(loaded.all.size() == 4);
+  CHECK(loaded.all[0].value() == 1.5);
+  CHECK_FALSE(loaded.all[1].defined());
+  CHECK(loaded.all[2].value() == 2.5);
+  CHECK_FALSE(loaded.all[3].defined());
+
+  Stack kept{{Tensor(7.0)}};
+  for (auto const* const wrong :
+       {R"({"hidden":{"size":1000000000000000000}})", R"({"hidden":{"there":1000000000000}})"})
+    CHECK_THROWS_AS(load_state_text(kept, wrong), Error);
+  REQUIRE(kept.all.size() == 1);
+  CHECK(kept.all[0].value() == 7);
+}
+
+namespace {
 /// No file can hold it.
 struct Opaque : Unrolled {
   struct Hidden {

@@ -21,8 +21,8 @@
 
 namespace fulgurite {
 
-/// Whether a file of that name is read as one that torch.save wrote: .pt, .pth, .ckpt or .bin. The name decides and
-/// never the content, so that no file is taken for a pickle by surprise.
+/// Whether a file of that name is read as one that torch.save wrote: .pt, .pth, .ckpt or .bin. A file of another name
+/// never is, whatever it contains, so that none is taken for a pickle by surprise.
 inline bool is_pt_name(std::filesystem::path const& path) {
   auto const extension = path.extension();
   return extension == ".pt" || extension == ".pth" || extension == ".ckpt" || extension == ".bin";

@@ -52,9 +52,15 @@ void fold_hidden(Archive& archive, std::string const& name, T& part, typename Ba
       if constexpr (requires { std::tuple_size<T>::value; }) {
         std::apply([&](auto&... all) { (one(all), ...); }, part);
       } else {
-        std::size_t size = part.size();
-        inner("size", size);
-        part.resize(size);
+        // Which of them are tensors that are there. A list is as long as its text: a number of elements could say
+        // anything, in a file of a stranger's.
+        std::vector<bool> there;
+        for (auto const& element : part) {
+          if constexpr (requires { element.defined(); }) there.push_back(element.defined());
+          else there.push_back(true);
+        }
+        inner("there", there);
+        part.resize(there.size());
         for (auto& element : part) one(element);
       }
     });
