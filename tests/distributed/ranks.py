@@ -363,6 +363,22 @@ def by_hand_batches_that_one_rank_leaves_out_are_an_error_of_all_at_once(lab):
 
 
 @case
+def by_hand_ranks_that_train_different_networks_are_told_at_once(lab):
+    words = '--run', 'turns', '--steps', '6'
+    lab.own(2, *words).fine().alike()
+    for more, says in ((('--apart', '1'), "gradients of list 1 of parameters', rank 1 at 'gradients of list 2"),
+                       (('--apart', '1', '--wide', '7'), 'gradients of list 1'),
+                       (('--apart', '1', '--wide', '7', *SMALL), 'gradients of list 1'),
+                       (('--apart', '2'), 'number 1 is'),
+                       (('--apart', '1', '--turns', '0'), 'some have stepped optimizer 0')):
+        start = lab.ends(2, *words, *more, says=[says])
+        identifier = 'fulgurite.distributed.model' if '2' in more[:2] else 'fulgurite.distributed.parted'
+        need(len(re.findall(identifier, start.stderr)) == 2, f'{more}: {start.stderr}')
+        most = 3 if '--turns' in more else 2  # the step itself is told of with the next gradients
+        need(len(start.steps()) <= most, f'{more}: {len(start.steps())} steps before it was told')
+
+
+@case
 def an_exception_reaches_all_with_its_rank_and_its_text(lab):
     lab.ends(2, '--fault', 'throw:1:2', says=['rank 1 ended: the third disk is full'])
     ended = r'\[rank 1\] \[fulgurite.distributed.rank_ended\] rank 0 ended: the third disk is full'

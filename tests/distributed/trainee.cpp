@@ -219,6 +219,35 @@ struct Pair : nn::Module {
   void on_train_batch_end() { scene.write(*this); }
 };
 
+/// Two networks by hand, both in the first two batches. From the third on --apart 1 lets rank 1 train the other one
+/// than rank 0 does; --apart 2: from the first on. --wide: rows of the right one, and --turns 0 shuts nobody out.
+struct Turns : nn::Module {
+  Scene& scene;
+  nn::Linear left = register_module("left", nn::Linear(4, 1)), right = nullptr;
+
+  explicit Turns(Scene& at) : scene(at) {
+    right = register_module("right", nn::Linear(4, at.words.number("--wide", 1)));
+  }
+  auto configure_optimizers() {
+    return optimizers(optim::SGD(left->parameters(), 0.1), optim::SGD(right->parameters(), 0.1));
+  }
+  void training_step(Rows const& batch, auto& ctx) {
+    auto& [one, two] = ctx.optimizers();
+    auto const go = [&](auto& optimizer, nn::Linear& net) {
+      auto const loss = (net->forward(batch.x) - batch.y).square().mean();
+      if (scene.words.number("--turns", 1)) return ctx.minimize(optimizer, loss);
+      optimizer.zero_grad();
+      ctx.backward(loss);
+      ctx.step(optimizer);
+    };
+    long const apart = scene.words.number("--apart", 0);
+    bool const both = apart != 2 && ctx.batch_idx() < 2;
+    if (both || apart == 0 || scene.rank == 0) go(one, left);
+    if (both || (apart != 0 && scene.rank == 1)) go(two, right);
+  }
+  void on_train_batch_end() { scene.write(*this); }
+};
+
 /// Batches of the whole run, cut so that rank r of k has the r-th part of each.
 std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
   long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
@@ -359,6 +388,7 @@ int main(int argc, char** argv) try {
   else if (run == "cuda-captured-single") train<NetWithOurs>(scene, Captured{SingleDevice{cuda}}, Float32{}, how);
   else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
+  else if (run == "turns") train<Turns>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
   else if (run == "norms") test::measure_norms(strategy);
   else if (run == "refusals") test::print_refusals(strategy);
