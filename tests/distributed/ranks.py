@@ -453,7 +453,7 @@ def a_peer_that_never_comes_is_named(lab):
     start = lab.launched(0, 2, free_port(), '--timeout', '2000').wait()
     start.said('fulgurite.distributed.absent', 'within 2000 ms: 1')
     lonely = lab.launched(1, 2, free_port(), '--timeout', '2000').wait()
-    lonely.said('fulgurite.distributed.store', 'rank 1 reached no store')
+    lonely.said('fulgurite.distributed.store', 'rank 1 reached no store that answers')
 
 
 def listens_at(port):
@@ -461,6 +461,38 @@ def listens_at(port):
     lines = [line.split() for name in ('tcp', 'tcp6') if os.path.exists(f'/proc/net/{name}')
              for line in pathlib.Path(f'/proc/net/{name}').read_text().splitlines()[1:]]
     return {words[1].split(':')[0] for words in lines if words[3] == '0A' and int(words[1].split(':')[1], 16) == port}
+
+
+def connections_to(port):
+    """How many there are, as the process that listens sees them."""
+    lines = [line.split() for line in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]]
+    return sum(words[3] == '01' and int(words[1].split(':')[1], 16) == port for words in lines)
+
+
+def until(holds, what):
+    end = time.monotonic() + LIMIT
+    while not holds():
+        need(time.monotonic() < end, f'{what}: not within {LIMIT} s')
+        time.sleep(0.02)
+
+
+@case
+def a_store_whose_process_is_stopped_before_all_have_met_ends_the_others_in_time(lab):
+    for world, connections in (2, 1), (3, 4):  # before rank 1 connects, and while it waits for rank 2
+        port = free_port()
+        first = lab.launched(0, world, port)
+        until(lambda: listens_at(port), 'rank 0 listens')
+        other = lab.launched(1, world, port, '--timeout', '3000') if world == 3 else None
+        until(lambda: connections_to(port) >= connections, 'connections')
+        time.sleep(0.3)
+        first.process.send_signal(signal.SIGSTOP)
+        other = other or lab.launched(1, world, port, '--timeout', '3000')
+        try:
+            other.wait().said('fulgurite.distributed.store', 'is stopped')
+            need(other.code == 1 and other.took < 15, f'{other.code} after {other.took:.1f} s')
+        finally:
+            first.process.kill()
+            first.wait()
 
 
 @case

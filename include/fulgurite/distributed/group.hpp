@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -228,24 +229,47 @@ class Group {
     }
   }
 
-  Engine make(std::string const& name) const {
-    Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
-    auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
-    return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
+  /// What `work()` gives, which asks the store (in_background).
+  template <class Work>
+  auto answered(Clock::time_point until, Work work) {
+    auto result = in_background(std::move(work));
+    while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+      if (auto const ended = watch_->ended()) gone(*ended);
+      if (Clock::now() > until)
+        throw Error("fulgurite.distributed.store",
+                    "rank " + std::to_string(place_.rank) + " has waited " + std::to_string(options_.timeout.count()) +
+                        " ms for the store at " + place_.host + ":" + std::to_string(place_.port) +
+                        " or for connections to the other ranks, without an answer: the store's process, rank 0's or "
+                        "the launcher's, or another rank is stopped, or the network is cut");
+    }
+    return result.get();
   }
 
+  Engine make(std::string const& name) {
+    Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
+    auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
+    return answered(Clock::now() + options_.timeout, [keys, later, place = place_, engine = options_.engine] {
+      return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
+    });
+  }
+
+  static std::string here(int rank) { return "here/" + std::to_string(rank); }
   /// Waits until all ranks are there.
   void meet() {
     auto const until = Clock::now() + options_.timeout;
-    store_->set("here/" + std::to_string(place_.rank), bytes_of("yes"));
+    answered(until, [store = store_, mine = here(place_.rank)] { store->set(mine, bytes_of("yes")); });
     std::string missing;
     for (int rank = 0; rank != place_.world; ++rank) {
-      auto const key = "here/" + std::to_string(rank);
-      while (!store_->check({key}) && Clock::now() < until) {
+      auto const is_here = [&] {
+        return answered(until + patience, [store = store_, key = here(rank)] { return store->check({key}); });
+      };
+      bool came = is_here();
+      while (!came && Clock::now() < until) {
         if (auto const ended = watch_->ended_within(std::chrono::milliseconds(20)))
           throw loop::RankEnded(ended->rank, ended->text);
+        came = is_here();
       }
-      if (!store_->check({key})) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
+      if (!came) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
     }
     if (!missing.empty())
       throw Error("fulgurite.distributed.absent",
