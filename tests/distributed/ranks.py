@@ -401,6 +401,21 @@ def a_rank_that_fails_after_the_last_exchange_is_no_success(lab):
 
 
 @case
+def a_rank_that_returns_between_two_fits_is_named(lab):
+    for rank in 0, 1:
+        returned = f'rank {rank} ended: its program returned 3'
+        ended = f"rank {1 - rank} is at 'the second part', and the program of rank {rank} has ended with success"
+        for status, says in (3, returned), (0, ended):
+            words = '--then', '1', '--fault', f'leaves:{rank}:{status}'
+            lab.ends(2, *words, says=[says], code=status if status and rank == 0 else 1)
+            port = free_port()
+            both = [lab.launched(one, 2, port, *words) for one in (0, 1)]
+            both[1 - rank].wait().said(says)
+            need(both[1 - rank].code == 1 and both[1 - rank].took < 10, f'it took {both[1 - rank].took:.1f} s')
+            need(both[rank].wait().code == status, both[rank].code)
+
+
+@case
 def a_stopped_rank_is_named_when_time_is_up(lab):
     says = 'fulgurite.distributed.timeout', 'exchanging gradients', 'did not come: 1'
     lab.ends(2, '--timeout', '3000', '--fault', 'stop:1:2', says=says)
@@ -426,7 +441,7 @@ def ranks_that_are_at_different_places_are_told(lab):
 def a_rank_that_a_launcher_started_is_missed(lab):
     port = free_port()
     both = [lab.launched(rank, 2, port, '--fault', 'forward:1:2') for rank in (0, 1)]
-    both[0].wait().said('fulgurite.distributed.lost', 'while exchanging gradients')
+    both[0].wait().said('fulgurite.distributed.lost', 'of rank 1, which answers nobody', 'while exchanging gradients')
     need(both[0].code == 1 and both[1].wait().code == -signal.SIGKILL, both[0].code)
 
 

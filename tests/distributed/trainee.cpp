@@ -393,6 +393,10 @@ int main(int argc, char** argv) try {
   else if (run == "norms") test::measure_norms(strategy);
   else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
+  if (words.number("--then", 0)) {  // a second part, before which a rank may leave
+    if (fault.kind == "leaves" && fault.rank == scene.rank) return static_cast<int>(fault.step);
+    strategy.barrier("the second part");
+  }
   if (fault.is("late", scene.rank, 0)) return 7;  // no collective follows
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -172,6 +173,8 @@ class Group {
         if (auto const ended = watch_->ended()) gone(*ended);
         auto const waited = Clock::now() - began;
         if (!std::exchange(told, true)) watch_->waits(std::string(what));
+        // What a rank had sent before it left is here at once.
+        if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) has_left(what, left->first);
         if (waited > options_.timeout) time_is_up(what);
       }
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
@@ -335,13 +338,29 @@ class Group {
     } catch (...) {}
   }
 
-  /// A connection broke: the process at its other end is gone, and soon somebody says which.
+  /// A connection broke: the process at its other end is gone, and soon somebody says which, or it alone is silent.
   [[noreturn]] void lost(std::string_view what, std::string_view why) {
-    if (auto const ended = watch_->ended_within(std::chrono::seconds(2))) gone(*ended);
+    watch_->call_roll();
+    if (auto const ended = watch_->ended_within(grace)) gone(*ended);
     let_go();
-    std::string sentence("another process of this run is gone (while ");
-    sentence.append(what).append("): ").append(why.substr(0, why.find('\n')));
+    std::string silent;
+    auto const all = watch_->all();
+    for (std::size_t rank = 0; all && rank != all->size(); ++rank) {
+      if ((*all)[rank].left) has_left(what, static_cast<int>(rank));
+      if (!(*all)[rank].is_there) silent.append(silent.empty() ? "" : ", ").append(std::to_string(rank));
+    }
+    std::string sentence("another process of this run is gone");
+    if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which answers nobody any more");
+    sentence.append(" (while ").append(what).append("): ").append(why.substr(0, why.find('\n')));
     throw Error("fulgurite.distributed.lost", sentence);
+  }
+  [[noreturn]] void has_left(std::string_view what, int rank) {
+    let_go();
+    std::string sentence("ranks have parted: rank ");
+    sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', and the program of rank ");
+    throw Error("fulgurite.distributed.parted",
+                sentence.append(std::to_string(rank))
+                    .append(" has ended with success: all ranks have to run the same program to its end"));
   }
   [[noreturn]] void time_is_up(std::string_view what) {
     let_go();
@@ -350,13 +369,13 @@ class Group {
         .append(" has waited ")
         .append(std::to_string(options_.timeout.count()));
     sentence.append(" ms (while ").append(what).append("). ");
-    auto const others = watch_->all_wait_for();
+    auto const others = watch_->all();
     if (!others) {
       sentence += "The store does not answer: its process, rank 0's or the launcher's, is stopped or gone";
     } else {
       std::string absent, elsewhere;
       for (std::size_t rank = 0; rank != others->size(); ++rank) {
-        auto const& at = (*others)[rank];
+        auto const& at = (*others)[rank].waits_for;
         if (static_cast<int>(rank) == place_.rank || at == what) continue;
         auto& list = at.empty() ? absent : elsewhere;
         list.append(list.empty() ? "" : ", ").append(std::to_string(rank));
@@ -382,10 +401,13 @@ class Group {
   /// one that it started has failed when no collective could tell of it any more, its own success is none.
   void close(int status) {
     bool const knows = failed_, started = others_ != nullptr;
+    if (status != 0) watch_->tell(place_.rank, "its program returned " + std::to_string(status));
     if (watch_->ended()) failed_ = true;
     if (others_) {
+      if (!failed_) watch_->leave();
       auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
       if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
+        std::fputs("rank 0 has ended, and ends the processes that it started and that go on\n", stderr);
         others_->signal(SIGTERM);
         if (!gone(patience / 5)) others_->signal(SIGKILL);
       }
@@ -402,7 +424,7 @@ class Group {
     decisions_.reset();
   }
 
-  static constexpr std::chrono::milliseconds patience{5000};
+  static constexpr std::chrono::milliseconds patience{5000}, grace{2000};
 
   GroupOptions options_;
   Place place_;
