@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <future>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +22,8 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/group_options.hpp>
 #include <fulgurite/distributed/leaving.hpp>
+#include <fulgurite/distributed/parted.hpp>
+#include <fulgurite/distributed/rendezvous.hpp>
 #include <fulgurite/distributed/traffic.hpp>
 #include <fulgurite/distributed/watch.hpp>
 #include <fulgurite/loop/rank_ended.hpp>
@@ -143,7 +144,10 @@ class Group {
       std::uint64_t length = 0;
       std::memcpy(&length, other.data(), 8);
       auto const at = other.substr(8, name_size);
-      if (at.substr(0, at.find('\0')) != name) mismatch(what, static_cast<int>(rank), at.substr(0, at.find('\0')));
+      if (auto const theirs = at.substr(0, at.find('\0')); theirs != name) {
+        let_go();
+        throw_mismatch(place_, what, static_cast<int>(rank), theirs);
+      }
       answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
       longest = std::max(longest, length);
     }
@@ -170,11 +174,17 @@ class Group {
     bool told = false;
     try {
       while (!ready(std::chrono::milliseconds(100))) {
-        if (auto const ended = watch_->ended()) gone(*ended);
+        if (auto const ended = watch_->ended()) {
+          if (ready(std::chrono::milliseconds(1))) break;  // what the one that has ended had sent before
+          gone(*ended);
+        }
         auto const waited = Clock::now() - began;
         if (!std::exchange(told, true)) watch_->waits(std::string(what));
         // What a rank had sent before it left is here at once.
-        if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) has_left(what, left->first);
+        if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) {
+          let_go();
+          throw_left(place_, what, left->first);
+        }
         if (waited > options_.timeout) time_is_up(what);
       }
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
@@ -213,7 +223,7 @@ class Group {
         others_ = std::make_unique<OwnRanks>(
             place_.world, place_.port, options_.others,
             [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
-      meet();
+      meet({place_, *watch_, options_.timeout}, store_);
       decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)
       if (nccl) {
@@ -232,53 +242,12 @@ class Group {
     }
   }
 
-  /// What `work()` gives, which asks the store (in_background).
-  template <class Work>
-  auto answered(Clock::time_point until, Work work) {
-    auto result = in_background(std::move(work));
-    while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-      if (auto const ended = watch_->ended()) gone(*ended);
-      if (Clock::now() > until)
-        throw Error("fulgurite.distributed.store",
-                    "rank " + std::to_string(place_.rank) + " has waited " + std::to_string(options_.timeout.count()) +
-                        " ms for the store at " + place_.host + ":" + std::to_string(place_.port) +
-                        " or for connections to the other ranks, without an answer: the store's process, rank 0's or "
-                        "the launcher's, or another rank is stopped, or the network is cut");
-    }
-    return result.get();
-  }
-
   Engine make(std::string const& name) {
     Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
     auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
-    return answered(Clock::now() + options_.timeout, [keys, later, place = place_, engine = options_.engine] {
+    return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
       return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
     });
-  }
-
-  static std::string here(int rank) { return "here/" + std::to_string(rank); }
-  /// Waits until all ranks are there.
-  void meet() {
-    auto const until = Clock::now() + options_.timeout;
-    answered(until, [store = store_, mine = here(place_.rank)] { store->set(mine, bytes_of("yes")); });
-    std::string missing;
-    for (int rank = 0; rank != place_.world; ++rank) {
-      auto const is_here = [&] {
-        return answered(until + patience, [store = store_, key = here(rank)] { return store->check({key}); });
-      };
-      bool came = is_here();
-      while (!came && Clock::now() < until) {
-        if (auto const ended = watch_->ended_within(std::chrono::milliseconds(20)))
-          throw loop::RankEnded(ended->rank, ended->text);
-        came = is_here();
-      }
-      if (!came) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
-    }
-    if (!missing.empty())
-      throw Error("fulgurite.distributed.absent",
-                  "of " + std::to_string(place_.world) + " processes these ranks did not come within " +
-                      std::to_string(options_.timeout.count()) + " ms: " + missing +
-                      ": see whether they were started, and with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
   }
 
   std::vector<std::string> all_gather(std::string const& message, std::string_view what) {
@@ -343,58 +312,11 @@ class Group {
     watch_->call_roll();
     if (auto const ended = watch_->ended_within(grace)) gone(*ended);
     let_go();
-    std::string silent;
-    auto const all = watch_->all();
-    for (std::size_t rank = 0; all && rank != all->size(); ++rank) {
-      if ((*all)[rank].left) has_left(what, static_cast<int>(rank));
-      if (!(*all)[rank].is_there) silent.append(silent.empty() ? "" : ", ").append(std::to_string(rank));
-    }
-    std::string sentence("another process of this run is gone");
-    if (!silent.empty()) sentence.append(", of rank ").append(silent).append(", which answers nobody any more");
-    sentence.append(" (while ").append(what).append("): ").append(why.substr(0, why.find('\n')));
-    throw Error("fulgurite.distributed.lost", sentence);
-  }
-  [[noreturn]] void has_left(std::string_view what, int rank) {
-    let_go();
-    std::string sentence("ranks have parted: rank ");
-    sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', and the program of rank ");
-    throw Error("fulgurite.distributed.parted",
-                sentence.append(std::to_string(rank))
-                    .append(" has ended with success: all ranks have to run the same program to its end"));
+    throw_lost(place_, *watch_, what, why);
   }
   [[noreturn]] void time_is_up(std::string_view what) {
     let_go();
-    std::string sentence("rank ");
-    sentence.append(std::to_string(place_.rank))
-        .append(" has waited ")
-        .append(std::to_string(options_.timeout.count()));
-    sentence.append(" ms (while ").append(what).append("). ");
-    auto const others = watch_->all();
-    if (!others) {
-      sentence += "The store does not answer: its process, rank 0's or the launcher's, is stopped or gone";
-    } else {
-      std::string absent, elsewhere;
-      for (std::size_t rank = 0; rank != others->size(); ++rank) {
-        auto const& at = (*others)[rank].waits_for;
-        if (static_cast<int>(rank) == place_.rank || at == what) continue;
-        auto& list = at.empty() ? absent : elsewhere;
-        list.append(list.empty() ? "" : ", ").append(std::to_string(rank));
-        if (!at.empty()) list.append(" (").append(at).append(")");
-      }
-      if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
-      if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
-      sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; a rank that needs "
-                  "longer needs a longer .timeout";
-    }
-    throw Error("fulgurite.distributed.timeout", sentence);
-  }
-  [[noreturn]] void mismatch(std::string_view what, int rank, std::string_view other) {
-    let_go();
-    std::string sentence("ranks have parted: rank ");
-    sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', rank ");
-    sentence.append(std::to_string(rank)).append(" at '").append(other);
-    throw Error("fulgurite.distributed.parted",
-                sentence.append("': all ranks have to run the same program on the same number of batches"));
+    throw_time_is_up(place_, *watch_, what, options_.timeout);
   }
 
   /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go. Where
