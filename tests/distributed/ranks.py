@@ -260,6 +260,42 @@ def buffers_are_those_of_rank_0_after_each_step(lab):
 
 
 @case
+def statistics_of_averaged_weights_are_those_of_the_batches_of_all_ranks(lab):
+    words = '--model', 'norm', '--steps', '5'
+    for more in (), ('--fewer', '2'):  # of one rank fewer batches than of the other
+        start = lab.own(2, '--run', 'swa', *words, *more).fine().alike()
+        need(start.steps()[-1] != start.steps()[-2], 'nothing was averaged')
+    start = lab.own(2, '--run', 'swa', '--still', '1', *words).fine().alike()
+    single = lab.single('--run', 'swa-single', '--still', '1', *words)
+    far = apart(start.weights()[-1:], single.weights()[-1:])
+    need(far < 1e-6, f'{far} from one process with the same batches')
+    need(apart(start.weights()[-1:], start.weights()[-2:-1]) > 1e-3, 'the pass changed no statistics')
+
+
+@case
+def a_rate_is_found_and_a_fit_stopped_by_all_ranks_together(lab):
+    for world in 2, 3:
+        start = lab.own(world, '--run', 'watched').fine().alike()
+        ended = re.findall(r'ended after (\d+) steps with lr (\S+)', start.stdout)
+        need(len(ended) == world and len(set(ended)) == 1, f'they end differently: {start.stdout}')
+        need(0 < int(ended[0][0]) < 12 * 16 // world and float(ended[0][1]) != 0.125, ended[0])
+        need(start.steps()[-1] != start.steps()[-2], 'the average of the weights was not taken')
+
+
+@case
+def a_signal_to_any_rank_ends_all_with_a_file_from_which_they_go_on(lab):
+    whole = lab.own(2, '--run', 'signals', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    for rank in 0, 1:
+        words = '--run', 'signals', '--keeps', f'{lab.folder}/{rank}'
+        term = f'term:{rank}:5'
+        start = lab.ends(2, *words, '--fault', term, says=['fulgurite.run.interrupted'], code=128 + signal.SIGTERM)
+        need(len(start.alike().steps()) < 16, 'it did not end')
+        need(start.stderr.count('fulgurite.run.interrupted') == 2, start.stderr)
+        again = lab.own(2, *words).fine().alike().steps()
+        need(start.steps() + again == whole, f'{len(start.steps())} and {len(again)} steps: other bits')
+
+
+@case
 def a_rank_that_does_not_use_a_layer_still_has_the_bits_of_the_others(lab):
     for run in 'ours', 'torch':
         for model in 'half', 'half-last':

@@ -40,6 +40,7 @@
 #include "ordered_engine.hpp"
 #include "shared_data.hpp"
 #include "sync_norm.hpp"
+#include "with_callbacks.hpp"
 #include "words.hpp"
 
 using namespace fulgurite;
@@ -71,7 +72,7 @@ struct Scene {
   void maybe(std::string_view place) const {
     if (!fault.is(place, rank, step)) return;
     if (place == "throw") throw std::runtime_error("the third disk is full");
-    ::kill(::getpid(), place == "stop" ? SIGSTOP : SIGKILL);
+    ::kill(::getpid(), place == "stop" ? SIGSTOP : place == "term" ? SIGTERM : SIGKILL);
   }
   /// The hash of all bits, and the numbers.
   static std::pair<std::string, std::string> bits_of(torch::nn::Module const& model) {
@@ -109,6 +110,7 @@ struct Rows {
 /// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm, "half-last": rank 0
 /// uses both, and weights whose channels lie last. "mlp": three layers.
 struct Net : nn::Module {
+  using Batch = Rows;
   Scene& scene;
   std::string kind;
   nn::Linear first = nullptr, second = nullptr, third = nullptr;
@@ -145,7 +147,7 @@ struct Net : nn::Module {
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
 
   at::Tensor training_step(Rows const& batch) {
-    for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place);
+    for (auto const* place : {"forward", "throw", "stop", "term"}) scene.maybe(place);
     auto made = loss(batch);
     if (kernel.defined()) made = made + (kernel * torch::arange(24.0).view_as(kernel)).mean();
     if (scene.fault.kind == "backward")
@@ -329,6 +331,14 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   strategy.barrier("all have looked");
 }
 
+/// The batches of all of so many ranks, in one process.
+std::vector<Rows> batches_of_all(Words const& words, long world) {
+  std::vector<Rows> all;
+  for (long rank = 0; rank != world; ++rank)
+    for (auto& rows : batches(words, rank, world, false)) all.push_back(std::move(rows));
+  return all;
+}
+
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
   DistributedDataParallel made{.backend = words.text("--engine") == "nccl"        ? Collectives::nccl
                                           : words.text("--engine") == "by_device" ? Collectives::by_device
@@ -377,6 +387,7 @@ int main(int argc, char** argv) try {
   Automatic const how{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1)),
                       .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
   auto const run = words.text("--run", "ours");
+  int status = 0;
   if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
   else if (run == "changes") train<NetThatChanges>(scene, strategy, Float32{}, how);
   else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);
@@ -390,6 +401,11 @@ int main(int argc, char** argv) try {
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
   else if (run == "turns") train<Turns>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
+  else if (run == "swa")
+    test::train_averaged<Net>(scene, strategy, batches(words, scene.rank, strategy.world(), false));
+  else if (run == "swa-single") test::train_averaged<Net>(scene, SingleDevice{cpu}, batches_of_all(words, 2));
+  else if (run == "signals") status = test::train_watched<NetOnLoader, false>(scene, strategy);
+  else if (run == "watched") status = test::train_watched<NetOnLoader, true>(scene, strategy);
   else if (run == "norms") test::measure_norms(strategy);
   else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
@@ -398,6 +414,7 @@ int main(int argc, char** argv) try {
     strategy.barrier("the second part");
   }
   if (fault.is("late", scene.rank, 0)) return 7;  // no collective follows
+  return status;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

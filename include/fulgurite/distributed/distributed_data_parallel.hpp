@@ -24,6 +24,7 @@
 #include <fulgurite/distributed/numbers.hpp>
 #include <fulgurite/distributed/processors.hpp>
 #include <fulgurite/distributed/replica.hpp>
+#include <fulgurite/distributed/shared_statistics.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/matmul.hpp>
@@ -188,6 +189,12 @@ struct DistributedDataParallel {
   /// While the returned object lives, `syncs()` is false, and the loops leave gradients where they are.
   [[nodiscard]] distributed::Unsynchronized no_sync(bool on) { return {fit, on}; }
   bool syncs() const { return fit.unsynchronized == 0; }
+
+  /// After a pass over the training data that batch norms took their statistics from: they become those of all ranks.
+  template <class Model>
+  void share_statistics(Model& model) const {
+    distributed::share_statistics(group(), model);
+  }
 
   // What all ranks decide together; every one of these is a collective.
   bool agree(bool any) const { return distributed::agree(group(), any); }
