@@ -6,6 +6,7 @@ Every start has a time limit. What is compared: the bits of all weights after ea
 ranks with batches of b samples with those of one process with k * b; and what is said when something goes wrong."""
 
 import argparse
+import fcntl
 import os
 import pathlib
 import re
@@ -360,6 +361,15 @@ def output_of_other_ranks_is_prefixed_or_silenced(lab):
     need('rank 1' not in lab.own(2, '--silent', '1').fine().stdout, 'not silent')
 
 
+@case
+def output_that_is_read_slowly_is_not_lost(lab):
+    never_waits = lambda: fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)
+    start = Start(lab.trainee, 2, lab.folder, ['--devices', '2', '--prints', '20000'], prepare=never_waits)
+    time.sleep(3)
+    found = re.findall(r'\[rank 1\] line (\d+) of many\n', start.fine().stdout)
+    need(found == [str(i) for i in range(20000)], f'{len(found)} lines of 20000')
+
+
 KILLED = r'rank 1 ended: it was killed by signal 9 \(SIGKILL\)'
 
 
@@ -460,6 +470,12 @@ def a_stopped_rank_is_named_when_time_is_up(lab):
     both[1].wait().said('fulgurite.distributed.timeout', 'The store does not answer')
     both[0].process.kill()
     both[0].wait()
+
+
+@case
+def a_second_strategy_has_its_own_timeout_and_the_group_of_the_first(lab):
+    start = lab.ends(2, '--second', '1', says=['fulgurite.distributed.timeout', 'has waited 1500 ms .while tea'])
+    need(start.stderr.count('fulgurite.distributed.backend') == 4, start.stderr)
 
 
 @case

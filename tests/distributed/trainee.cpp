@@ -384,6 +384,10 @@ int main(int argc, char** argv) try {
 
   if (words.number("--parts", 0)) strategy.barrier(scene.rank == 0 ? "tea" : "coffee");
 
+  if (words.number("--second", 0)) test::use_another(strategy);
+  if (long const lines = scene.rank == 1 ? words.number("--prints", 0) : 0; lines != 0)
+    for (long i = 0; i != lines; ++i) std::printf("line %ld of many\n", i);
+
   Automatic const how{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1)),
                       .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
   auto const run = words.text("--run", "ours");

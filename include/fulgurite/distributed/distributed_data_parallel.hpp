@@ -95,9 +95,9 @@ struct DistributedDataParallel {
   bool broadcast_buffers = true;  ///< after each step all ranks have the buffers of rank 0
   bool sync_batchnorm = false;    ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
-  Matmul matmul = Matmul::faster;                                ///< of the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;                      ///< a c10d backend of yours in place of gloo
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
+  Matmul matmul = Matmul::faster;                               ///< of the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;                     ///< a c10d backend of yours in place of gloo
 
   distributed::FitState fit = {};  ///< not to be set
 

@@ -49,6 +49,7 @@ class Group {
                   "this process belongs to a group of " + std::to_string(one->place_.world) +
                       " already, and a strategy asks for " + std::to_string(place.world) +
                       ": a program has one group, so give all its strategies the same number");
+    one->go_on_with(options);
     return *one;
   }
   static bool is_open() { return current() != nullptr; }
@@ -209,6 +210,18 @@ class Group {
   static Group*& current() {
     static Group* group = nullptr;
     return group;
+  }
+
+  /// Another strategy of the program, or the same one for another run.
+  void go_on_with(GroupOptions const& options) {
+    if (!options_.is_carried_like(options))
+      throw Error("fulgurite.distributed.backend",
+                  "the processes of this program are connected already, by another .backend or .engine than this "
+                  "strategy asks for: a program has one group, so give all its strategies the same");
+    if (options.timeout == options_.timeout) return;
+    options_.timeout = options.timeout;
+    for (auto const& engine : {decisions_, gradients_, buckets_})
+      if (engine) engine->setTimeout(2 * options_.timeout);
   }
 
   void open() {

@@ -64,8 +64,8 @@ inline void list(std::string& all, std::string_view one) { all.append(all.empty(
     }
     if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
     if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
-    sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; a rank that needs "
-                "longer needs a longer .timeout";
+    sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; where one only needs "
+                "longer, to prepare data or to write a file, raise the strategy's .timeout";
   }
   throw Error("fulgurite.distributed.timeout", sentence);
 }
