@@ -116,7 +116,7 @@ class Lab:
             command = ['torchrun']
         if not command:
             command = [sys.executable, '-m', 'torch.distributed.run']
-        if subprocess.run([*command, '--help'], capture_output=True, check=False).returncode != 0:
+        if subprocess.run([*command, '--help'], capture_output=True, check=False, timeout=LIMIT).returncode != 0:
             raise Skipped('torchrun is not there, or lacks packages: FULGURITE_TORCHRUN can name one')
         # The agent looks after its workers ten times a second. Behind -- it takes no option of the program for its own.
         launcher = [*command, '--no-python', f'--nproc-per-node={world}', f'--master-port={free_port()}',
@@ -138,7 +138,7 @@ class Lab:
         start = self.own(world, *words).wait()
         need(start.code == code, f'it returned {start.code}: {start.stderr}')
         need(start.took < most, f'it took {start.took:.1f} s')
-        left = subprocess.run(['pgrep', '-f', str(start.out)], capture_output=True, text=True).stdout
+        left = subprocess.run(['pgrep', '-f', str(start.out)], capture_output=True, text=True, timeout=LIMIT).stdout
         need(not left, f'processes are left over: {left}')
         return start.said(*says)
 
@@ -385,6 +385,11 @@ def a_killed_rank_ends_the_others(lab):
 def rank_0_is_killed_and_nothing_is_left_over(lab):
     lab.ends(2, '--fault', 'forward:0:2', says=[], code=-signal.SIGKILL)
     lab.ends(2, '--saves', '1', '--fault', 'saving:0:4', says=[], code=-signal.SIGKILL)
+    lab.ends(2, '--engine', 'ordered', '--fault', 'collective:0:1', says=[], code=-signal.SIGKILL)
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--engine', 'ordered', '--fault', 'collective:0:1') for rank in (0, 1)]
+    both[1].wait().said('rank 0 ended: its store does not answer any more, so its process is gone')
+    need(both[0].wait().code == -signal.SIGKILL and both[1].code == 1, both[1].code)
 
 
 @case
@@ -750,6 +755,68 @@ def ranks_of_a_launcher_share_data_too(lab):
     both = [lab.launched(rank, 2, port, *words, env={'OMP_NUM_THREADS': '1'}) for rank in (0, 1)]
     seen = [re.findall(r'shared (\d+)', start.fine().stdout) for start in both]
     need(len(seen[0]) == 1 and seen[0] == seen[1], f'two ranks map other memory: {seen}')
+
+
+@case
+def a_loader_that_ranks_share_out_has_the_batches_of_one_process(lab):
+    single = lab.own(1, '--run', 'kept', '--batch', '8', '--keeps', f'{lab.folder}/1').fine()
+    for world in 2, 4:
+        words = '--run', 'kept', '--batch', str(8 // world), '--keeps', f'{lab.folder}/{world}'
+        start = lab.own(world, *words).fine().alike()
+        far = apart(start.weights(), single.weights())
+        need(len(start.steps()) == 16 and far < 1e-5, f'{world} ranks: {len(start.steps())} steps, {far}')
+
+
+@case
+def ranks_on_two_machines_have_the_bits_of_one(lab):
+    """Each is the only one of its machine, so that the store listens on all interfaces, and gloo takes the one named."""
+    port = free_port()
+    env = {'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0', 'GROUP_WORLD_SIZE': '2', 'OMP_NUM_THREADS': '1',
+           'GLOO_SOCKET_IFNAME': 'lo'}
+    both = [lab.launched(rank, 2, port, env=env | {'GROUP_RANK': str(rank)}) for rank in (0, 1)]
+    bare = lab.own(2).fine().steps()
+    for rank, start in enumerate(both):
+        need(start.fine().steps(rank) == bare, f'rank {rank} has other bits')
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--fault', 'throw:1:2', env=env) for rank in (0, 1)]
+    both[0].wait().said('rank 1 ended: the third disk is full')
+    need(both[1].wait().code == 1, both[1].code)
+
+
+@case
+def a_network_that_is_cut_ends_all_ranks_in_time(lab):
+    """In a network of its own, of which nothing but loopback is there."""
+    alone = ['unshare', '-rn', 'sh', '-c', 'ip link set lo up && exec "$0" "$@"']
+    try:
+        tried = subprocess.run([*alone, 'ip', 'link', 'set', 'lo', 'down'], capture_output=True, timeout=LIMIT)
+    except OSError as why:
+        raise Skipped(f'unshare is not there: {why}')
+    if tried.returncode != 0:
+        raise Skipped(f'a network of its own is not allowed here: {tried.stderr.decode().strip()}')
+    for engine, rank in ('gloo', 0), ('gloo', 1), ('ordered', 1):
+        words = '--devices', '2', '--engine', engine, '--timeout', '3000', '--fault', f'cut:{rank}:2'
+        start = lab.under(2, alone, *words).wait()
+        need(start.code == 1 and start.took < 20, f'{engine}: {start.code} after {start.took:.1f} s: {start.stderr}')
+        start.said('fulgurite.distributed.timeout', 'has waited 3000 ms .while exchanging gradients')
+
+
+@case
+def ranks_of_an_agent_that_has_the_store_have_the_bits_of_the_bare_program(lab):
+    start = lab.under(2, (), '--agent', '2').fine().alike()
+    need(start.steps() == lab.own(2).fine().steps(), 'other bits')
+    failed = lab.under(2, (), '--agent', '2', '--fault', 'throw:1:2').wait()
+    need(failed.code == 1, failed.code)
+    failed.said('rank 1 ended: the third disk is full')
+
+
+@case
+def ranks_that_an_agent_starts_again_end_with_the_bits_of_an_unbroken_run(lab):
+    whole = lab.own(2, '--run', 'kept', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    for fault in 'forward:1:5', 'forward:0:10', 'throw:0:7':
+        words = '--run', 'kept', '--keeps', f'{lab.folder}/{fault}', '--from', 'last', '--once', '1', '--fault', fault
+        again = lab.under(2, (), '--agent', '2', '--restarts', '1', *words).fine().alike().steps()
+        need(0 < len(again) < 16, f'{fault}: it did not go on from a file: {len(again)} steps')
+        need(again == whole[-len(again):], f'{fault}: other bits')
 
 
 @case

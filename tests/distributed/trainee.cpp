@@ -37,6 +37,7 @@
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/trainer.hpp>
 
+#include "agent.hpp"
 #include "ordered_engine.hpp"
 #include "shared_data.hpp"
 #include "sync_norm.hpp"
@@ -72,6 +73,10 @@ struct Scene {
   void maybe(std::string_view place) const {
     if (!fault.is(place, rank, step)) return;
     if (place == "throw") throw std::runtime_error("the third disk is full");
+    if (place == "cut") {
+      if (std::system("ip link set lo down") != 0) std::fprintf(stderr, "the network cannot be cut\n");
+      return;
+    }
     ::kill(::getpid(), place == "stop" ? SIGSTOP : place == "term" ? SIGTERM : SIGKILL);
   }
   /// The hash of all bits, and the numbers.
@@ -147,7 +152,7 @@ struct Net : nn::Module {
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
 
   at::Tensor training_step(Rows const& batch) {
-    for (auto const* place : {"forward", "throw", "stop", "term"}) scene.maybe(place);
+    for (auto const* place : {"forward", "throw", "stop", "term", "cut"}) scene.maybe(place);
     auto made = loss(batch);
     if (kernel.defined()) made = made + (kernel * torch::arange(24.0).view_as(kernel)).mean();
     if (scene.fault.kind == "backward")
@@ -311,7 +316,7 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   } else {
     std::tie(x, y, std::ignore) = make();
   }
-  data::TensorLoader loader{x, y, {.batch_size = 4, .shuffle = true, .seed = 5}};
+  data::TensorLoader loader{x, y, {.batch_size = words.number("--batch", 4), .shuffle = true, .seed = 5}};
   torch::manual_seed(3);
   NetOnLoader model(scene);
   auto trainer = make_trainer<NetOnLoader>(
@@ -373,6 +378,7 @@ int main(int argc, char** argv) try {
 #endif
     return 0;
   }
+  if (words.number("--agent", 0) && std::getenv("RANK") == nullptr) return test::be_agent(words, argv);
   auto const& place = distributed::launched_place();
   bool const again = words.number("--once", 0) != 0 && place && place->restart > 0;  // by a launcher
   Fault const fault(again ? std::string() : words.text("--fault"));
