@@ -175,4 +175,27 @@ class OrderedEngine : public c10d::Backend {
   std::vector<int> peers_;
 };
 
+/// Strategies beside the first one, whose group they all have: what is refused, a line each; then one that waits less.
+template <class Strategy>
+void use_another(Strategy const& first) {
+  first.barrier("the first strategy");
+  auto const refused = [&](auto change) {
+    auto other = first;
+    change(other);
+    try {
+      other.barrier("another strategy");
+    } catch (std::exception const& error) { std::fprintf(stderr, "%s\n", error.what()); }
+  };
+  refused([](auto& other) { other.backend = Collectives::nccl; });
+  refused([](auto& other) {
+    other.engine = [](auto const& store, auto const& place, auto) {
+      return c10::make_intrusive<OrderedEngine>(store, place.rank, place.world, 0);
+    };
+  });
+  auto hasty = first;
+  hasty.timeout = std::chrono::milliseconds(1500);
+  if (first.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+  hasty.barrier("tea");
+}
+
 }  // namespace fulgurite::test

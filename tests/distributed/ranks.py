@@ -6,6 +6,7 @@ Every start has a time limit. What is compared: the bits of all weights after ea
 ranks with batches of b samples with those of one process with k * b; and what is said when something goes wrong."""
 
 import argparse
+import fcntl
 import os
 import pathlib
 import re
@@ -115,7 +116,7 @@ class Lab:
             command = ['torchrun']
         if not command:
             command = [sys.executable, '-m', 'torch.distributed.run']
-        if subprocess.run([*command, '--help'], capture_output=True, check=False).returncode != 0:
+        if subprocess.run([*command, '--help'], capture_output=True, check=False, timeout=LIMIT).returncode != 0:
             raise Skipped('torchrun is not there, or lacks packages: FULGURITE_TORCHRUN can name one')
         # The agent looks after its workers ten times a second. Behind -- it takes no option of the program for its own.
         launcher = [*command, '--no-python', f'--nproc-per-node={world}', f'--master-port={free_port()}',
@@ -137,7 +138,7 @@ class Lab:
         start = self.own(world, *words).wait()
         need(start.code == code, f'it returned {start.code}: {start.stderr}')
         need(start.took < most, f'it took {start.took:.1f} s')
-        left = subprocess.run(['pgrep', '-f', str(start.out)], capture_output=True, text=True).stdout
+        left = subprocess.run(['pgrep', '-f', str(start.out)], capture_output=True, text=True, timeout=LIMIT).stdout
         need(not left, f'processes are left over: {left}')
         return start.said(*says)
 
@@ -260,6 +261,42 @@ def buffers_are_those_of_rank_0_after_each_step(lab):
 
 
 @case
+def statistics_of_averaged_weights_are_those_of_the_batches_of_all_ranks(lab):
+    words = '--model', 'norm', '--steps', '5'
+    for more in (), ('--fewer', '2'):  # of one rank fewer batches than of the other
+        start = lab.own(2, '--run', 'swa', *words, *more).fine().alike()
+        need(start.steps()[-1] != start.steps()[-2], 'nothing was averaged')
+    start = lab.own(2, '--run', 'swa', '--still', '1', *words).fine().alike()
+    single = lab.single('--run', 'swa-single', '--still', '1', *words)
+    far = apart(start.weights()[-1:], single.weights()[-1:])
+    need(far < 1e-6, f'{far} from one process with the same batches')
+    need(apart(start.weights()[-1:], start.weights()[-2:-1]) > 1e-3, 'the pass changed no statistics')
+
+
+@case
+def a_rate_is_found_and_a_fit_stopped_by_all_ranks_together(lab):
+    for world in 2, 3:
+        start = lab.own(world, '--run', 'watched').fine().alike()
+        ended = re.findall(r'ended after (\d+) steps with lr (\S+)', start.stdout)
+        need(len(ended) == world and len(set(ended)) == 1, f'they end differently: {start.stdout}')
+        need(0 < int(ended[0][0]) < 12 * 16 // world and float(ended[0][1]) != 0.125, ended[0])
+        need(start.steps()[-1] != start.steps()[-2], 'the average of the weights was not taken')
+
+
+@case
+def a_signal_to_any_rank_ends_all_with_a_file_from_which_they_go_on(lab):
+    whole = lab.own(2, '--run', 'signals', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    for rank in 0, 1:
+        words = '--run', 'signals', '--keeps', f'{lab.folder}/{rank}'
+        term = f'term:{rank}:5'
+        start = lab.ends(2, *words, '--fault', term, says=['fulgurite.run.interrupted'], code=128 + signal.SIGTERM)
+        need(len(start.alike().steps()) < 16, 'it did not end')
+        need(start.stderr.count('fulgurite.run.interrupted') == 2, start.stderr)
+        again = lab.own(2, *words).fine().alike().steps()
+        need(start.steps() + again == whole, f'{len(start.steps())} and {len(again)} steps: other bits')
+
+
+@case
 def a_rank_that_does_not_use_a_layer_still_has_the_bits_of_the_others(lab):
     for run in 'ours', 'torch':
         for model in 'half', 'half-last':
@@ -324,6 +361,15 @@ def output_of_other_ranks_is_prefixed_or_silenced(lab):
     need('rank 1' not in lab.own(2, '--silent', '1').fine().stdout, 'not silent')
 
 
+@case
+def output_that_is_read_slowly_is_not_lost(lab):
+    never_waits = lambda: fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)
+    start = Start(lab.trainee, 2, lab.folder, ['--devices', '2', '--prints', '20000'], prepare=never_waits)
+    time.sleep(3)
+    found = re.findall(r'\[rank 1\] line (\d+) of many\n', start.fine().stdout)
+    need(found == [str(i) for i in range(20000)], f'{len(found)} lines of 20000')
+
+
 KILLED = r'rank 1 ended: it was killed by signal 9 \(SIGKILL\)'
 
 
@@ -339,6 +385,11 @@ def a_killed_rank_ends_the_others(lab):
 def rank_0_is_killed_and_nothing_is_left_over(lab):
     lab.ends(2, '--fault', 'forward:0:2', says=[], code=-signal.SIGKILL)
     lab.ends(2, '--saves', '1', '--fault', 'saving:0:4', says=[], code=-signal.SIGKILL)
+    lab.ends(2, '--engine', 'ordered', '--fault', 'collective:0:1', says=[], code=-signal.SIGKILL)
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--engine', 'ordered', '--fault', 'collective:0:1') for rank in (0, 1)]
+    both[1].wait().said('rank 0 ended: its store does not answer any more, so its process is gone')
+    need(both[0].wait().code == -signal.SIGKILL and both[1].code == 1, both[1].code)
 
 
 @case
@@ -360,6 +411,22 @@ def by_hand_batches_that_one_rank_leaves_out_are_an_error_of_all_at_once(lab):
         parted = 'fulgurite.distributed.parted'
         start = lab.ends(2, '--run', 'pair', '--steps', '8', '--leaves-out', count, says=[parted])
         need(len(re.findall(parted, start.stderr)) == 2, start.stderr)
+
+
+@case
+def by_hand_ranks_that_train_different_networks_are_told_at_once(lab):
+    words = '--run', 'turns', '--steps', '6'
+    lab.own(2, *words).fine().alike()
+    for more, says in ((('--apart', '1'), "gradients of list 1 of parameters', rank 1 at 'gradients of list 2"),
+                       (('--apart', '1', '--wide', '7'), 'gradients of list 1'),
+                       (('--apart', '1', '--wide', '7', *SMALL), 'gradients of list 1'),
+                       (('--apart', '2'), 'number 1 is'),
+                       (('--apart', '1', '--turns', '0'), 'some have stepped optimizer 0')):
+        start = lab.ends(2, *words, *more, says=[says])
+        identifier = 'fulgurite.distributed.model' if '2' in more[:2] else 'fulgurite.distributed.parted'
+        need(len(re.findall(identifier, start.stderr)) == 2, f'{more}: {start.stderr}')
+        most = 3 if '--turns' in more else 2  # the step itself is told of with the next gradients
+        need(len(start.steps()) <= most, f'{more}: {len(start.steps())} steps before it was told')
 
 
 @case
@@ -385,6 +452,21 @@ def a_rank_that_fails_after_the_last_exchange_is_no_success(lab):
 
 
 @case
+def a_rank_that_returns_between_two_fits_is_named(lab):
+    for rank in 0, 1:
+        returned = f'rank {rank} ended: its program returned 3'
+        ended = f"rank {1 - rank} is at 'the second part', and the program of rank {rank} has ended with success"
+        for status, says in (3, returned), (0, ended):
+            words = '--then', '1', '--fault', f'leaves:{rank}:{status}'
+            lab.ends(2, *words, says=[says], code=status if status and rank == 0 else 1)
+            port = free_port()
+            both = [lab.launched(one, 2, port, *words) for one in (0, 1)]
+            both[1 - rank].wait().said(says)
+            need(both[1 - rank].code == 1 and both[1 - rank].took < 10, f'it took {both[1 - rank].took:.1f} s')
+            need(both[rank].wait().code == status, both[rank].code)
+
+
+@case
 def a_stopped_rank_is_named_when_time_is_up(lab):
     says = 'fulgurite.distributed.timeout', 'exchanging gradients', 'did not come: 1'
     lab.ends(2, '--timeout', '3000', '--fault', 'stop:1:2', says=says)
@@ -393,6 +475,12 @@ def a_stopped_rank_is_named_when_time_is_up(lab):
     both[1].wait().said('fulgurite.distributed.timeout', 'The store does not answer')
     both[0].process.kill()
     both[0].wait()
+
+
+@case
+def a_second_strategy_has_its_own_timeout_and_the_group_of_the_first(lab):
+    start = lab.ends(2, '--second', '1', says=['fulgurite.distributed.timeout', 'has waited 1500 ms .while tea'])
+    need(start.stderr.count('fulgurite.distributed.backend') == 4, start.stderr)
 
 
 @case
@@ -410,7 +498,7 @@ def ranks_that_are_at_different_places_are_told(lab):
 def a_rank_that_a_launcher_started_is_missed(lab):
     port = free_port()
     both = [lab.launched(rank, 2, port, '--fault', 'forward:1:2') for rank in (0, 1)]
-    both[0].wait().said('fulgurite.distributed.lost', 'while exchanging gradients')
+    both[0].wait().said('fulgurite.distributed.lost', 'of rank 1, which answers nobody', 'while exchanging gradients')
     need(both[0].code == 1 and both[1].wait().code == -signal.SIGKILL, both[0].code)
 
 
@@ -437,7 +525,7 @@ def a_peer_that_never_comes_is_named(lab):
     start = lab.launched(0, 2, free_port(), '--timeout', '2000').wait()
     start.said('fulgurite.distributed.absent', 'within 2000 ms: 1')
     lonely = lab.launched(1, 2, free_port(), '--timeout', '2000').wait()
-    lonely.said('fulgurite.distributed.store', 'rank 1 reached no store')
+    lonely.said('fulgurite.distributed.store', 'rank 1 reached no store that answers')
 
 
 def listens_at(port):
@@ -445,6 +533,38 @@ def listens_at(port):
     lines = [line.split() for name in ('tcp', 'tcp6') if os.path.exists(f'/proc/net/{name}')
              for line in pathlib.Path(f'/proc/net/{name}').read_text().splitlines()[1:]]
     return {words[1].split(':')[0] for words in lines if words[3] == '0A' and int(words[1].split(':')[1], 16) == port}
+
+
+def connections_to(port):
+    """How many there are, as the process that listens sees them."""
+    lines = [line.split() for line in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]]
+    return sum(words[3] == '01' and int(words[1].split(':')[1], 16) == port for words in lines)
+
+
+def until(holds, what):
+    end = time.monotonic() + LIMIT
+    while not holds():
+        need(time.monotonic() < end, f'{what}: not within {LIMIT} s')
+        time.sleep(0.02)
+
+
+@case
+def a_store_whose_process_is_stopped_before_all_have_met_ends_the_others_in_time(lab):
+    for world, connections in (2, 1), (3, 4):  # before rank 1 connects, and while it waits for rank 2
+        port = free_port()
+        first = lab.launched(0, world, port)
+        until(lambda: listens_at(port), 'rank 0 listens')
+        other = lab.launched(1, world, port, '--timeout', '3000') if world == 3 else None
+        until(lambda: connections_to(port) >= connections, 'connections')
+        time.sleep(0.3)
+        first.process.send_signal(signal.SIGSTOP)
+        other = other or lab.launched(1, world, port, '--timeout', '3000')
+        try:
+            other.wait().said('fulgurite.distributed.store', 'is stopped')
+            need(other.code == 1 and other.took < 15, f'{other.code} after {other.took:.1f} s')
+        finally:
+            first.process.kill()
+            first.wait()
 
 
 @case
@@ -635,6 +755,68 @@ def ranks_of_a_launcher_share_data_too(lab):
     both = [lab.launched(rank, 2, port, *words, env={'OMP_NUM_THREADS': '1'}) for rank in (0, 1)]
     seen = [re.findall(r'shared (\d+)', start.fine().stdout) for start in both]
     need(len(seen[0]) == 1 and seen[0] == seen[1], f'two ranks map other memory: {seen}')
+
+
+@case
+def a_loader_that_ranks_share_out_has_the_batches_of_one_process(lab):
+    single = lab.own(1, '--run', 'kept', '--batch', '8', '--keeps', f'{lab.folder}/1').fine()
+    for world in 2, 4:
+        words = '--run', 'kept', '--batch', str(8 // world), '--keeps', f'{lab.folder}/{world}'
+        start = lab.own(world, *words).fine().alike()
+        far = apart(start.weights(), single.weights())
+        need(len(start.steps()) == 16 and far < 1e-5, f'{world} ranks: {len(start.steps())} steps, {far}')
+
+
+@case
+def ranks_on_two_machines_have_the_bits_of_one(lab):
+    """Each is the only one of its machine, so that the store listens on all interfaces, and gloo takes the one named."""
+    port = free_port()
+    env = {'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0', 'GROUP_WORLD_SIZE': '2', 'OMP_NUM_THREADS': '1',
+           'GLOO_SOCKET_IFNAME': 'lo'}
+    both = [lab.launched(rank, 2, port, env=env | {'GROUP_RANK': str(rank)}) for rank in (0, 1)]
+    bare = lab.own(2).fine().steps()
+    for rank, start in enumerate(both):
+        need(start.fine().steps(rank) == bare, f'rank {rank} has other bits')
+    port = free_port()
+    both = [lab.launched(rank, 2, port, '--fault', 'throw:1:2', env=env) for rank in (0, 1)]
+    both[0].wait().said('rank 1 ended: the third disk is full')
+    need(both[1].wait().code == 1, both[1].code)
+
+
+@case
+def a_network_that_is_cut_ends_all_ranks_in_time(lab):
+    """In a network of its own, of which nothing but loopback is there."""
+    alone = ['unshare', '-rn', 'sh', '-c', 'ip link set lo up && exec "$0" "$@"']
+    try:
+        tried = subprocess.run([*alone, 'ip', 'link', 'set', 'lo', 'down'], capture_output=True, timeout=LIMIT)
+    except OSError as why:
+        raise Skipped(f'unshare is not there: {why}')
+    if tried.returncode != 0:
+        raise Skipped(f'a network of its own is not allowed here: {tried.stderr.decode().strip()}')
+    for engine, rank in ('gloo', 0), ('gloo', 1), ('ordered', 1):
+        words = '--devices', '2', '--engine', engine, '--timeout', '3000', '--fault', f'cut:{rank}:2'
+        start = lab.under(2, alone, *words).wait()
+        need(start.code == 1 and start.took < 20, f'{engine}: {start.code} after {start.took:.1f} s: {start.stderr}')
+        start.said('fulgurite.distributed.timeout', 'has waited 3000 ms .while exchanging gradients')
+
+
+@case
+def ranks_of_an_agent_that_has_the_store_have_the_bits_of_the_bare_program(lab):
+    start = lab.under(2, (), '--agent', '2').fine().alike()
+    need(start.steps() == lab.own(2).fine().steps(), 'other bits')
+    failed = lab.under(2, (), '--agent', '2', '--fault', 'throw:1:2').wait()
+    need(failed.code == 1, failed.code)
+    failed.said('rank 1 ended: the third disk is full')
+
+
+@case
+def ranks_that_an_agent_starts_again_end_with_the_bits_of_an_unbroken_run(lab):
+    whole = lab.own(2, '--run', 'kept', '--keeps', f'{lab.folder}/whole').fine().alike().steps()
+    for fault in 'forward:1:5', 'forward:0:10', 'throw:0:7':
+        words = '--run', 'kept', '--keeps', f'{lab.folder}/{fault}', '--from', 'last', '--once', '1', '--fault', fault
+        again = lab.under(2, (), '--agent', '2', '--restarts', '1', *words).fine().alike().steps()
+        need(0 < len(again) < 16, f'{fault}: it did not go on from a file: {len(again)} steps')
+        need(again == whole[-len(again):], f'{fault}: other bits')
 
 
 @case

@@ -37,9 +37,11 @@
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/trainer.hpp>
 
+#include "agent.hpp"
 #include "ordered_engine.hpp"
 #include "shared_data.hpp"
 #include "sync_norm.hpp"
+#include "with_callbacks.hpp"
 #include "words.hpp"
 
 using namespace fulgurite;
@@ -71,7 +73,11 @@ struct Scene {
   void maybe(std::string_view place) const {
     if (!fault.is(place, rank, step)) return;
     if (place == "throw") throw std::runtime_error("the third disk is full");
-    ::kill(::getpid(), place == "stop" ? SIGSTOP : SIGKILL);
+    if (place == "cut") {
+      if (std::system("ip link set lo down") != 0) std::fprintf(stderr, "the network cannot be cut\n");
+      return;
+    }
+    ::kill(::getpid(), place == "stop" ? SIGSTOP : place == "term" ? SIGTERM : SIGKILL);
   }
   /// The hash of all bits, and the numbers.
   static std::pair<std::string, std::string> bits_of(torch::nn::Module const& model) {
@@ -109,6 +115,7 @@ struct Rows {
 /// with one of all ranks. "half": ranks use another layer each, "half-sync": after such a norm, "half-last": rank 0
 /// uses both, and weights whose channels lie last. "mlp": three layers.
 struct Net : nn::Module {
+  using Batch = Rows;
   Scene& scene;
   std::string kind;
   nn::Linear first = nullptr, second = nullptr, third = nullptr;
@@ -145,7 +152,7 @@ struct Net : nn::Module {
   at::Tensor loss(Rows const& batch) { return (forward(batch.x) - batch.y).square().mean(); }
 
   at::Tensor training_step(Rows const& batch) {
-    for (auto const* place : {"forward", "throw", "stop"}) scene.maybe(place);
+    for (auto const* place : {"forward", "throw", "stop", "term", "cut"}) scene.maybe(place);
     auto made = loss(batch);
     if (kernel.defined()) made = made + (kernel * torch::arange(24.0).view_as(kernel)).mean();
     if (scene.fault.kind == "backward")
@@ -219,6 +226,35 @@ struct Pair : nn::Module {
   void on_train_batch_end() { scene.write(*this); }
 };
 
+/// Two networks by hand, both in the first two batches. From the third on --apart 1 lets rank 1 train the other one
+/// than rank 0 does; --apart 2: from the first on. --wide: rows of the right one, and --turns 0 shuts nobody out.
+struct Turns : nn::Module {
+  Scene& scene;
+  nn::Linear left = register_module("left", nn::Linear(4, 1)), right = nullptr;
+
+  explicit Turns(Scene& at) : scene(at) {
+    right = register_module("right", nn::Linear(4, at.words.number("--wide", 1)));
+  }
+  auto configure_optimizers() {
+    return optimizers(optim::SGD(left->parameters(), 0.1), optim::SGD(right->parameters(), 0.1));
+  }
+  void training_step(Rows const& batch, auto& ctx) {
+    auto& [one, two] = ctx.optimizers();
+    auto const go = [&](auto& optimizer, nn::Linear& net) {
+      auto const loss = (net->forward(batch.x) - batch.y).square().mean();
+      if (scene.words.number("--turns", 1)) return ctx.minimize(optimizer, loss);
+      optimizer.zero_grad();
+      ctx.backward(loss);
+      ctx.step(optimizer);
+    };
+    long const apart = scene.words.number("--apart", 0);
+    bool const both = apart != 2 && ctx.batch_idx() < 2;
+    if (both || apart == 0 || scene.rank == 0) go(one, left);
+    if (both || (apart != 0 && scene.rank == 1)) go(two, right);
+  }
+  void on_train_batch_end() { scene.write(*this); }
+};
+
 /// Batches of the whole run, cut so that rank r of k has the r-th part of each.
 std::vector<Rows> batches(Words const& words, long rank, long world, bool whole_numbers) {
   long const size = words.number("--batch", 4), steps = words.number("--steps", 4);
@@ -280,7 +316,7 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   } else {
     std::tie(x, y, std::ignore) = make();
   }
-  data::TensorLoader loader{x, y, {.batch_size = 4, .shuffle = true, .seed = 5}};
+  data::TensorLoader loader{x, y, {.batch_size = words.number("--batch", 4), .shuffle = true, .seed = 5}};
   torch::manual_seed(3);
   NetOnLoader model(scene);
   auto trainer = make_trainer<NetOnLoader>(
@@ -298,6 +334,14 @@ void train_and_keep(Scene& scene, DistributedDataParallel const& strategy) {
   std::fflush(stdout);
   test::print_end_of_writer(x.data_ptr());
   strategy.barrier("all have looked");
+}
+
+/// The batches of all of so many ranks, in one process.
+std::vector<Rows> batches_of_all(Words const& words, long world) {
+  std::vector<Rows> all;
+  for (long rank = 0; rank != world; ++rank)
+    for (auto& rows : batches(words, rank, world, false)) all.push_back(std::move(rows));
+  return all;
 }
 
 DistributedDataParallel parallel(Words const& words, Fault const& fault, long rank) {
@@ -334,6 +378,7 @@ int main(int argc, char** argv) try {
 #endif
     return 0;
   }
+  if (words.number("--agent", 0) && std::getenv("RANK") == nullptr) return test::be_agent(words, argv);
   auto const& place = distributed::launched_place();
   bool const again = words.number("--once", 0) != 0 && place && place->restart > 0;  // by a launcher
   Fault const fault(again ? std::string() : words.text("--fault"));
@@ -345,9 +390,14 @@ int main(int argc, char** argv) try {
 
   if (words.number("--parts", 0)) strategy.barrier(scene.rank == 0 ? "tea" : "coffee");
 
+  if (words.number("--second", 0)) test::use_another(strategy);
+  if (long const lines = scene.rank == 1 ? words.number("--prints", 0) : 0; lines != 0)
+    for (long i = 0; i != lines; ++i) std::printf("line %ld of many\n", i);
+
   Automatic const how{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1)),
                       .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()};
   auto const run = words.text("--run", "ours");
+  int status = 0;
   if (run == "ours") train<NetWithOurs>(scene, strategy, Float32{}, how);
   else if (run == "changes") train<NetThatChanges>(scene, strategy, Float32{}, how);
   else if (run == "single") train<NetWithOurs>(scene, SingleDevice{cpu}, Float32{}, how);
@@ -359,11 +409,22 @@ int main(int argc, char** argv) try {
   else if (run == "cuda-captured-single") train<NetWithOurs>(scene, Captured{SingleDevice{cuda}}, Float32{}, how);
   else if (run == "torch-single") train<NetWithTorchs>(scene, SingleDevice{cpu}, Float32{}, how);
   else if (run == "pair") train<Pair>(scene, strategy, Float32{}, Manual{});
+  else if (run == "turns") train<Turns>(scene, strategy, Float32{}, Manual{});
   else if (run == "pair-single") train<Pair>(scene, SingleDevice{cpu}, Float32{}, Manual{});
+  else if (run == "swa")
+    test::train_averaged<Net>(scene, strategy, batches(words, scene.rank, strategy.world(), false));
+  else if (run == "swa-single") test::train_averaged<Net>(scene, SingleDevice{cpu}, batches_of_all(words, 2));
+  else if (run == "signals") status = test::train_watched<NetOnLoader, false>(scene, strategy);
+  else if (run == "watched") status = test::train_watched<NetOnLoader, true>(scene, strategy);
   else if (run == "norms") test::measure_norms(strategy);
   else if (run == "refusals") test::print_refusals(strategy);
   else throw std::runtime_error("no such run");
+  if (words.number("--then", 0)) {  // a second part, before which a rank may leave
+    if (fault.kind == "leaves" && fault.rank == scene.rank) return static_cast<int>(fault.step);
+    strategy.barrier("the second part");
+  }
   if (fault.is("late", scene.rank, 0)) return 7;  // no collective follows
+  return status;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

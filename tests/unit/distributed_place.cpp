@@ -63,6 +63,18 @@ TEST_CASE("place: torchrun's variables, and its agent's store") {
   CHECK(place_of(local)->restart == 3);
 }
 
+TEST_CASE("place: what is started in a shell that SLURM keeps is no rank") {
+  Variables all{{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"},  {"SLURM_LOCALID", "0"},   {"SLURM_NTASKS", "4"},
+                {"SLURM_NNODES", "1"},  {"SLURM_JOB_ID", "81"}, {"SLURM_NODELIST", "one"}};
+  CHECK(place_of(all));
+  for (auto const* name : {"bash", "interactive"}) {
+    all["SLURM_JOB_NAME"] = name;
+    CHECK(!place_of(all));
+  }
+  all["SLURM_JOB_NAME"] = "train";
+  CHECK(place_of(all));
+}
+
 TEST_CASE("place: SLURM's steps meet on their first node, at a port of their job") {
   Variables all{{"SLURM_STEP_ID", "0"},   {"SLURM_PROCID", "3"},         {"SLURM_LOCALID", "1"},
                 {"SLURM_NTASKS", "4"},    {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_NODELIST", "gpu[03-07,9],cpu1"},

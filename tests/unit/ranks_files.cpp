@@ -377,3 +377,39 @@ TEST_CASE("ranks: averages of weights are equal on all of them") {
   averaged([] { return StochasticWeightAveraging{{.swa_lrs = 0.05}}; });
   averaged([] { return EMAWeightAveraging{{.decay = 0.5}}; });
 }
+
+namespace {
+
+/// The system asks one rank for its end, in the middle of a pass for statistics.
+struct EndsInPass {
+  using Stateless = ByChoice;
+  bool ends, passes = false;
+  void on_train_epoch_end(auto& ctx) const { ctx.request_statistics_pass(); }
+  void before_statistics_pass(auto&) { passes = ends; }
+  void on_train_end() { passes = false; }
+  void end_if_asked() const {
+    if (passes) throw Interrupted(15);
+  }
+};
+/// Combines what ranks have seen in that pass, which here is a number.
+struct Shares : Rank {
+  using Rank::Rank;
+  Shares(Rank rank) : Rank(rank) {}
+  void share_statistics(Noisy& model) const { model.weights.push_back(reduce(double(rank()), Reduce::sum)); }
+};
+
+}  // namespace
+
+TEST_CASE("ranks: none ends alone inside of the pass for statistics, after which they combine what each has found") {
+  auto const all = toy::on_ranks(2, [&](Rank rank) {
+    Noisy model;
+    auto trainer =
+        make_trainer<Noisy>({.max_epochs = 1}, Shares(rank), Float32{}, Automatic{}, EndsInPass{rank.rank() == 1});
+    auto train = loader();
+    trainer.fit(model, train);
+    return model.weights;
+  });
+  require_fine(all);
+  CHECK(all[0].result->back() == 1);
+  CHECK(all[1].result->back() == 1);
+}

@@ -1,5 +1,6 @@
 // Loaders that leave out batches on one rank alone: windows stay those of all ranks, and by hand nobody waits.
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -56,6 +57,19 @@ struct SkipsAlone {
   using Stateless = ByChoice;
   Flow on_train_batch_start(auto& ctx) const {
     return ctx.rank() == 1 && ctx.batch_idx() == 2 ? Flow::skip_epoch : Flow::proceed;
+  }
+};
+
+/// Rank 1 steps another optimizer than rank 0 in one batch.
+struct StepsApart : ByHand {
+  long in = 0;
+  void training_step(double, auto& ctx) {
+    auto& [first, second] = ctx.optimizers();
+    first.zero_grad();
+    second.zero_grad();
+    ctx.backward(-p - q);
+    if (ctx.rank() == 1 && ctx.batch_idx() == in) ctx.step(second);
+    else ctx.step(first);
   }
 };
 
@@ -181,5 +195,24 @@ TEST_CASE("ranks: by hand any number of batches that one of them alone leaves ou
     Given left_out(count + 2, none), whole(count + 2, 1.0);
     left_out.front() = left_out.back() = 1;
     for (auto const& text : by_hand(whole, left_out)) CHECK(text.starts_with("[fulgurite.distributed.parted]"));
+  }
+}
+
+TEST_CASE("ranks: by hand, ranks that step different optimizers are told at once, in the last batch, too") {
+  for (long const in : {0, 1, 2}) {
+    toy::Meeting meeting(2, soon);
+    auto const all = toy::on_ranks(meeting, [&](toy::Rank rank) {
+      StepsApart model;
+      model.in = in;
+      auto trainer = make_trainer<StepsApart>({.max_epochs = 1}, rank, Float32{}, Manual{});
+      trainer.fit(model, Gaps{{1, 1, 1}});
+      return 0;
+    });
+    for (auto const& rank : all) {
+      INFO(rank.error);
+      CHECK(rank.error.starts_with("[fulgurite.distributed.parted]"));
+      CHECK(rank.error.find("some have stepped optimizer 0") != std::string::npos);
+    }
+    CHECK(meeting.count("gradients") == std::min(in + 2, 3L));
   }
 }

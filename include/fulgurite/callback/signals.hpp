@@ -45,7 +45,8 @@ struct SignalsOptions {
 /// a program returns. Another one of these signals ends the program at once. The next fit goes on from the file by
 /// itself, unless it is told where to go on from, and removes it when it ends well. It acts in training, validation,
 /// test, predict, the sanity check and the pass for statistics; only a fit leaves a file. A signal that comes after the
-/// last batch lets the run end well, leaves a file of its end, and throws then.
+/// last batch lets the run end well, leaves a file of its end, and throws then. Several processes end a fit together,
+/// after the next step, or, where none follows, at its end.
 ///
 /// In a SLURM job, SIGUSR1 (`#SBATCH --signal=USR1@90`) does the same with hpc_ckpt_N.safetensors, N one more than the
 /// highest there is, and then asks SLURM to begin the job again: `scontrol requeue`, which is a warning where it fails.

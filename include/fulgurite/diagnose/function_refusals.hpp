@@ -64,6 +64,7 @@ FULGURITE_FUNCTION(strategy, barrier, "(std::string_view what)")
 FULGURITE_FUNCTION(strategy, matmul_scope, "()")
 FULGURITE_FUNCTION(strategy, share_state, "(auto& optimizers)")
 FULGURITE_FUNCTION(strategy, whole_state, "(auto& optimizers)")
+FULGURITE_FUNCTION(strategy, share_statistics, "(auto& model)")
 
 #undef FULGURITE_FUNCTION
 // clang-format on

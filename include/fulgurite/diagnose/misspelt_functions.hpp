@@ -307,6 +307,8 @@ FULGURITE_NEAR_MISS(shareState, "share_state")
 FULGURITE_NEAR_MISS(sharestate, "share_state")
 FULGURITE_NEAR_MISS(wholeState, "whole_state")
 FULGURITE_NEAR_MISS(wholestate, "whole_state")
+FULGURITE_NEAR_MISS(shareStatistics, "share_statistics")
+FULGURITE_NEAR_MISS(sharestatistics, "share_statistics")
 // clang-format on
 
 }  // namespace fulgurite::refusal

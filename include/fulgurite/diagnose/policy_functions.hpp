@@ -134,7 +134,8 @@ consteval HookVerdict strategy_functions() {
                  FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
                  FULGURITE_OPTIONAL(world, T), FULGURITE_OPTIONAL(local_rank, T), FULGURITE_OPTIONAL(agree, T, bool),
                  FULGURITE_OPTIONAL(reduce, T, double, Reduce), FULGURITE_OPTIONAL(matmul_scope, T),
-                 FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All));
+                 FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All),
+                 FULGURITE_OPTIONAL(share_statistics, T, M));
   }
 }
 #undef FULGURITE_ID

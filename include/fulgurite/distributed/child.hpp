@@ -2,6 +2,7 @@
 // One more process of this very program, whose output comes through pipes.
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -116,6 +117,11 @@ class Child {
     }
 
    private:
+    /// Where somebody has made this process's output one that never waits, and its reader is slow.
+    bool is_read_soon() const {
+      pollfd one{to, POLLOUT, 0};
+      return ::poll(&one, 1, 10000) > 0;
+    }
     void lines(std::string const& prefix, bool silent) {
       auto const last = rest.rfind('\n');
       if (last == std::string::npos) return;
@@ -129,6 +135,7 @@ class Child {
       if (silent && to == STDOUT_FILENO) return;
       for (std::string_view left = whole; !left.empty();) {
         auto const count = ::write(to, left.data(), left.size());
+        if (count < 0 && errno == EAGAIN && is_read_soon()) continue;
         if (count < 0 && errno != EINTR) return;  // nobody reads it any more
         if (count > 0) left.remove_prefix(static_cast<std::size_t>(count));
       }

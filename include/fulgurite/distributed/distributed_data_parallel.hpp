@@ -24,6 +24,7 @@
 #include <fulgurite/distributed/numbers.hpp>
 #include <fulgurite/distributed/processors.hpp>
 #include <fulgurite/distributed/replica.hpp>
+#include <fulgurite/distributed/shared_statistics.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/metric/metric.hpp>
 #include <fulgurite/policy/matmul.hpp>
@@ -94,9 +95,9 @@ struct DistributedDataParallel {
   bool broadcast_buffers = true;  ///< after each step all ranks have the buffers of rank 0
   bool sync_batchnorm = false;    ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
-  Matmul matmul = Matmul::faster;                                ///< of the CPU, as in SingleDevice
-  distributed::MakeEngine engine = nullptr;                      ///< a c10d backend of yours in place of gloo
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
+  Matmul matmul = Matmul::faster;                               ///< of the CPU, as in SingleDevice
+  distributed::MakeEngine engine = nullptr;                     ///< a c10d backend of yours in place of gloo
 
   distributed::FitState fit = {};  ///< not to be set
 
@@ -188,6 +189,12 @@ struct DistributedDataParallel {
   /// While the returned object lives, `syncs()` is false, and the loops leave gradients where they are.
   [[nodiscard]] distributed::Unsynchronized no_sync(bool on) { return {fit, on}; }
   bool syncs() const { return fit.unsynchronized == 0; }
+
+  /// After a pass over the training data that batch norms took their statistics from: they become those of all ranks.
+  template <class Model>
+  void share_statistics(Model& model) const {
+    distributed::share_statistics(group(), model);
+  }
 
   // What all ranks decide together; every one of these is a collective.
   bool agree(bool any) const { return distributed::agree(group(), any); }

@@ -9,7 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -83,11 +84,20 @@ class GradientExchange {
   }
 
  private:
-  /// The layout of this step, which all ranks have to have. One that was seen before is known to be theirs.
+  /// The layout of this step, which all ranks have to have. Each is compared once; where a program goes back and forth
+  /// between some, ranks tell each other in front of each sum which one it is: sums of two that are as large would be
+  /// taken for each other, and gloo ends the process by those that are not. Who has one layout tells nothing, and
+  /// neither does one optimizer whose parameters are frozen or freed for good.
   template <class Optimizers>
   void follow(Group& group, Replica const& replica, Optimizers& optimizers, std::size_t riders) {
     auto const signature = ExchangePlan::signature(optimizers);
-    if (signature == signature_ && riders <= most_riders_) return;
+    if (signature != signature_ || riders > most_riders_) lay_out(group, replica, optimizers, riders, signature);
+    if (alternates_ || (agreed_.size() > 1 && std::tuple_size_v<Optimizers> > 1))
+      group.exchange({}, "gradients of list " + std::to_string(list_) + " of parameters");
+  }
+  template <class Optimizers>
+  void lay_out(Group& group, Replica const& replica, Optimizers& optimizers, std::size_t riders,
+               std::size_t signature) {
     if (buckets_.any_begun())
       throw Error("fulgurite.distributed.parameters_changed",
                   "parameters were frozen, added or moved between backward and the exchange of gradients, which had "
@@ -101,7 +111,10 @@ class GradientExchange {
       lines.push_back(Replica::line(replica.name(item.parameter), item.parameter));
       all.append(lines.back()).append("\n");
     }
-    if (agreed_.insert(std::move(all)).second) require_same(group, lines, "parameters of its optimizers");
+    auto const [known, is_new] = agreed_.try_emplace(std::move(all), agreed_.size() + 1);
+    if (is_new) require_same(group, lines, "parameters of its optimizers");
+    else alternates_ = alternates_ || known->second != list_;
+    list_ = known->second;
     most_riders_ = std::max(most_riders_, riders);
     buckets_.prepare(group, static_cast<std::int64_t>(again() + 1));
     current_ = [&optimizers] { return ExchangePlan::signature(optimizers); };
@@ -175,7 +188,9 @@ class GradientExchange {
   std::size_t signature_ = 0;
   std::size_t most_riders_ = 11;  ///< of any exchange, or more than an automatic step has: a file has one alone
   int changes_ = 0;               ///< of gradients that were sent; after some, nothing is sent in backward any more
-  std::unordered_set<std::string> agreed_ = {};
+  std::unordered_map<std::string, std::size_t> agreed_ = {};  ///< layouts that all ranks have had, and their numbers
+  std::size_t list_ = 0;                                      ///< the number of the layout at hand
+  bool alternates_ = false;                                   ///< a layout has come back after another one
 };
 
 }  // namespace fulgurite::distributed

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -21,6 +22,8 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/group_options.hpp>
 #include <fulgurite/distributed/leaving.hpp>
+#include <fulgurite/distributed/parted.hpp>
+#include <fulgurite/distributed/rendezvous.hpp>
 #include <fulgurite/distributed/traffic.hpp>
 #include <fulgurite/distributed/watch.hpp>
 #include <fulgurite/loop/rank_ended.hpp>
@@ -46,6 +49,7 @@ class Group {
                   "this process belongs to a group of " + std::to_string(one->place_.world) +
                       " already, and a strategy asks for " + std::to_string(place.world) +
                       ": a program has one group, so give all its strategies the same number");
+    one->go_on_with(options);
     return *one;
   }
   static bool is_open() { return current() != nullptr; }
@@ -141,7 +145,10 @@ class Group {
       std::uint64_t length = 0;
       std::memcpy(&length, other.data(), 8);
       auto const at = other.substr(8, name_size);
-      if (at.substr(0, at.find('\0')) != name) mismatch(what, static_cast<int>(rank), at.substr(0, at.find('\0')));
+      if (auto const theirs = at.substr(0, at.find('\0')); theirs != name) {
+        let_go();
+        throw_mismatch(place_, what, static_cast<int>(rank), theirs);
+      }
       answers.emplace_back(other.substr(8 + name_size, std::min<std::uint64_t>(length, inline_size)));
       longest = std::max(longest, length);
     }
@@ -168,9 +175,17 @@ class Group {
     bool told = false;
     try {
       while (!ready(std::chrono::milliseconds(100))) {
-        if (auto const ended = watch_->ended()) gone(*ended);
+        if (auto const ended = watch_->ended()) {
+          if (ready(std::chrono::milliseconds(1))) break;  // what the one that has ended had sent before
+          gone(*ended);
+        }
         auto const waited = Clock::now() - began;
         if (!std::exchange(told, true)) watch_->waits(std::string(what));
+        // What a rank had sent before it left is here at once.
+        if (auto const left = watch_->left(); left && Clock::now() - left->second > grace) {
+          let_go();
+          throw_left(place_, what, left->first);
+        }
         if (waited > options_.timeout) time_is_up(what);
       }
     } catch (loop::RankEnded const&) { throw; } catch (Error const&) {
@@ -197,6 +212,18 @@ class Group {
     return group;
   }
 
+  /// Another strategy of the program, or the same one for another run.
+  void go_on_with(GroupOptions const& options) {
+    if (!options_.is_carried_like(options))
+      throw Error("fulgurite.distributed.backend",
+                  "the processes of this program are connected already, by another .backend or .engine than this "
+                  "strategy asks for: a program has one group, so give all its strategies the same");
+    if (options.timeout == options_.timeout) return;
+    options_.timeout = options.timeout;
+    for (auto const& engine : {decisions_, gradients_, buckets_})
+      if (engine) engine->setTimeout(2 * options_.timeout);
+  }
+
   void open() {
     bool const nccl = options_.uses_nccl() && !options_.engine;
     if (nccl) require_nccl(place_.local_world);
@@ -209,7 +236,7 @@ class Group {
         others_ = std::make_unique<OwnRanks>(
             place_.world, place_.port, options_.others,
             [watch = watch_.get()](int rank, std::string const& how) { watch->tell(rank, how); });
-      meet();
+      meet({place_, *watch_, options_.timeout}, store_);
       decisions_ = make("decisions");
 #if defined(FULGURITE_HAS_NCCL)
       if (nccl) {
@@ -228,30 +255,12 @@ class Group {
     }
   }
 
-  Engine make(std::string const& name) const {
+  Engine make(std::string const& name) {
     Store const keys = c10::make_intrusive<c10d::PrefixStore>(name, store_);
     auto const later = 2 * options_.timeout;  // the time that counts is measured here, where ranks can be named
-    return options_.engine ? options_.engine(keys, place_, later) : gloo_engine(keys, place_, later);
-  }
-
-  /// Waits until all ranks are there.
-  void meet() {
-    auto const until = Clock::now() + options_.timeout;
-    store_->set("here/" + std::to_string(place_.rank), bytes_of("yes"));
-    std::string missing;
-    for (int rank = 0; rank != place_.world; ++rank) {
-      auto const key = "here/" + std::to_string(rank);
-      while (!store_->check({key}) && Clock::now() < until) {
-        if (auto const ended = watch_->ended_within(std::chrono::milliseconds(20)))
-          throw loop::RankEnded(ended->rank, ended->text);
-      }
-      if (!store_->check({key})) missing.append(missing.empty() ? "" : ", ").append(std::to_string(rank));
-    }
-    if (!missing.empty())
-      throw Error("fulgurite.distributed.absent",
-                  "of " + std::to_string(place_.world) + " processes these ranks did not come within " +
-                      std::to_string(options_.timeout.count()) + " ms: " + missing +
-                      ": see whether they were started, and with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE");
+    return answered({place_, *watch_, options_.timeout}, [keys, later, place = place_, engine = options_.engine] {
+      return engine ? engine(keys, place, later) : gloo_engine(keys, place, later);
+    });
   }
 
   std::vector<std::string> all_gather(std::string const& message, std::string_view what) {
@@ -311,57 +320,29 @@ class Group {
     } catch (...) {}
   }
 
-  /// A connection broke: the process at its other end is gone, and soon somebody says which.
+  /// A connection broke: the process at its other end is gone, and soon somebody says which, or it alone is silent.
   [[noreturn]] void lost(std::string_view what, std::string_view why) {
-    if (auto const ended = watch_->ended_within(std::chrono::seconds(2))) gone(*ended);
+    watch_->call_roll();
+    if (auto const ended = watch_->ended_within(grace)) gone(*ended);
     let_go();
-    std::string sentence("another process of this run is gone (while ");
-    sentence.append(what).append("): ").append(why.substr(0, why.find('\n')));
-    throw Error("fulgurite.distributed.lost", sentence);
+    throw_lost(place_, *watch_, what, why);
   }
   [[noreturn]] void time_is_up(std::string_view what) {
     let_go();
-    std::string sentence("rank ");
-    sentence.append(std::to_string(place_.rank))
-        .append(" has waited ")
-        .append(std::to_string(options_.timeout.count()));
-    sentence.append(" ms (while ").append(what).append("). ");
-    auto const others = watch_->all_wait_for();
-    if (!others) {
-      sentence += "The store does not answer: its process, rank 0's or the launcher's, is stopped or gone";
-    } else {
-      std::string absent, elsewhere;
-      for (std::size_t rank = 0; rank != others->size(); ++rank) {
-        auto const& at = (*others)[rank];
-        if (static_cast<int>(rank) == place_.rank || at == what) continue;
-        auto& list = at.empty() ? absent : elsewhere;
-        list.append(list.empty() ? "" : ", ").append(std::to_string(rank));
-        if (!at.empty()) list.append(" (").append(at).append(")");
-      }
-      if (!absent.empty()) sentence.append("These ranks did not come: ").append(absent).append(". ");
-      if (!elsewhere.empty()) sentence.append("These wait for something else: ").append(elsewhere).append(". ");
-      sentence += "A rank that is stopped, hangs, or has another number of batches is the cause; a rank that needs "
-                  "longer needs a longer .timeout";
-    }
-    throw Error("fulgurite.distributed.timeout", sentence);
-  }
-  [[noreturn]] void mismatch(std::string_view what, int rank, std::string_view other) {
-    let_go();
-    std::string sentence("ranks have parted: rank ");
-    sentence.append(std::to_string(place_.rank)).append(" is at '").append(what).append("', rank ");
-    sentence.append(std::to_string(rank)).append(" at '").append(other);
-    throw Error("fulgurite.distributed.parted",
-                sentence.append("': all ranks have to run the same program on the same number of batches"));
+    throw_time_is_up(place_, *watch_, what, options_.timeout);
   }
 
   /// At the end of the process: rank 0 keeps the store until the others are gone, and sees to it that they go. Where
   /// one that it started has failed when no collective could tell of it any more, its own success is none.
   void close(int status) {
     bool const knows = failed_, started = others_ != nullptr;
+    if (status != 0) watch_->tell(place_.rank, "its program returned " + std::to_string(status));
     if (watch_->ended()) failed_ = true;
     if (others_) {
+      if (!failed_) watch_->leave();
       auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
       if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
+        std::fputs("rank 0 has ended, and ends the processes that it started and that go on\n", stderr);
         others_->signal(SIGTERM);
         if (!gone(patience / 5)) others_->signal(SIGKILL);
       }
@@ -378,7 +359,7 @@ class Group {
     decisions_.reset();
   }
 
-  static constexpr std::chrono::milliseconds patience{5000};
+  static constexpr std::chrono::milliseconds patience{5000}, grace{2000};
 
   GroupOptions options_;
   Place place_;

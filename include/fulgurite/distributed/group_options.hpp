@@ -45,6 +45,11 @@ struct GroupOptions {
 #endif
   }
 
+  /// Whether both name the same who carries messages. Of engines only their types can be compared.
+  bool is_carried_like(GroupOptions const& other) const {
+    return engine.target_type() == other.engine.target_type() && (engine || uses_nccl() == other.uses_nccl());
+  }
+
   /// The place that a launcher gave this process, else rank 0 of those that this program is to start. An Error where
   /// options and launcher disagree.
   Place place() const {

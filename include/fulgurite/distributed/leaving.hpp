@@ -15,10 +15,10 @@
 namespace fulgurite::distributed {
 
 /// Who keeps the store leaves last: where the run has failed, when the others have heard of it.
-inline void leave_together(Store const& store, Place const& place, Watch const& watch, bool failed,
+inline void leave_together(Store const& store, Place const& place, Watch& watch, bool failed,
                            std::chrono::milliseconds patience) noexcept {
   try {
-    if (!failed) store->set("left/" + std::to_string(place.rank), bytes_of("yes"));
+    if (!failed) watch.leave();
     if (place.rank != 0 || place.agent_has_store) return;
     auto const until = std::chrono::steady_clock::now() + (failed ? patience / 2 : patience);
     auto const ended = watch.ended();

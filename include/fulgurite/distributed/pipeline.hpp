@@ -61,8 +61,8 @@ struct Pipeline {
   int devices = 0;                ///< processes on this machine; 0: as many as the launcher started, else one
   int num_nodes = 0;              ///< machines; 0: as many as the launcher used
   OtherRanks others = OtherRanks::prefixed;
-  std::chrono::milliseconds timeout = std::chrono::minutes(10);  ///< for a rank that does not come
-  Matmul matmul = Matmul::faster;                                ///< as in SingleDevice
+  std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
+  Matmul matmul = Matmul::faster;                               ///< as in SingleDevice
 
   distributed::PipelineState run = {};  ///< not to be set
 

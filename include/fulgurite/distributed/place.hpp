@@ -107,6 +107,8 @@ class Environment {
   std::optional<Place> slurm() const {
     char const* const tasks = has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     Place place{.launcher = Launcher::slurm};
+    // A shell in which somebody tries things out is a task of its job, and what is started in it is no rank.
+    if (auto const job = text("SLURM_JOB_NAME"); job == "bash" || job == "interactive") return std::nullopt;
     place.world = number(tasks, 1, most_ranks);
     if (place.world == 1) return std::nullopt;
     place.rank = number("SLURM_PROCID", 0, place.world - 1);

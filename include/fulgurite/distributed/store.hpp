@@ -10,9 +10,12 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <future>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,16 +83,30 @@ inline Store keys_of(Place const& place, Store store) {
   return c10::make_intrusive<c10d::PrefixStore>("fulgurite/" + std::to_string(place.restart), std::move(store));
 }
 
+/// What work() gives, in a thread of its own: c10d waits for an answer of the store without a limit, and one whose
+/// process is stopped never answers. Who waits for it no longer leaves the thread to itself, so it owns all that it
+/// needs.
+template <class Work>
+auto in_background(Work work) {
+  std::packaged_task<std::invoke_result_t<Work&>()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  return result;
+}
+
 /// One more connection to the store.
 inline Store connect(Place const& place, std::chrono::milliseconds timeout) {
+  auto made = in_background([host = place.host, options = store_options(place, timeout)] {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  });
   try {
-    return keys_of(place, c10::make_intrusive<c10d::TCPStore>(place.host, store_options(place, timeout)));
-  } catch (std::exception const&) {
-    throw Error("fulgurite.distributed.store",
-                "rank " + std::to_string(place.rank) + " reached no store at " + place.host + ":" +
-                    std::to_string(place.port) + " within " + std::to_string(timeout.count()) +
-                    " ms: rank 0 has ended, was not started, or MASTER_ADDR and MASTER_PORT name another place");
-  }
+    if (made.wait_for(timeout) == std::future_status::ready) return keys_of(place, made.get());
+  } catch (std::exception const&) {}
+  throw Error("fulgurite.distributed.store",
+              "rank " + std::to_string(place.rank) + " reached no store that answers at " + place.host + ":" +
+                  std::to_string(place.port) + " within " + std::to_string(timeout.count()) +
+                  " ms: rank 0 has ended, was not started or is stopped, or MASTER_ADDR and MASTER_PORT name another "
+                  "place");
 }
 
 /// The store of a run that rank 0 keeps. On one machine it is bound to loopback.

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/distributed/notices.hpp>
 #include <fulgurite/distributed/store.hpp>
 
 namespace fulgurite::distributed {
@@ -20,11 +21,10 @@ namespace fulgurite::distributed {
 /// Looks every 100 ms whether some rank has said that it ended, with a connection to the store of its own: an answer
 /// that never comes (the process that keeps the store is stopped) holds up this thread alone.
 class Watch {
+  using Clock = std::chrono::steady_clock;
+
  public:
-  struct Ended {
-    int rank;
-    std::string text;
-  };
+  using Ended = distributed::Ended;
 
   Watch(Place const& place, Store store)
       : shared_(std::make_shared<Shared>()), thread_(&Watch::work, shared_, place, std::move(store)) {}
@@ -75,8 +75,27 @@ class Watch {
     shared_->waits = std::move(what);
     shared_->changed.notify_all();
   }
-  /// What each rank said last that it waits for, empty where it said nothing; nothing where the store does not answer.
-  std::optional<std::vector<std::string>> all_wait_for() {
+  /// This rank's program ends with success; the others are told within a second, or not at all.
+  void leave() {
+    std::unique_lock lock(shared_->mutex);
+    shared_->leaves = true;
+    shared_->changed.notify_all();
+    shared_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return shared_->over || !shared_->leaves; });
+  }
+  /// A rank that has left, as far as was heard since this one waits, and when that was heard.
+  std::optional<std::pair<int, Clock::time_point>> left() const {
+    std::lock_guard const lock(shared_->mutex);
+    return shared_->left;
+  }
+
+  /// A connection broke. Who is there says so, and `all()` tells of it.
+  void call_roll() {
+    std::lock_guard const lock(shared_->mutex);
+    shared_->calls_roll = true;
+    shared_->changed.notify_all();
+  }
+  /// What each rank has said last; nothing where the store does not answer.
+  std::optional<std::vector<Seen>> all() {
     std::unique_lock lock(shared_->mutex);
     shared_->asked = true;
     shared_->others.reset();
@@ -90,15 +109,17 @@ class Watch {
     std::atomic<bool> any = false;
     mutable std::mutex mutex = {};
     mutable std::condition_variable changed = {};
-    bool stops = false, over = false, asked = false;
+    bool stops = false, over = false, asked = false, leaves = false, calls_roll = false, answered_roll = false;
     std::optional<Ended> ended = {}, telling = {};
+    std::optional<std::pair<int, Clock::time_point>> left = {};
     std::string waits = {}, waits_told = {};
-    std::optional<std::vector<std::string>> others = {};
+    std::optional<std::vector<Seen>> others = {};
   };
 
   static void work(std::shared_ptr<Shared> shared, Place place, Store store) {
     try {
-      while (look(*shared, place, *store)) {}
+      Notices notices(place, *store);
+      while (look(*shared, notices)) {}
     } catch (std::exception const&) {
       found(*shared, {0, place.agent_has_store ? "the launcher's store does not answer any more"
                                                : "its store does not answer any more, so its process is gone"});
@@ -109,36 +130,33 @@ class Watch {
   }
 
   /// Whether to look again.
-  static bool look(Shared& shared, Place const& place, c10d::Store& store) {
+  static bool look(Shared& shared, Notices& notices) {
     std::unique_lock lock(shared.mutex);
     shared.changed.wait_for(lock, std::chrono::milliseconds(100), [&] {
-      return shared.stops || shared.asked || (shared.telling && !shared.ended) || shared.waits != shared.waits_told;
+      return shared.stops || shared.asked || shared.leaves || shared.calls_roll || (shared.telling && !shared.ended) ||
+             shared.waits != shared.waits_told;
     });
     if (shared.stops) return false;
     auto const telling = shared.ended ? std::nullopt : shared.telling;
     auto const waits = shared.waits;
     bool const told = waits == shared.waits_told, asked = std::exchange(shared.asked, false);
+    bool const leaves = shared.leaves, calls_roll = std::exchange(shared.calls_roll, false);
+    bool const looks_for_left = !shared.left && !waits.empty();
     lock.unlock();
-    if (telling) store.compareSet("ended", {}, bytes_of(std::to_string(telling->rank) + "\n" + telling->text));
-    if (!told) store.set("waits/" + std::to_string(place.rank), bytes_of(waits));
-    if (!shared.any && store.check({"ended"})) {
-      auto const text = text_of(store.get("ended"));
-      auto const line = text.find('\n');
-      try {
-        store.set("heard/" + std::to_string(place.rank), bytes_of("yes"));  // whose process keeps the store may go
-      } catch (std::exception const&) {}                                    // it has gone: what it said is here
-      found(shared, {std::stoi(text), text.substr(line + 1)});
-    }
-    std::optional<std::vector<std::string>> others;
-    if (asked) {
-      others.emplace();
-      for (int rank = 0; rank != place.world; ++rank) {
-        auto const key = "waits/" + std::to_string(rank);
-        others->push_back(store.check({key}) ? text_of(store.get(key)) : std::string());
-      }
-    }
+    if (telling) notices.end(*telling);
+    if (leaves) notices.leave();
+    if (calls_roll) notices.call_roll();
+    if (!told) notices.waits(waits);
+    if (!shared.any)
+      if (auto ended = notices.ended()) found(shared, std::move(*ended));
+    if (!shared.answered_roll) shared.answered_roll = notices.answer_roll();  // of this thread alone
+    auto const left = looks_for_left ? notices.left() : std::nullopt;
+    std::optional<std::vector<Seen>> others;
+    if (asked) others = notices.all();
     lock.lock();
     shared.waits_told = waits;
+    if (left) shared.left = {*left, Clock::now()};
+    if (leaves) shared.leaves = false;
     if (others) shared.others = std::move(others);
     shared.changed.notify_all();
     return true;

@@ -216,5 +216,5 @@
 #define FULGURITE_NEAR_MISSES_OF_STRATEGIES(ROW) \
   ROW(isOnGpu) ROW(ison_gpu) ROW(is_ongpu) ROW(reduceInPlace) ROW(reducein_place) ROW(reduce_inplace) \
   ROW(reduceGradients) ROW(reducegradients) ROW(matmulScope) ROW(matmulscope) ROW(shareState) ROW(sharestate) \
-  ROW(wholeState) ROW(wholestate)
+  ROW(wholeState) ROW(wholestate) ROW(shareStatistics) ROW(sharestatistics)
 // clang-format on

@@ -62,7 +62,7 @@ class EvaluationConductor {
     if (plan_->before_step) plan_->before_step(*step_);
   }
   void after() {
-    end_if_asked(*users_);
+    end_alone_if_asked<R>(*users_);
     if (!step_) return;  // a batch that its loader left out
     if (plan_->after_step) plan_->after_step(*step_);
     ends_pass_ = step_->stops();
@@ -114,7 +114,7 @@ class EvaluationRehearsal final : public Rehearser<R> {
           kept.put_back();
           for (auto const& put_loader_back : put_loaders_back) put_loader_back();
         });
-    end_if_asked(users_);
+    end_alone_if_asked<R>(users_);
   }
   LearningRates& rates() override { return rates_; }
   Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }

@@ -19,7 +19,8 @@
 namespace fulgurite::loop {
 
 /// What rides with the gradients: so many ranks say so. `place`: the first of the bits of a number, by which ranks that
-/// optimize by hand find out whether these are gradients of the same batch.
+/// optimize by hand find out whether these are gradients of the same batch; behind them is one for each optimizer that
+/// this rank has stepped since the last exchange.
 enum class Rider : std::uint8_t {
   contributes,
   stop,
@@ -35,7 +36,9 @@ enum class Rider : std::uint8_t {
 /// Of each bit is told how many ranks have it, since the type of the gradients need not hold larger numbers. So many
 /// are enough for two thousand million batches an epoch.
 template <class R>
-inline constexpr int place_bits = R::automatic ? 0 : 32;
+inline constexpr std::size_t place_bits = R::automatic ? 0 : 32;
+template <class R>
+inline constexpr std::size_t step_bits = R::automatic ? 0 : Optimizers<R>::count;
 
 /// Losses that wait on a device are read before the reduction, where an update is to be left out by all.
 template <class R>
@@ -84,11 +87,54 @@ void look_at_own_gradients(State<R>& run) {
   run.shared.not_finite = run.shared.in_gradients = !finite;
 }
 
-/// By hand each rank steps in its own training_step, so that none can make the step of a batch that it has left out:
-/// an Error on all of them where they are at different ones. `riders`: the bits of the number as all have said them.
+/// By hand: this rank steps an optimizer, of which the others hear with the next gradients.
+template <class R, class Optimizer>
+void note_step([[maybe_unused]] State<R>& run, [[maybe_unused]] Optimizer const& stepped) {
+  if constexpr (shares<R>) {
+    std::size_t i = 0;
+    each_of(run.parts.optimizers->optimizers, [&](auto& o) {
+      if (static_cast<void const*>(&o) == &stepped) run.shared.stepped |= std::uint64_t{1} << i;
+      ++i;
+    });
+  }
+}
+
+/// An Error on all ranks where some have stepped an optimizer by hand and some have not. `bits`: of each optimizer, how
+/// many ranks have stepped it since they last told each other.
 template <class R>
-void require_same_place(State<R>& run, std::span<double const> riders) {
-  for (double const bit : riders.subspan(static_cast<std::size_t>(Rider::place))) {
+void require_same_steps(State<R>& run, std::span<double const> bits) {
+  for (std::size_t i = 0; i != bits.size(); ++i) {
+    if (bits[i] == 0 || bits[i] == run.parts.strategy.world()) continue;
+    run.shared.together = true;
+    throw Error("fulgurite.distributed.parted",
+                "ranks have parted under manual optimization: some have stepped optimizer " + std::to_string(i) +
+                    " and some have not, so their weights differ. All ranks have to step the same optimizers in each "
+                    "batch: let nothing that decides it depend on the rank");
+  }
+}
+template <class R>
+void tell_steps(State<R>& run, std::span<double> bits) {
+  auto const stepped = std::exchange(run.shared.stepped, 0);
+  for (std::size_t i = 0; i != bits.size(); ++i) bits[i] = static_cast<double>(stepped >> i & 1);
+}
+/// The same of the last steps of a fit, with which no gradients travel any more. Where all ranks meet.
+template <class R>
+void compare_last_steps([[maybe_unused]] State<R>& run) {
+  if constexpr (shares<R> && !R::automatic) {
+    std::array<double, step_bits<R>> bits{};
+    std::array<Reduce, step_bits<R>> how{};
+    how.fill(Reduce::sum);
+    tell_steps(run, bits);
+    run.parts.strategy.reduce_in_place(bits, how);
+    require_same_steps(run, bits);
+  }
+}
+
+/// By hand each rank steps in its own training_step, so that none can make the step of a batch that it has left out:
+/// an Error on all of them where they are at different ones. `bits`: of the number as all have said them.
+template <class R>
+void require_same_place(State<R>& run, std::span<double const> bits) {
+  for (double const bit : bits) {
     if (bit == 0 || bit == run.parts.strategy.world()) continue;
     run.shared.together = true;
     throw Error("fulgurite.distributed.parted",
@@ -105,7 +151,7 @@ template <class R>
   auto& shared = run.shared;
   read_waiting_loss(run);
   if constexpr (splits_model<R>) look_at_own_gradients(run);
-  std::array<double, static_cast<std::size_t>(Rider::place) + place_bits<R>> riders{};
+  std::array<double, static_cast<std::size_t>(Rider::place) + place_bits<R> + step_bits<R>> riders{};
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
   says(Rider::contributes, contributes);
@@ -120,12 +166,17 @@ template <class R>
   says(Rider::rings, first_clock_rings(run));
   if constexpr (!R::automatic) {
     long const place = 2 * run.facts.batch_idx + (contributes ? 0 : 1);
-    for (int bit = 0; bit != place_bits<R>; ++bit)
-      riders[static_cast<std::size_t>(Rider::place) + static_cast<std::size_t>(bit)] = (place >> bit & 1) != 0 ? 1 : 0;
+    for (std::size_t bit = 0; bit != place_bits<R>; ++bit)
+      riders[static_cast<std::size_t>(Rider::place) + bit] = (place >> bit & 1) != 0 ? 1 : 0;
+    tell_steps(run, std::span(riders).last(step_bits<R>));
   }
   run.parts.strategy.reduce_gradients(std::span<double>(riders), run.parts.optimizers->optimizers);
 
-  if constexpr (!R::automatic) require_same_place(run, riders);
+  if constexpr (!R::automatic) {
+    std::span<double const> const all(riders);
+    require_same_place(run, all.subspan(static_cast<std::size_t>(Rider::place), place_bits<R>));
+    require_same_steps(run, all.last(step_bits<R>));
+  }
   double const world = run.parts.strategy.world(), with = rider(Rider::contributes);
   if (with != 0 && with != world)
     each_of(run.parts.optimizers->optimizers,

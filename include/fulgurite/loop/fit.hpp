@@ -7,6 +7,7 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/fit_epochs.hpp>
 #include <fulgurite/loop/in_place.hpp>
@@ -168,6 +169,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
 
   void end_training() {
     run_.point = {.at = At::after_epoch};
+    compare_last_steps(run_);
     if (run_.due.statistics_pass) {
       prepare_statistics(run_, pack_);
       run_.point.began = true;

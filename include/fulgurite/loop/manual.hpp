@@ -169,6 +169,7 @@ class StepContext : public Context<R, phase::Train> {
     Base& ctx = *this;
     auto& run = *this->state_;
     run.watch.manual.before_step(run, run.parts.optimizers->optimizers, optimizer);
+    loop::note_step(run, optimizer);
     unscale(optimizer);
     loop::tell<hook::on_before_optimizer_step>(*this->state_, *pack_, optimizer, ctx);
     loop::check_gradients(run, optimizer);

@@ -84,7 +84,7 @@ class Rehearsal final : public Rehearser<R> {
           run_.shared = shared;
           if (has_loader) kept.put_back_loader(data.train());
         });
-    end_if_asked(users_);
+    end_alone_if_asked<R>(users_);
   }
 
   /// The options of a run that has so many steps and asks for nothing else.
@@ -108,7 +108,8 @@ class Rehearsal final : public Rehearser<R> {
   void run(RehearsalPlan const& plan, Data& data, EpochPlan const& shape, bool begun) {
     std::optional<decltype(Backend::anomaly(false))> anomaly;
     if (!begun) anomaly.emplace(InPlace{[&] { return Backend::anomaly(run_.asked.options.detect_anomaly); }});
-    Conducted pack{Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_if_asked(users_); }))};
+    Conducted pack{
+        Slots<Conductor<R>>(Conductor<R>(run_, plan, shape, rates_, [this] { end_alone_if_asked<R>(users_); }))};
     Context<R, phase::Train> ctx(run_);
     run_.measured.train_board.restart();
     if (!begun) tell<hook::on_train_start>(run_, pack, ctx);

@@ -1,6 +1,7 @@
 #pragma once
 // Part of a run's state under several ranks: what they have yet to tell each other, and what they were told.
 
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -27,6 +28,7 @@ struct SharedFacts {
   double loss = 0;            ///< that loss
   bool in_gradients = false;  ///< not the loss: a gradient of this rank's part of the model
   int signal = 0;             ///< by which the system has asked for the program's end
+  std::uint64_t stepped = 0;  ///< a bit for each optimizer that was stepped by hand
 
   // Known to all.
   bool epoch_ends = false;  ///< with the batch at hand: a rank has no further one

@@ -58,7 +58,8 @@ void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, 
 }
 
 /// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
-/// transfer, nothing logged. BatchNorm takes its statistics from it.
+/// transfer, nothing logged. BatchNorm takes its statistics from it. Where each of several ranks has passed its own
+/// part of the data, they combine what they have found.
 template <class R, class Pack, class Source>
 void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) {
   using Backend = typename R::Backend;
@@ -91,10 +92,11 @@ void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const&
           }
           run.measured.train_board.restart();
         });
-      end_if_asked(pack);
+      end_alone_if_asked<R>(pack);
       return !end.after_step();
     };
     out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
+    if constexpr (requires { run.parts.strategy.share_statistics(model); }) run.parts.strategy.share_statistics(model);
   }
   run.facts = outside;
 }

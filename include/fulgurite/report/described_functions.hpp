@@ -59,6 +59,7 @@ constexpr void each_function_of_strategy(F f) {
   name_if<matmul_scope, S>(f);
   name_if<share_state, S, std::tuple<>>(f);
   name_if<whole_state, S, std::tuple<>>(f);
+  name_if<share_statistics, S, std::tuple<>>(f);
   name_if<hook::account, S>(f);
 }
 
