@@ -28,12 +28,17 @@ class Timing {
     if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
   }
 
+  /// How long the next file has been waited for by now.
+  void look(auto& ctx) {
+    if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
+  }
+
   /// Whether the epoch at hand ends with a file.
   bool by_epoch(auto& ctx) const { return rhythm_.epochs >= 1 && (ctx.current_epoch() + 1) % rhythm_.epochs == 0; }
 
   /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
   bool by_steps(auto& ctx) {
-    if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
+    look(ctx);
     long const before = std::exchange(looked_, ctx.global_step());
     return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
   }
@@ -54,7 +59,7 @@ class Timing {
     return by_steps(ctx) || by_time(ctx);
   }
 
-  /// Of the last file by time not the moment is saved, but how long ago it was at the last step: a run that is stopped
+  /// Of the last file by time not the moment is saved, but how long ago it was at the last batch: a run that is stopped
   /// again and again before its file is due would else never leave one. Where a fit goes back, no time is put back.
   void state(auto& archive) {
     archive("step_looked_at", looked_);
@@ -64,7 +69,7 @@ class Timing {
  private:
   Rhythm rhythm_;
   double time_checked_ = 0;
-  double waited_ = 0;  ///< seconds from then to the last step
+  double waited_ = 0;  ///< seconds from then to the last batch
   long looked_ = 0;    ///< the step at which it was last asked whether an n-th was taken
 };
 

@@ -95,7 +95,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   void on_train_batch_end(auto& ctx) {
     // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
-    if (ctx.accumulating()) return;
+    if (ctx.accumulating()) return timing_.look(ctx);
     bool const by_step = timing_.by_steps(ctx);
     if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step(ctx, true);
   }
