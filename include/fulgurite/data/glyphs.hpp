@@ -48,6 +48,7 @@ class Pen {
   Stroke stroke_;
 };
 
+/// All of them anew; `glyphs` keeps them.
 FULGURITE_COLD std::vector<std::vector<Glyph>> make_glyphs() {
   auto const line = [](std::initializer_list<Point> points) { return Stroke(points); };
   Stroke const ring = Pen{}.along({{0.5, 0.5}, 0.34, 0.5, -80, 280});

@@ -30,6 +30,7 @@ struct HangingWorker {
   long epoch;
   std::chrono::milliseconds waited;
 };
+/// The Error that says it.
 FULGURITE_COLD Error worker_hangs(HangingWorker const& worker) {
   std::string said = "worker " + std::to_string(worker.index) + " of " + std::to_string(worker.workers);
   if (!worker.started) said += " has not come back from .on_worker_start";
