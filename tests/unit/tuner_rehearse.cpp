@@ -234,9 +234,9 @@ TEST_CASE("a rehearsal that fails, between fits or inside of one, puts everythin
   Draws model;
   auto trainer = toy::train<Draws>(options(2), Automatic{.accumulate_grad_batches = 2}, Hears{});
   trainer.fit(model, toy::batches(5));
+  trainer.set_options(options(9));
   auto const before = bits(trainer, model);
   auto const progress = trainer.progress();
-  trainer.set_options(options(9));
 
   long made = 0;
   RehearsalPlan plan{.steps = 8};
