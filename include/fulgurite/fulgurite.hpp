@@ -357,7 +357,7 @@
 #include <fulgurite/torch/device/device_stats.hpp>
 #include <fulgurite/torch/device/dtype.hpp>
 #include <fulgurite/torch/device/modes.hpp>
-#include <fulgurite/torch/device/normalized_by_ranks.hpp>
+#include <fulgurite/torch/device/moments_of_ranks.hpp>
 #include <fulgurite/torch/device/one_thread.hpp>
 #include <fulgurite/torch/device/own_random.hpp>
 #include <fulgurite/torch/device/relocate.hpp>

@@ -769,7 +769,7 @@ def a_loader_that_ranks_share_out_has_the_batches_of_one_process(lab):
 
 @case
 def ranks_on_two_machines_have_the_bits_of_one(lab):
-    """Each is the only one of its machine, so that the store listens on all interfaces, and gloo takes the one named."""
+    """Each is the only one of its machine: the store listens on all interfaces, and gloo takes the one named."""
     port = free_port()
     env = {'LOCAL_WORLD_SIZE': '1', 'LOCAL_RANK': '0', 'GROUP_WORLD_SIZE': '2', 'OMP_NUM_THREADS': '1',
            'GLOO_SOCKET_IFNAME': 'lo'}

@@ -177,22 +177,8 @@ TEST_CASE("json lines: a run that was killed goes on in its file, which is that 
 }
 
 TEST_CASE("json lines: where max_steps has cut an epoch short, a run that goes on leaves the file of an unbroken one") {
-  auto const run = [](Folder const& in, std::optional<long> most, std::optional<CkptPath> const& from = {}) {
-    auto options = below(in.path);
-    options.max_steps = most;
-    Net model;
-    model.script = {3, 2, 1};
-    fit(model, options, from, JsonLinesLogger{}, ModelCheckpoint{{.save_last = true}});
-    return content(in / lines);
-  };
-  Folder const other;
-  auto const whole = run(other, {});
-  for (long const most : {1, 2, 6, 11}) {
-    CAPTURE(most);
-    Folder const folder;
-    CHECK(run(folder, most) != whole);
-    CHECK(run(folder, {}, CkptPath{"last"}) == whole);
-  }
+  leaves_the_unbroken_one_where_cut<Net>([] { return JsonLinesLogger{}; },
+                                         [](Folder const& in) { return content(in / lines); });
 }
 
 TEST_CASE("json lines: a batch that failed is done again with its window, and none of their rows is there twice") {

@@ -49,6 +49,7 @@ struct PostsEach {
 inline fulgurite::ModelCheckpoint<> every_second() {
   return fulgurite::ModelCheckpoint{{.save_top_k = -1, .every_n_train_steps = 2}};
 }
+inline fulgurite::ModelCheckpoint<> keeps_last() { return fulgurite::ModelCheckpoint{{.save_last = true}}; }
 
 template <class Model = probe::Scripted, class... Cs>
 auto trainer_of(fulgurite::TrainerOptions options, Cs... callbacks) {
@@ -77,6 +78,29 @@ void killed_after(long steps, fulgurite::TrainerOptions const& options, Cs... ca
   int status = 0;
   ::waitpid(child, &status, 0);
   REQUIRE(WIFSIGNALED(status));
+}
+
+/// A run whose part of an epoch ends with max_steps, and which then goes on without, leaves what `content(folder)`
+/// reads of an unbroken one.
+template <class Model, class MakeLogger, class Content>
+void leaves_the_unbroken_one_where_cut(MakeLogger logger, Content content) {
+  auto const run = [&](probe::Folder const& in, std::optional<long> most,
+                       std::optional<fulgurite::CkptPath> const& from = {}) {
+    auto options = below(in.path);
+    options.max_steps = most;
+    Model model;
+    model.script = {3, 2, 1};
+    fit(model, options, from, logger(), keeps_last());
+    return content(in);
+  };
+  probe::Folder const other;
+  auto const whole = run(other, {});
+  for (long const most : {1, 2, 6, 11}) {
+    CAPTURE(most);
+    probe::Folder const folder;
+    CHECK(run(folder, most) != whole);
+    CHECK(run(folder, {}, fulgurite::CkptPath{"last"}) == whole);
+  }
 }
 
 }  // namespace logged

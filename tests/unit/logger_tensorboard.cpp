@@ -517,20 +517,5 @@ TEST_CASE("tensorboard: a message that ends too early has no field") {
 
 TEST_CASE(
     "tensorboard: where max_steps has cut an epoch short, a run that goes on leaves the events of an unbroken one") {
-  auto const run = [](Folder const& in, std::optional<long> most, std::optional<CkptPath> const& from = {}) {
-    auto options = below(in.path);
-    options.max_steps = most;
-    Net model;
-    model.script = {3, 2, 1};
-    fit(model, options, from, on_the_clock(), ModelCheckpoint{{.save_last = true}});
-    return events_in(in);
-  };
-  Folder const other;
-  auto const whole = run(other, {});
-  for (long const most : {1, 2, 6, 11}) {
-    CAPTURE(most);
-    Folder const folder;
-    CHECK(run(folder, most) != whole);
-    CHECK(run(folder, {}, CkptPath{"last"}) == whole);
-  }
+  leaves_the_unbroken_one_where_cut<Net>([] { return on_the_clock(); }, [](Folder const& in) { return events_in(in); });
 }

@@ -50,9 +50,9 @@ Scalar scalar(V value) {
   else if constexpr (std::is_same_v<V, bool>) return value;
   else if constexpr (std::is_floating_point_v<V>) return static_cast<double>(value);
   else if constexpr (std::is_unsigned_v<V>) {
-    if (static_cast<std::uint64_t>(value) > std::uint64_t(std::numeric_limits<std::int64_t>::max()))
-      return static_cast<std::uint64_t>(value);
-    return static_cast<std::int64_t>(value);
+    auto const wide = static_cast<std::uint64_t>(value);
+    if (!std::in_range<std::int64_t>(wide)) return wide;
+    return static_cast<std::int64_t>(wide);
   } else return static_cast<std::int64_t>(value);
 }
 

@@ -2,6 +2,7 @@
 // The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
 // name of the entry at fault.
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>

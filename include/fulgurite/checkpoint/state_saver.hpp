@@ -1,6 +1,7 @@
 #pragma once
 // The archive that saves: `void state(auto& archive)` puts its values into a tree.
 
+#include <concepts>
 #include <filesystem>
 #include <string>
 #include <string_view>
