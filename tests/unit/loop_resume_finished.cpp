@@ -78,3 +78,23 @@ TEST_CASE("finished: it goes on where max_epochs, max_steps or max_time is anoth
   options = quick(3);  // which it has reached
   CHECK(goes_on(options) == 0);
 }
+
+TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, which another limit takes up there") {
+  auto inside = quick(10);
+  inside.val_check_interval = 2;  // of the 4 batches of an epoch
+  Folder const folder;
+  auto const first = started(folder, inside);
+  REQUIRE(first.batches == 6);
+  for (int i = 0; i != 3; ++i) {
+    auto const again = started(folder, inside);
+    CHECK(again.epochs == first.epochs);
+    CHECK(again.batches == 0);
+    CHECK(again.weight == first.weight);
+    CHECK(again.said.find("[fulgurite.resume.finished]") != std::string::npos);
+  }
+  auto other = inside;
+  other.max_epochs = 11;
+  auto const then = started(folder, other);
+  CHECK(then.said.find("[fulgurite.resume.finished]") == std::string::npos);
+  CHECK(then.batches == 2);  // to the next validation, which is without improvement, too
+}

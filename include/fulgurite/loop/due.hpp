@@ -26,9 +26,9 @@ struct WindowRows {
 };
 
 struct Due {
-  bool stop = false;      ///< training is to end at a step's boundary, once the minima are met
-  bool by_time = false;   ///< max_time or a Timer alone has asked for that: where it is raised, training goes on
-  bool finished = false;  ///< with such a stop an epoch of the run that goes on had ended, and its limits are the same
+  bool stop = false;             ///< training is to end at a step's boundary, once the minima are met
+  bool by_time = false;          ///< max_time or a Timer alone has asked for that: where it is raised, training goes on
+  bool stop_of_file = false;     ///< the file of a run that goes on holds such a stop, and the limits are the same
   bool stop_before_cut = false;  ///< `stop` of another kind was there before hooks heard of a cut epoch's end
   bool statistics_pass = false;  ///< before on_train_end the training data are passed once more
   std::vector<CheckpointRequest> requests{};

@@ -60,7 +60,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
 
   /// Nothing more is trained, though no limit says so.
   void tell_of_end() {
-    if (run_.due.finished && !steps_exhausted(run_) && !epochs_exhausted(run_))
+    if (run_.due.stop_of_file && stops(run_) && !steps_exhausted(run_) && !epochs_exhausted(run_))
       run_.warn("fulgurite.resume.finished",
                 "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
                 "trained: change max_epochs, max_steps or max_time to go on with it");

@@ -107,22 +107,19 @@ struct Limits {
   bool operator==(Limits const&) const = default;
 };
 
-/// A stop that somebody asked for, and no limit. One that has ended a run with a whole epoch holds until a limit is
-/// another: a program that is started again as it was, when all is over, trains nothing more. One at the end of
-/// training that has cut an epoch short is of that end, and training goes on inside the epoch.
+/// A stop that somebody asked for, and no limit, holds until a limit is another: a program that is started again as it
+/// was trains nothing more, whether the epoch was whole or was cut short by the stop.
 template <class R, class Archive>
 void fold_stop(State<R>& run, Archive& archive) {
-  bool const wished = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
-  bool stop = wished && (run.point.at != At::ended || run.progress.cut_short < 0);
+  bool stop = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
   archive("stop", stop);
   Limits limits(run.asked.options);
   auto const here = limits;
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (Archive::loading) {
-    run.due.finished = stop && run.point.at >= At::after_epoch && run.progress.cut_short < 0;
-    if (run.due.finished && limits != here) stop = run.due.finished = false;
+    if (limits != here) stop = false;
     if (stop) run.due.stop = true, run.due.by_time = false;
-    run.due.stop_before_cut = stop;
+    run.due.stop_of_file = run.due.stop_before_cut = stop;
   }
 }
 
