@@ -304,6 +304,29 @@ def a_rank_that_does_not_use_a_layer_still_has_the_bits_of_the_others(lab):
 
 
 @case
+def who_says_that_all_steps_use_the_same_parameters_waits_for_no_others(lab):
+    for engine, run in ('gloo', 'ours'), ('ordered', 'torch'):
+        words = '--engine', engine, '--run', run, '--model', 'half', '--steps', '6', *SMALL
+        plain, static = (lab.own(2, *words, '--static-graph', on).fine().alike() for on in '01')
+        need(static.steps() == plain.steps(), f'{run}: other bits')
+        # Of the last layer, whose buckets come first, rank 0 has no gradients.
+        need(sums(plain)[0][1] == 0 or sums(plain)[1][1] == 0, sums(plain))
+        count = sums(plain)[0][0] // 6
+        need(sums(static) == [(6 * count, 5 * (count - 1))] * 2, f'{run}: {sums(static)}')
+    says = 'fulgurite.distributed.static_graph', "'(second|third).weight' a gradient, and the first one did not"
+    lab.ends(2, *words, '--static-graph', '1', '--swaps', '3', says=says)
+    lab.own(2, *words, '--swaps', '3').fine().alike()
+
+
+@case
+def who_says_that_all_parameters_are_used_hears_of_one_that_is_not(lab):
+    words = '--engine', 'ordered', '--finds-unused', '0'
+    need(lab.own(2, *words).fine().alike().steps() == lab.own(2, *words[:2]).fine().steps(), 'other bits')
+    says = 'fulgurite.distributed.unused_parameter', "'(second|third).weight' no gradient"
+    lab.ends(2, *words, '--model', 'half', says=says)
+
+
+@case
 def weights_that_were_drawn_differently_become_those_of_rank_0(lab):
     lab.own(2, '--differs', '1').fine().alike()
 

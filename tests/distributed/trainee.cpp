@@ -145,7 +145,8 @@ struct Net : nn::Module {
     if (kind == "norm") hidden = norm->forward(hidden);
     if (joined) hidden = joined->forward(hidden);
     hidden = hidden.tanh();
-    if (third && scene.rank == 1) return third->forward(hidden);
+    bool const swapped = scene.step >= scene.words.number("--swaps", 1000);  // from that step on
+    if (third && (scene.rank == 1) != swapped) return third->forward(hidden);
     if (kernel.defined()) return second->forward(hidden) + third->forward(hidden);
     return second->forward(hidden);
   }
@@ -353,6 +354,8 @@ DistributedDataParallel parallel(Words const& words, Fault const& fault, long ra
                                .compression = words.number("--bf16", 0) ? Compression::bf16 : Compression::none,
                                .bucket_cap_mb =
                                    static_cast<double>(words.number("--bucket-bytes", 1 << 20)) / (1 << 20),
+                               .find_unused_parameters = words.number("--finds-unused", 1) != 0,
+                               .static_graph = words.number("--static-graph", 0) != 0,
                                .sync_batchnorm = words.number("--sync", 0) != 0,
                                .others = words.number("--silent", 0) ? OtherRanks::silent : OtherRanks::prefixed,
                                .timeout = std::chrono::milliseconds(words.number("--timeout", 20000))};

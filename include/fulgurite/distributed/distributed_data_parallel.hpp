@@ -91,9 +91,11 @@ struct DistributedDataParallel {
       0;  ///< processes on this machine; 0: as many as the launcher started, else one (nccl: one for each GPU)
   int num_nodes = 0;                            ///< machines; 0: as many as the launcher used
   Compression compression = Compression::none;  ///< bf16: half the bytes, gradients rounded to 8 bits
-  double bucket_cap_mb = 1;       ///< of gradients that travel while backward goes on; 0: all in one, after it
-  bool broadcast_buffers = true;  ///< after each step all ranks have the buffers of rank 0
-  bool sync_batchnorm = false;    ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
+  double bucket_cap_mb = 1;            ///< of gradients that travel while backward goes on; 0: all in one, after it
+  bool broadcast_buffers = true;       ///< after each step all ranks have the buffers of rank 0
+  bool find_unused_parameters = true;  ///< false: one that a step of this rank does not use is an Error by its name
+  bool static_graph = false;  ///< all steps use the parameters that the first one used: no bucket waits for the others
+  bool sync_batchnorm = false;  ///< every batch norm has to be a SyncBatchNorm: an Error names one that is not
   OtherRanks others = OtherRanks::prefixed;
   std::chrono::milliseconds timeout = std::chrono::minutes(2);  ///< for a rank that does not come, or prepares data
   Matmul matmul = Matmul::faster;                               ///< of the CPU, as in SingleDevice
@@ -135,7 +137,8 @@ struct DistributedDataParallel {
     fit.device = device();
     libtorch::make_current(device());
     distributed::share_processors();
-    fit.gradients = std::make_unique<distributed::GradientExchange>(compresses, bucket_cap_mb);
+    fit.gradients = std::make_unique<distributed::GradientExchange>(
+        compresses, bucket_cap_mb, distributed::PromisedUse{!find_unused_parameters, static_graph});
     fit.exchanges_next = fit.as_written = true;
     fit.buffers.reset();
     libtorch::relocate(model, device(), parameters);

@@ -45,13 +45,16 @@ class GradientBuckets {
       hooks_.add(plan.items[i].parameter, i, [this](std::size_t item) { ready(item); });
   }
 
-  /// backward() makes gradients that `sum` is asked for next.
+  /// backward() makes gradients that `sum` is asked for next, but for those of the items that are `unused`: nothing
+  /// waits for them.
   template <class Backward>
-  void during(Group& group, Backward&& backward) {
+  void during(Group& group, std::vector<bool> const& unused, Backward&& backward) {
     if (!plan.overlaps() || any_begun()) return backward();
     ready_.assign(plan.items.size(), false);
     left_.clear();
     for (auto const& bucket : plan.buckets) left_.push_back(bucket.items);
+    for (std::size_t i = 0; i != unused.size(); ++i)
+      if (unused[i]) ready_[i] = true, --left_[plan.items[i].bucket];
     struct Open {
       GradientBuckets& all;
       ~Open() { all.group_ = nullptr; }

@@ -22,6 +22,7 @@
 #include <fulgurite/distributed/gradient_buckets.hpp>
 #include <fulgurite/distributed/group.hpp>
 #include <fulgurite/distributed/replica.hpp>
+#include <fulgurite/distributed/used_parameters.hpp>
 
 namespace fulgurite::distributed {
 
@@ -43,15 +44,17 @@ inline void require_counts(at::ScalarType type, int world) {
 class GradientExchange {
  public:
   /// `bucket_cap_mb`: of several buckets, the first are summed while backward makes the gradients of the next ones.
-  GradientExchange(bool compressed, double bucket_cap_mb)
-      : compressed_(compressed), most_(static_cast<std::int64_t>(std::min(bucket_cap_mb, 1e9) * 1024 * 1024)) {}
+  GradientExchange(bool compressed, double bucket_cap_mb, PromisedUse promised)
+      : compressed_(compressed),
+        most_(static_cast<std::int64_t>(std::min(bucket_cap_mb, 1e9) * 1024 * 1024)),
+        used_(promised) {}
 
   /// run() is backward; `mean` is asked for its gradients next. Parameters that were frozen, added or moved since the
   /// last exchange are exchanged after it.
   template <class Backward>
   void backward(Group& group, Backward&& run) {
     bool const as_before = buckets_.plan.overlaps() && changes_ < most_changes && current_() == signature_;
-    if (as_before) buckets_.during(group, run);
+    if (as_before) buckets_.during(group, used_.unused(list_, buckets_.plan.items.size()), run);
     else run();
   }
 
@@ -61,6 +64,7 @@ class GradientExchange {
     follow(group, replica, optimizers, riders.size());
     auto& plan = buckets_.plan;
     plan.look();
+    used_.check(plan.items, list_, replica);
     std::vector<double> numbers;
     if (!plan.stages.empty() && plan.stages.front().device.is_cpu()) {
       bool const early = buckets_.any_begun();
@@ -184,6 +188,7 @@ class GradientExchange {
   bool compressed_;
   std::int64_t most_;
   GradientBuckets buckets_ = {};
+  UsedParameters used_;
   std::function<std::size_t()> current_ = nullptr;  ///< the signature as it is now
   std::size_t signature_ = 0;
   std::size_t most_riders_ = 11;  ///< of any exchange, or more than an automatic step has: a file has one alone
