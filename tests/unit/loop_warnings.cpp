@@ -83,6 +83,9 @@ TEST_CASE("warnings: what the library says elsewhere goes the same way") {
   CHECK(failed.warnings ==
         Said{"[fulgurite.exception.second] after the exception that ended the run, this failed too: second"});
   CHECK(failed.printed == "warning: " + failed.warnings.front() + "\n");
+  Told<toy::P, FailsTwice> const hushed({.max_epochs = 1, .silence = {"fulgurite.exception.second"}}, FailsTwice{});
+  CHECK(hushed.warnings == failed.warnings);
+  CHECK(hushed.printed.empty());
 }
 
 TEST_CASE("warnings: an identifier has a form, and one of the library's is known to it") {

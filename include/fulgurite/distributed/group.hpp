@@ -20,6 +20,7 @@
 #include <ATen/ops/empty.h>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/distributed/group_options.hpp>
 #include <fulgurite/distributed/leaving.hpp>
 #include <fulgurite/distributed/parted.hpp>
@@ -342,7 +343,7 @@ class Group {
       if (!failed_) watch_->leave();
       auto const gone = [&](std::chrono::milliseconds time) { return others_->wait_for(time); };
       if (!gone(failed_ ? std::min(patience, options_.timeout) : options_.timeout)) {
-        std::fputs("rank 0 has ended, and ends the processes that it started and that go on\n", stderr);
+        tell(stderr, "rank 0 has ended, and ends the processes that it started and that go on\n");
         others_->signal(SIGTERM);
         if (!gone(patience / 5)) others_->signal(SIGKILL);
       }

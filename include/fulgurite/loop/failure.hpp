@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <fulgurite/core/cold.hpp>
@@ -14,6 +15,7 @@
 #include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/put_back.hpp>
 #include <fulgurite/loop/redo_window.hpp>
+#include <fulgurite/loop/silence.hpp>
 #include <fulgurite/loop/tell_all.hpp>
 #include <fulgurite/loop/warnings.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
@@ -32,16 +34,18 @@ void leave_run(State<R>& run, Pack& pack) {
 }
 
 /// The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
-/// done.
-FULGURITE_COLD void clean_up(Warnings& said, FunctionRef<void()> work) {
+/// done. Each rank prints what fails on it, unless that is silenced.
+FULGURITE_COLD void clean_up(Warnings& said, Silence const& silence, FunctionRef<void()> work) {
+  std::string_view const identifier = "fulgurite.exception.second";
+  bool const aloud = !silence.has(identifier);
   try {
     work();
   } catch (std::exception const& second) {
-    said.each("fulgurite.exception.second",
-              std::string("after the exception that ended the run, this failed too: ") + second.what(), true);
+    said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
+              aloud);
   } catch (...) {
-    said.each("fulgurite.exception.second",
-              "after the exception that ended the run, something was thrown that is no std::exception", true);
+    said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
+              aloud);
   }
 }
 
@@ -49,7 +53,7 @@ template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
   fails(run, error);
-  auto const still = [&run](FunctionRef<void()> work) { clean_up(run.said, work); };
+  auto const still = [&run](FunctionRef<void()> work) { clean_up(run.said, run.asked.options.silence, work); };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // what those have to say that will not hear the event again
