@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 BAR = 1.02
-WORKLOADS = ('tiny-mlp-sgd', 'mnist-mlp-adam')
+WORKLOADS = ('tiny-mlp-sgd', 'mnist-mlp-sgd', 'mnist-mlp-adam')
 LOOPS = ('by hand', 'strategy', 'strategy, fast')
 FEW, MORE = 50, 150
 
