@@ -71,7 +71,8 @@ TEST_CASE("a device that is not there is an error before anything is touched", "
     static_assert(decltype(strategy)::on_gpu == fulgurite::Known::yes);
     CHECK(strategy.device() == at::Device(at::kCUDA, 0));
     CHECK_THROWS_WITH(strategy.setup(net, fulgurite::Float64{}),
-                      Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_absent]"));
+                      Catch::Matchers::StartsWith("[fulgurite.strategy.cuda_absent]") &&
+                          Catch::Matchers::ContainsSubstring("link the program with torch_cuda"));
     CHECK(net.in->weight.scalar_type() == at::kFloat);
     fulgurite::SingleDevice chosen{fulgurite::automatic};
     static_assert(decltype(chosen)::on_gpu == fulgurite::Known::at_run_time);
