@@ -45,9 +45,10 @@ class SingleDevice {
       auto const wanted = "SingleDevice{cuda}: GPU " + std::to_string(int(device_.index()));
       if (!torch::cuda::is_available())
         throw Error("fulgurite.strategy.cuda_absent",
-                    wanted + " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
-                             "built with CUDA, link the program with torch_cuda and c10_cuda (docs/building.md), or "
-                             "use SingleDevice{cpu} or SingleDevice{automatic}");
+                    wanted +
+                        " was asked for, but LibTorch sees no CUDA device: install a driver and a LibTorch "
+                        "built with CUDA, link the program with torch_cuda and c10_cuda, as tools/dev flags does, or "
+                        "use SingleDevice{cpu} or SingleDevice{automatic}");
       if (device_.index() < 0 || device_.index() >= torch::cuda::device_count())
         throw Error("fulgurite.strategy.cuda_index",
                     wanted + " was asked for, but there are " + std::to_string(int(torch::cuda::device_count())) +
