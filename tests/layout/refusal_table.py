@@ -284,6 +284,7 @@ def compare() -> list[tuple[str, list[str]]]:
         unknown = [identifier for identifier in one.identifiers if identifier not in of.known()]
         wrong['identifiers'] += [f'{one.name}: {identifier} occurs nowhere in include/' for identifier in unknown]
         wrong['kinds'] += [f'{one.name}: {what}' for what in wrong_kinds(one, of)]
+        wrong['traits'] += [f'{one.name}: {what}' for what in held_traits(cells)]
         wrong['tests'] += [f'{one.name}: {what}' for what in wrong_tests(one, of)]
     wanted = [f'W{i}' for i in range(1, WARNINGS + 1)]
     wrong['columns'] += [f'{name} has {seen[name]} rows' for name in wanted if seen[name] != 1]
@@ -298,7 +299,20 @@ def compare() -> list[tuple[str, list[str]]]:
             ('each of W1 to W97 is decided once', wrong['columns']),
             ('decisions name identifiers of the library', wrong['identifiers']),
             ('decisions are what they are called', wrong['kinds']),
+            ('what no part of ours has is not there', wrong['traits']),
             ('decisions are shown by tests', wrong['tests'])]
+
+
+def held_traits(cells: list[str]) -> list[str]:
+    """A row that says "none of ours does yet" of a trait, which a part of the library has after all."""
+    text = ' '.join(cells)
+    if 'none of ours does yet' not in text:
+        return []
+    return [f'{header.relative_to(flags.INCLUDE)} has {trait}, and the row says that none of ours does'
+            for trait in re.findall(r'says(?: which it)? `(\w+)`', text)
+            for header in flags.headers()
+            if flags.part(header) not in ('concept', 'diagnose')
+            and re.search(rf'static constexpr bool {trait} =', header.read_text())]
 
 
 if sys.argv[1:] == ['write']:

@@ -449,3 +449,22 @@ TEST_CASE("replays before a change that cannot be undone for a check are told by
   REQUIRE(trainer.warnings().size() == 1);
   CHECK(trainer.warnings()[0].starts_with("[fulgurite.capture.unchecked]"));
 }
+
+TEST_CASE("a fit that is closed inside an epoch has its replays checked, and a wrong one is an Error") {
+  using Key = Run<With<Unseen>, Captured<SingleDevice<Cpu>>, Float32, Automatic>;
+  for (bool const wrong : {false, true}) {
+    Unseen::at = wrong ? 10 : 100000;
+    auto model = fresh<With<Unseen>>();
+    loop::State<Key> state{
+        .asked = {.options = {.max_epochs = 1}, .optimization = Automatic{}},
+        .parts = {.strategy = Captured{SingleDevice{cpu}}, .precision = Float32{}, .model = model.get()}};
+    Pack<> pack{Slots<>{}};
+    auto data = batches(40, 8);
+    NoValidation none;
+    loop::GivenLoaders<decltype(data), NoValidation> source{data, none};
+    loop::OpenFit<Key, Pack<>, decltype(source)> fit(state, pack, source);
+    for (int i = 0; i != 12; ++i) fit.advance();
+    if (wrong) CHECK_THROWS_WITH(fit.close(), Catch::Matchers::StartsWith("[fulgurite.capture.wrong_replay]"));
+    else CHECK_NOTHROW(fit.close());
+  }
+}

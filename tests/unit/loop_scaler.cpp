@@ -147,12 +147,20 @@ TEST_CASE("manual: clip_gradients sees unscaled gradients, the step does not uns
         }) == "fulgurite.manual.clip_order");
 }
 
+/// Says that it is there for GPUs alone.
+struct GpuAlone : toy::SomeDevice {
+  static constexpr bool needs_gpu = true;
+};
+
 TEST_CASE("a device found at run time that is no GPU: an Error before anything trains") {
   toy::P model;
   CHECK(toy::refusal([&] {
           make_trainer<toy::P>({.max_epochs = 1}, toy::SomeDevice{}, Fp16Mixed{}, Automatic{})
               .fit(model, toy::batches(1));
         }) == "fulgurite.policy.fp16_needs_gpu");
+  CHECK(toy::refusal([&] {
+          make_trainer<toy::P>({.max_epochs = 1}, GpuAlone{}, Float32{}, Automatic{}).fit(model, toy::batches(1));
+        }) == "fulgurite.policy.strategy_needs_gpu");
   CHECK(model.seen.empty());
 }
 
