@@ -282,6 +282,27 @@ struct Reports : toy::P {
   void finalize(int) {}
   void log_metrics(double, double) {}
 };
+/// Data members of such names, and what a class may call itself.
+struct Kept : toy::P {
+  using Stateless = ByChoice;
+  bool limits_time = false;
+};
+struct Watches {
+  using Stateless = ByChoice;
+  bool prepare_data = false;
+  void on_train_start() {}
+  int account() const { return 3; }
+};
+struct Module {
+  std::vector<double> train_dataloader() { return toy::batches(4); }
+  void process_dataloader(auto&) {}
+  void log_metrics(double, double) {}
+  void finalize() {}
+};
+struct Where : toy::Device {
+  bool training_step = true;
+  void log_metrics(double) {}
+};
 /// A function where a trait would be.
 struct Asks {
   void on_train_start() {}
@@ -292,4 +313,6 @@ struct Asks {
 TEST_CASE("virtual callbacks without members, and names that mean something elsewhere, are no mistakes", "[verdict]") {
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, legal::Virtual>().ok);
   STATIC_REQUIRE(judge::trainer<legal::Reports, toy::Device, Float32, Automatic, legal::Asks>().ok);
+  STATIC_REQUIRE(judge::trainer<legal::Kept, legal::Where, Float32, Automatic, legal::Watches>().ok);
+  STATIC_REQUIRE(!judge::foreign_to_data<legal::Module>());
 }

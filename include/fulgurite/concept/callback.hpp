@@ -116,18 +116,6 @@ consteval bool watches_several() {
   else return false;
 }
 
-template <class T>
-consteval HookVerdict model_only() {
-  if constexpr (!hook::NoneOfModel<hook::Probe<T>>) {  // name by name only where there is one
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if (hook::NAME::named<T>) return {HookFault::model_only, HookId::NAME};
-    FULGURITE_OVERRIDES(FULGURITE_ROW)
-    FULGURITE_STEPS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-  }
-  return {};
-}
-
 }  // namespace judge
 
 /// Any struct with at least one hook, whose members a checkpoint would not forget. Whether its hooks can be called, and

@@ -6,6 +6,7 @@
 
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/core/constant.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/transfer.hpp>
@@ -24,22 +25,6 @@ consteval HookVerdict two_sources() {
   if constexpr (!std::is_same_v<hook::NAME, hook::prepare_data> && hook::NAME::named<Module> && hook::NAME::named<M>)  \
     return {HookFault::two_sources, HookId::NAME};
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-  return {};
-}
-
-/// Hooks of models and callbacks, which nobody asks of a data module. One that is a model, too, says `using
-/// OverridesModel = ...`.
-template <class Module>
-consteval HookVerdict foreign_to_data() {
-  if constexpr (requires { typename Module::OverridesModel; }) return {};
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (!std::is_same_v<hook::NAME, hook::setup> && !std::is_same_v<hook::NAME, hook::teardown> &&             \
-                !std::is_same_v<hook::NAME, hook::on_exception> && hook::NAME::named<Module>)                          \
-    return {HookFault::not_of_data, HookId::NAME};
-  FULGURITE_EVENTS(FULGURITE_ROW)
-  FULGURITE_OVERRIDES(FULGURITE_ROW)
-  FULGURITE_STEPS(FULGURITE_ROW)
 #undef FULGURITE_ROW
   return {};
 }

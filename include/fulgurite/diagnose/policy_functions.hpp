@@ -33,14 +33,11 @@ template <class Hook, class T, class As, class... Args>
 consteval HookVerdict optional_one(HookId id, bool is_function) {
   return is_function ? needed<Hook, T, As, Args...>(id) : HookVerdict{};
 }
-template <class Pointer>
-inline constexpr bool is_function_pointer =
-    std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
 #define FULGURITE_NEEDED(NAME, AS, ...)                                                                                \
   needed<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME))
 #define FULGURITE_OPTIONAL(NAME, AS, ...)                                                                              \
-  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(                                          \
-      FULGURITE_ID(NAME), requires { requires is_function_pointer<decltype(&T::NAME)>; })
+  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME),                       \
+                                                                             hook::FULGURITE_KIND::NAME::is_plain<T>)
 
 /// A class of the user's own; LibTorch's optimizers have another interface, to which the backend adapts.
 template <class T>

@@ -29,9 +29,14 @@ struct Row {
   static constexpr bool in_manual = InManual;  ///< false: only automatic optimization calls it
 };
 
+template <class Pointer>
+inline constexpr bool is_function_pointer =
+    std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
+
 // `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes
 // the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
-// disagree, the program is refused.
+// disagree, the program is refused. `is_function` is false of a public data member, which means no call; `is_plain` is
+// true of a public member function that is neither overloaded nor a template, and so of nothing that access hides.
 #define FULGURITE_HOOK(NAME, ...)                                                                                      \
   struct NAME : Row<__VA_ARGS__> {                                                                                     \
     static constexpr std::string_view name() { return #NAME; }                                                         \
@@ -40,6 +45,11 @@ struct Row {
       requires !requires { &Probe<T>::NAME; };                                                                         \
       requires !requires { requires std::is_same_v<class T::NAME, T>; };                                               \
     };                                                                                                                 \
+    template <class T>                                                                                                 \
+    static constexpr bool is_function =                                                                                \
+        named<T> && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; };              \
+    template <class T>                                                                                                 \
+    static constexpr bool is_plain = requires { requires is_function_pointer<decltype(&T::NAME)>; };                   \
     template <class T, class... A>                                                                                     \
     static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };                               \
     template <class T, class... A>                                                                                     \
@@ -166,12 +176,23 @@ struct Decoy {
 template <class T>
 struct Probe : T, Decoy {};
 
-/// None of the names that are asked of a model alone: one question for nearly every callback.
+/// None of the names that only others than callbacks are asked for: one question for nearly every callback.
 template <class P>
-concept NoneOfModel = requires {
+concept NoneForeignToCallback = requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
   FULGURITE_OVERRIDES(FULGURITE_ROW)
   FULGURITE_STEPS(FULGURITE_ROW)
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+  FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+/// No name of the table at all.
+template <class P>
+concept NoneAtAll = NoneForeignToCallback<P> && requires {
+#define FULGURITE_ROW(NAME, ...) &P::NAME;
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+  FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 

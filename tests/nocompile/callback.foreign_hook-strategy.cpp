@@ -1,4 +1,4 @@
-// refused: [fulgurite.hook.model_only] optimizer_zero_grad is asked of the model alone: move it there from the callback
+// refused: [fulgurite.callback.foreign_hook] pre_backward is never asked of a callback: move it to the strategy
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -8,7 +8,7 @@ using namespace fulgurite;
 struct Watcher {
   void on_train_start() {}
 #ifndef LEGAL
-  void optimizer_zero_grad(auto&) {}
+  void pre_backward(auto&) {}
 #endif
 };
 
