@@ -303,6 +303,11 @@ struct Where : toy::Device {
   bool training_step = true;
   void log_metrics(double) {}
 };
+/// What a precision keeps for itself.
+struct Rounded : Float32 {
+  bool setup = false;
+  int digits() const { return 3; }
+};
 /// A function where a trait would be.
 struct Asks {
   void on_train_start() {}
@@ -315,4 +320,5 @@ TEST_CASE("virtual callbacks without members, and names that mean something else
   STATIC_REQUIRE(judge::trainer<legal::Reports, toy::Device, Float32, Automatic, legal::Asks>().ok);
   STATIC_REQUIRE(judge::trainer<legal::Kept, legal::Where, Float32, Automatic, legal::Watches>().ok);
   STATIC_REQUIRE(!judge::foreign_to_data<legal::Module>());
+  STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, legal::Rounded, Automatic>().ok);
 }

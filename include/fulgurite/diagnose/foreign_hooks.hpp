@@ -100,4 +100,24 @@ consteval HookVerdict foreign_to_strategy() {
 #undef FULGURITE_FAULT
 #undef FULGURITE_ROW
 
+/// A function of a hook's name, or of one that is almost a hook's, in a class that nothing is called on.
+template <class P>
+consteval bool has_any_function() {
+  if constexpr (!Probeable<P>) return false;
+  else if constexpr (hook::NoneAtAll<hook::Probe<P>> && near_miss::Clean<near_miss::Probe<P>>) return false;
+  else {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if (hook::NAME::is_function<P>) return true;
+    FULGURITE_EVENTS(FULGURITE_ROW)
+    FULGURITE_OVERRIDES(FULGURITE_ROW)
+    FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+    FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+    FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+    FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+    FULGURITE_STEPS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+    return bool(misspelt<P>());
+  }
+}
+
 }  // namespace fulgurite::judge

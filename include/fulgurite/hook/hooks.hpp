@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace fulgurite {
 
@@ -37,6 +38,7 @@ inline constexpr bool is_function_pointer =
 // the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
 // disagree, the program is refused. `is_function` is false of a public data member, which means no call; `is_plain` is
 // true of a public member function that is neither overloaded nor a template, and so of nothing that access hides.
+// `accepts_given` asks for the call with what is handed over for good.
 #define FULGURITE_HOOK(NAME, ...)                                                                                      \
   struct NAME : Row<__VA_ARGS__> {                                                                                     \
     static constexpr std::string_view name() { return #NAME; }                                                         \
@@ -52,6 +54,8 @@ inline constexpr bool is_function_pointer =
     static constexpr bool is_plain = requires { requires is_function_pointer<decltype(&T::NAME)>; };                   \
     template <class T, class... A>                                                                                     \
     static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };                               \
+    template <class T, class... A>                                                                                     \
+    static constexpr bool accepts_given = requires(T& object) { object.NAME(std::declval<A>()...); };                  \
     template <class T, class... A>                                                                                     \
     [[gnu::always_inline]] static constexpr decltype(auto) call(T& object, A&... a) {                                  \
       return object.NAME(a...);                                                                                        \

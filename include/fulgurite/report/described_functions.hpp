@@ -3,6 +3,8 @@
 // loaders only where it is there.
 
 #include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -56,6 +58,11 @@ constexpr void each_function_of_strategy(F f) {
   name_if<local_rank, S>(f);
   name_if<agree, S, bool>(f);
   name_if<reduce, S, double, Reduce>(f);
+  name_if<reduce_in_place, S, std::span<double>, std::span<Reduce const>>(f);
+  name_if<reduce_gradients, S, std::span<double>, std::tuple<>>(f);
+  if constexpr (broadcast::accepts_given<S, std::string>) f(broadcast::name());
+  if constexpr (gather::accepts_given<S, std::string>) f(gather::name());
+  name_if<barrier, S, std::string_view>(f);
   name_if<matmul_scope, S>(f);
   name_if<share_state, S, std::tuple<>>(f);
   name_if<whole_state, S, std::tuple<>>(f);
