@@ -193,14 +193,18 @@ constexpr bool all_have_sentences(std::index_sequence<I...>) {
 #define FULGURITE_ROW(...) +1
 constexpr std::size_t names = 1 FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW)
     FULGURITE_DATA_HOOKS(FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
-        FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
-            FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
-                FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
-                    FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
-                        FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW) FULGURITE_OPTIMIZER_HOOKS(FULGURITE_ROW)
-                            FULGURITE_SCHEDULE_HOOKS(FULGURITE_ROW) FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
-                                FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
-                                    FULGURITE_STRATEGY_ANSWERS(FULGURITE_ROW);
+        FULGURITE_FILE_HOOKS(FULGURITE_ROW) FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
+            FULGURITE_NEAR_MISSES_OF_CALLBACKS(FULGURITE_ROW) FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+                FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
+                    FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
+                        FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
+                            FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW)
+                                FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
+                                    FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW)
+                                        FULGURITE_OPTIMIZER_HOOKS(FULGURITE_ROW) FULGURITE_SCHEDULE_HOOKS(FULGURITE_ROW)
+                                            FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+                                                FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
+                                                    FULGURITE_STRATEGY_ANSWERS(FULGURITE_ROW);
 #undef FULGURITE_ROW
 }  // namespace
 
@@ -303,6 +307,25 @@ struct Where : toy::Device {
   bool training_step = true;
   void log_metrics(double) {}
 };
+/// Data members under names of functions that speak of files, and such names in another meaning.
+struct Notes {
+  using Stateless = ByChoice;
+  void on_train_start() {}
+  bool do_not_continue = false;
+  int log_dir = 0;
+
+ private:
+  [[maybe_unused]] double best_model_path = 0, last_checkpoints = 0, stateKey = 0;
+};
+struct Settled : toy::P {
+  int hyperparameters() const { return 3; }
+};
+struct Rows : toy::Unsized {
+  using toy::Unsized::Unsized;
+  int batch_size(int of) { return of; }
+  int shard() const { return 1; }
+  bool set_batch_size = false;
+};
 /// What a precision keeps for itself.
 struct Rounded : Float32 {
   bool setup = false;
@@ -321,4 +344,6 @@ TEST_CASE("virtual callbacks without members, and names that mean something else
   STATIC_REQUIRE(judge::trainer<legal::Kept, legal::Where, Float32, Automatic, legal::Watches>().ok);
   STATIC_REQUIRE(!judge::foreign_to_data<legal::Module>());
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, legal::Rounded, Automatic>().ok);
+  STATIC_REQUIRE(judge::trainer<legal::Settled, toy::Device, Float32, Automatic, legal::Notes>().ok);
+  STATIC_REQUIRE(!judge::loader_hooks<legal::Rows>());
 }

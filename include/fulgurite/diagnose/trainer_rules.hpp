@@ -116,8 +116,9 @@ consteval auto trainer() {
     FULGURITE_RULES(captured<R, Cs...>())
     FULGURITE_HOOKS(M, plain_hooks<R, M>())
     FULGURITE_RULES(RecurrenceRules<R>::judge())
-    FULGURITE_HOOKS(M, data_calls<M>())
-    FULGURITE_RULES(first(about<worst(plain_hooks<R, Cs>(), logger_calls<Cs>(), callback_calls<R, Cs>()), Cs>()...))
+    FULGURITE_HOOKS(M, worst(data_calls<M>(), settings_calls<M>()))
+    FULGURITE_RULES(first(
+        about<worst(plain_hooks<R, Cs>(), logger_calls<Cs>(), callback_calls<R, Cs>(), file_calls<Cs>()), Cs>()...))
     return about<worst(misspelt<S, none_misspelt<M, S, Cs...>()>(), foreign_to_strategy<S>(), plain_hooks<R, S>(),
                        strategy_calls<S>(), strategy_functions<R>()),
                  S>();

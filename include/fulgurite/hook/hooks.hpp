@@ -11,7 +11,7 @@ namespace fulgurite {
 
 /// What a hook receives before `ctx`. An event may take any suffix of it, or nothing:
 /// `(outputs, batch, ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
-enum class Takes : std::uint8_t { nothing, one, two };
+enum class Takes : std::uint8_t { nothing, one, two, three };
 
 /// What the answer of a hook may do.
 enum class Answer : std::uint8_t { none, may_stop, may_skip_epoch, value };
@@ -141,6 +141,20 @@ inline constexpr bool is_function_pointer =
   ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)                        \
   ROW(profile_action,                Takes::one,     Answer::value, Where::every_stage)                \
   ROW(end_if_asked,                  Takes::nothing, Answer::none,  Where::every_stage)
+// What a callback may say of the files of runs, and a logger of their folders. Who has `log_dir()` is known as a logger
+// by that; it is not called, and is no row.
+#define FULGURITE_FILE_HOOKS(ROW)                                                                      \
+  ROW(state_key,                     Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(last_checkpoints,              Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(hpc_checkpoints,               Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(resumes_hpc,                   Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(best_model_path,               Takes::nothing, Answer::value, Where::every_stage)                \
+  ROW(do_not_continue,               Takes::nothing, Answer::none,  Where::fit)                        \
+  ROW(continue_in,                   Takes::one,     Answer::none,  Where::fit)                        \
+  ROW(earlier_runs,                  Takes::one,     Answer::value, Where::every_stage)
+// What a model, a data module or its `hparams` may have.
+#define FULGURITE_SETTINGS_HOOKS(ROW)                                                                  \
+  ROW(hyperparameters,               Takes::one,     Answer::none,  Where::every_stage)
 // What a strategy may have beside what every strategy has.
 #define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \
   ROW(pre_backward,                  Takes::one,     Answer::none,  Where::train)                      \
@@ -148,12 +162,15 @@ inline constexpr bool is_function_pointer =
   ROW(process_dataloader,            Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(no_sync,                       Takes::one,     Answer::value, Where::train)                      \
   ROW(account,                       Takes::nothing, Answer::value, Where::every_stage)
-// What a loader may have beside begin, end and size.
+// What a loader may have beside begin, end and size. The last three may be functions beside it, too.
 #define FULGURITE_LOADER_HOOKS(ROW)                                                                    \
   ROW(set_epoch,                     Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
   ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
-  ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)
+  ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(batch_size,                    Takes::nothing, Answer::value, Where::every_stage)                \
+  ROW(set_batch_size,                Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(shard,                         Takes::three,   Answer::none,  Where::every_stage)
 // What the loops run: they take a batch, with or without ctx.
 #define FULGURITE_STEPS(ROW)                                                                           \
   ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
@@ -171,6 +188,8 @@ struct Decoy {
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
   FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
   FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+  FULGURITE_FILE_HOOKS(FULGURITE_ROW)
+  FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
   FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
   FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
   FULGURITE_STEPS(FULGURITE_ROW)
@@ -206,6 +225,8 @@ FULGURITE_OVERRIDES(FULGURITE_ROW)
 FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
 FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+FULGURITE_FILE_HOOKS(FULGURITE_ROW)
+FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
 FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
 FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
 FULGURITE_STEPS(FULGURITE_ROW)
