@@ -63,12 +63,14 @@ TYPOS = {
     'test': ['tets'], 'batch': ['bacth'], 'epoch': ['epcoh', 'epoc'], 'start': ['strat'], 'end': ['edn'], 'before': ['befor'],
     'optimizer': ['optmizer', 'optimzer'], 'optimizers': ['optmizers', 'optimzers'], 'gradient': ['gradiant'], 'backward': ['bakward'],
     'configure': ['configre', 'confgure'], 'exception': ['excpetion'], 'sanity': ['santiy'], 'prepare': ['perpare'],
-    'transfer': ['tranfer'], 'momentum': ['momemtum', 'momentun'], 'observe': ['obesrve'],
+    'transfer': ['tranfer'],
+    'checkpoints': ['chekpoints', 'checkponts'], 'continue': ['contiune', 'continu'], 'earlier': ['ealier'], 'momentum': ['momemtum', 'momentun'], 'observe': ['obesrve'],
 }
 # Other names of one function.
 OTHER_NAMES = {'zero_grad': ['ZeroGrad']}
 # What a private data member may well be called: access hides that it is no function.
-DATA_MEMBERS = {'weightDecay', 'weightdecay', 'groupName', 'groupname', 'localRank', 'localrank'}
+DATA_MEMBERS = {'weightDecay', 'weightdecay', 'groupName', 'groupname', 'localRank', 'localrank', 'batchSize',
+                'batchsize', 'batches_size'}
 
 
 def rows(header: str) -> list[tuple[str, str]]:
@@ -132,7 +134,7 @@ def table() -> dict[str, str]:
     found = dict(LIGHTNING)
     for hook in real:
         for name in slips(hook):
-            if name not in real:
+            if name not in real and name not in DATA_MEMBERS:
                 found.setdefault(name, hook)
     return found
 
@@ -154,6 +156,11 @@ def is_of_loader(meant: str) -> bool:
     return hooks().get(meant) == 'LOADER_HOOKS'
 
 
+def is_of_callback(meant: str) -> bool:
+    """The same of callbacks."""
+    return hooks().get(meant) == 'FILE_HOOKS'
+
+
 def macro(head: str, rows: list[str]) -> str:
     """A table in lines of at most 120."""
     lines, line = [], ''
@@ -168,9 +175,10 @@ def macro(head: str, rows: list[str]) -> str:
 def names_header() -> str:
     groups = grouped(table())
     plain = [f'ROW({name})' for meant, names in groups.items() for name in names
-             if not is_loader(name, meant) and not is_of_loader(meant)]
+             if not is_loader(name, meant) and not is_of_loader(meant) and not is_of_callback(meant)]
     loaders = [f'ROW({name}, {meant})' for meant, names in groups.items() for name in names if is_loader(name, meant)]
     of_loaders = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_loader(meant)]
+    of_callbacks = [f'ROW({name})' for meant, names in groups.items() for name in names if is_of_callback(meant)]
     kinds = '\n'.join(macro(f'FULGURITE_NEAR_MISSES_OF_{kind}', [f'ROW({name})' for name in names])
                       for kind, names in of_policies().items())
     return f'''#pragma once
@@ -184,6 +192,8 @@ def names_header() -> str:
 {macro('FULGURITE_LOADER_NEAR_MISSES', loaders)}
 // Names that look like functions of a loader, of which nothing else is asked for them.
 {macro('FULGURITE_NEAR_MISSES_OF_LOADERS', of_loaders)}
+// Names that look like what a callback says of files, of which nothing else is asked for them.
+{macro('FULGURITE_NEAR_MISSES_OF_CALLBACKS', of_callbacks)}
 // The same of optimizers, schedules and strategies, each asked of its kind alone.
 {kinds}// clang-format on
 '''

@@ -193,14 +193,18 @@ constexpr bool all_have_sentences(std::index_sequence<I...>) {
 #define FULGURITE_ROW(...) +1
 constexpr std::size_t names = 1 FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW)
     FULGURITE_DATA_HOOKS(FULGURITE_ROW) FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
-        FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
-            FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
-                FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
-                    FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
-                        FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW) FULGURITE_OPTIMIZER_HOOKS(FULGURITE_ROW)
-                            FULGURITE_SCHEDULE_HOOKS(FULGURITE_ROW) FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
-                                FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
-                                    FULGURITE_STRATEGY_ANSWERS(FULGURITE_ROW);
+        FULGURITE_FILE_HOOKS(FULGURITE_ROW) FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
+            FULGURITE_NEAR_MISSES_OF_CALLBACKS(FULGURITE_ROW) FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+                FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
+                    FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(FULGURITE_ROW)
+                        FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
+                            FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW)
+                                FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
+                                    FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW)
+                                        FULGURITE_OPTIMIZER_HOOKS(FULGURITE_ROW) FULGURITE_SCHEDULE_HOOKS(FULGURITE_ROW)
+                                            FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+                                                FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW)
+                                                    FULGURITE_STRATEGY_ANSWERS(FULGURITE_ROW);
 #undef FULGURITE_ROW
 }  // namespace
 
@@ -282,6 +286,51 @@ struct Reports : toy::P {
   void finalize(int) {}
   void log_metrics(double, double) {}
 };
+/// Data members of such names, and what a class may call itself.
+struct Kept : toy::P {
+  using Stateless = ByChoice;
+  bool limits_time = false;
+};
+struct Watches {
+  using Stateless = ByChoice;
+  bool prepare_data = false;
+  void on_train_start() {}
+  int account() const { return 3; }
+};
+struct Module {
+  std::vector<double> train_dataloader() { return toy::batches(4); }
+  void process_dataloader(auto&) {}
+  void log_metrics(double, double) {}
+  void finalize() {}
+};
+struct Where : toy::Device {
+  bool training_step = true;
+  void log_metrics(double) {}
+};
+/// Data members under names of functions that speak of files, and such names in another meaning.
+struct Notes {
+  using Stateless = ByChoice;
+  void on_train_start() {}
+  bool do_not_continue = false;
+  int log_dir = 0;
+
+ private:
+  [[maybe_unused]] double best_model_path = 0, last_checkpoints = 0, stateKey = 0;
+};
+struct Settled : toy::P {
+  int hyperparameters() const { return 3; }
+};
+struct Rows : toy::Unsized {
+  using toy::Unsized::Unsized;
+  int batch_size(int of) { return of; }
+  int shard() const { return 1; }
+  bool set_batch_size = false;
+};
+/// What a precision keeps for itself.
+struct Rounded : Float32 {
+  bool setup = false;
+  int digits() const { return 3; }
+};
 /// A function where a trait would be.
 struct Asks {
   void on_train_start() {}
@@ -292,4 +341,9 @@ struct Asks {
 TEST_CASE("virtual callbacks without members, and names that mean something elsewhere, are no mistakes", "[verdict]") {
   STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, Float32, Automatic, legal::Virtual>().ok);
   STATIC_REQUIRE(judge::trainer<legal::Reports, toy::Device, Float32, Automatic, legal::Asks>().ok);
+  STATIC_REQUIRE(judge::trainer<legal::Kept, legal::Where, Float32, Automatic, legal::Watches>().ok);
+  STATIC_REQUIRE(!judge::foreign_to_data<legal::Module>());
+  STATIC_REQUIRE(judge::trainer<toy::P, toy::Device, legal::Rounded, Automatic>().ok);
+  STATIC_REQUIRE(judge::trainer<legal::Settled, toy::Device, Float32, Automatic, legal::Notes>().ok);
+  STATIC_REQUIRE(!judge::loader_hooks<legal::Rows>());
 }

@@ -1,5 +1,7 @@
 // What only values decide, told before training: one Error, or one warning, each with its identifier.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <string>
 
@@ -105,4 +107,31 @@ TEST_CASE("W96 a window accumulated by hand closes with the epoch instead of bei
   CHECK(model.stepped == std::vector<double>{3, 3, 3, 3});
   CHECK(model.sizes == std::vector<int>{2, 1, 2, 1});
   CHECK(trainer.progress().global_step == 4);
+}
+
+namespace {
+/// Optimization policies of one's own.
+struct OwnWindow : Automatic {
+  std::string note = "";
+};
+struct OwnLoop {
+  using Stateless = ByChoice;
+  static constexpr bool automatic = false;
+};
+}  // namespace
+
+TEST_CASE("an optimization policy of one's own trains, and its window and limits are checked as Automatic's are") {
+  OwnWindow how;
+  how.accumulate_grad_batches = 2;
+  toy::P model;
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, how);
+  trainer.fit(model, toy::batches(4));
+  CHECK(trainer.progress().global_step == 2);
+  how.accumulate_grad_batches = 0;
+  CHECK_THROWS_WITH(make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, how),
+                    Catch::Matchers::ContainsSubstring("fulgurite.options.accumulate"));
+  ByHand by_hand;
+  auto second = make_trainer<ByHand>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, OwnLoop{});
+  second.fit(by_hand, toy::batches(4));
+  CHECK(second.progress().global_step == 2);
 }

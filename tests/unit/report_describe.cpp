@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -126,6 +127,12 @@ struct Writes {
   void log_metrics(std::span<Scalar const>, long) {}
   void log_hyperparams(auto const&) {}
   void finalize(Status) {}
+  std::string state_key() const { return "writes"; }
+  void continue_in(std::filesystem::path const&) {}
+  void do_not_continue() {}
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const&) const { return {}; }
+  std::vector<std::filesystem::path> last_checkpoints() const { return {}; }
+  std::filesystem::path best_model_path() const { return {}; }
 };
 struct Heavy : toy::Sgd {
   double momentum(std::size_t) const { return 0.9; }
@@ -140,6 +147,7 @@ struct Warm {
 };
 struct Trained : toy::P {
   auto configure_optimizers() { return scheduled(Heavy{{{p}}}, Warm{}); }
+  void hyperparameters(auto& list) const { list("rate", 0.1); }
 };
 struct Tells : toy::Device {
   std::vector<std::string> account() const { return {"three products"}; }
@@ -171,6 +179,8 @@ TEST_CASE("a description says who has what loggers, optimizers, schedules, strat
   CHECK(says("log_metrics", 32, "Writes"));
   CHECK(says("finalize", 32, "Writes"));
   CHECK(says("Tells", 32, "world, account"));
+  CHECK(says("Trained", 32, "hyperparameters"));
+  CHECK(says("Writes", 32, "state_key, last_checkpoints, best_model_path, do_not_continue, continue_in, earlier_runs"));
   CHECK(says("Heavy", 32, "momentum, set_momentum, state"));
   CHECK(says("Warm", 32, "attach"));
   CHECK(says("prepare_data", 22, "Module"));

@@ -31,6 +31,7 @@ consteval HookId id_of() {
   FULGURITE_EVENTS(FULGURITE_ROW)
   FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
   FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+  FULGURITE_FILE_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
   return HookId::none;
 }
@@ -114,18 +115,6 @@ consteval bool watches_several() {
       return (metric::counts_several<typename Ms::metric> || ...);
     }(typename T::Watches{});
   else return false;
-}
-
-template <class T>
-consteval HookVerdict model_only() {
-  if constexpr (!hook::NoneOfModel<hook::Probe<T>>) {  // name by name only where there is one
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if (hook::NAME::named<T>) return {HookFault::model_only, HookId::NAME};
-    FULGURITE_OVERRIDES(FULGURITE_ROW)
-    FULGURITE_STEPS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-  }
-  return {};
 }
 
 }  // namespace judge

@@ -61,6 +61,11 @@ FULGURITE_MISSPELT_OF(misspelt_of_loader, Loader, FULGURITE_NEAR_MISSES_OF_LOADE
 FULGURITE_MISSPELT_OF(misspelt_of_optimizer, Optimizer, FULGURITE_NEAR_MISSES_OF_OPTIMIZERS)
 FULGURITE_MISSPELT_OF(misspelt_of_schedule, Schedule, FULGURITE_NEAR_MISSES_OF_SCHEDULES)
 FULGURITE_MISSPELT_OF(misspelt_of_strategy, Strategy, FULGURITE_NEAR_MISSES_OF_STRATEGIES)
+#undef FULGURITE_ROW
+// What a callback says of files, it may keep in members of such names, which access hides: a public function counts.
+#define FULGURITE_ROW(NAME)                                                                                            \
+  if (requires { requires hook::is_function_pointer<decltype(&T::NAME)>; }) return {HookFault::near_miss, HookId::NAME};
+FULGURITE_MISSPELT_OF(misspelt_of_callback, Callback, FULGURITE_NEAR_MISSES_OF_CALLBACKS)
 #undef FULGURITE_MISSPELT_OF
 #undef FULGURITE_ROW
 #undef FULGURITE_NAMES_FUNCTION

@@ -12,6 +12,7 @@
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
 
 namespace fulgurite::judge {
@@ -52,7 +53,7 @@ struct CallbackRules {
                    accepts<T>, hooks_well_listed<T>())
     FULGURITE_HOOKS(T, broken_promise<T>())
     FULGURITE_HOOKS(T, misspelt<T, NoneMisspelt>())
-    FULGURITE_HOOKS(T, model_only<T>())
+    FULGURITE_HOOKS(T, foreign_to_callback<T>())
     FULGURITE_RULE("[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, "
                    "such as on_train_batch_end",
                    accepts<T>, has_any_hook<T>())

@@ -44,7 +44,10 @@ inline std::string beside(std::string_view rule, TrainerOptions const& o) {
   if (!rule.starts_with("[fulgurite.options.min_over_max]")) return "";
   return " with max_epochs = " + shown(o.max_epochs) + ", max_steps = " + shown(o.max_steps);
 }
-inline std::string beside(std::string_view, Automatic const&) { return ""; }
+template <class Optimization>
+std::string beside(std::string_view, Optimization const&) {
+  return "";
+}
 [[noreturn]] FULGURITE_COLD void refuse_option(std::string_view bracketed, std::string_view option,
                                                std::string_view value, std::string_view sentence) {
   throw Error(bracketed.substr(1, bracketed.find(']') - 1),

@@ -4,8 +4,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/core/constant.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/trainer_hooks.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/transfer.hpp>
@@ -28,22 +30,6 @@ consteval HookVerdict two_sources() {
   return {};
 }
 
-/// Hooks of models and callbacks, which nobody asks of a data module. One that is a model, too, says `using
-/// OverridesModel = ...`.
-template <class Module>
-consteval HookVerdict foreign_to_data() {
-  if constexpr (requires { typename Module::OverridesModel; }) return {};
-#define FULGURITE_ROW(NAME, ...)                                                                                       \
-  if constexpr (!std::is_same_v<hook::NAME, hook::setup> && !std::is_same_v<hook::NAME, hook::teardown> &&             \
-                !std::is_same_v<hook::NAME, hook::on_exception> && hook::NAME::named<Module>)                          \
-    return {HookFault::not_of_data, HookId::NAME};
-  FULGURITE_EVENTS(FULGURITE_ROW)
-  FULGURITE_OVERRIDES(FULGURITE_ROW)
-  FULGURITE_STEPS(FULGURITE_ROW)
-#undef FULGURITE_ROW
-  return {};
-}
-
 /// prepare_data runs in one process of several, so what it leaves in its object the others would not have.
 template <class T>
 inline constexpr bool prepares_const = true;
@@ -57,7 +43,7 @@ consteval HookVerdict module_hooks() {
   if constexpr (!std::is_class_v<Module>) return {};
   else
     return worst(
-        misspelt<Module>(), data_calls<Module>(), foreign_to_data<Module>(),
+        misspelt<Module>(), data_calls<Module>(), settings_calls<Module>(), foreign_to_data<Module>(),
         HookVerdict{hook::event_fault<hook::setup, Module, true, Context<R, phase::Fit>>(), HookId::setup},
         HookVerdict{hook::event_fault<hook::teardown, Module, true, Context<R, phase::Fit>>(), HookId::teardown},
         two_sources<Module, typename R::Model>());
@@ -67,6 +53,14 @@ consteval HookVerdict module_hooks() {
 template <class L>
 concept WrapsLoaders = FULGURITE_SAYS(L, bool, wraps_loaders);
 
+/// A `batch_size` is this library's where what sets it is there, too. A `shard` that does not fit is told by
+/// data.not_shared_out, where there is somebody to share with.
+template <class T>
+consteval HookVerdict asked_batch_size() {
+  if constexpr (!hook::set_batch_size::accepts<T, long> || !hook::batch_size::is_plain<T> || SettableBatchSize<T>)
+    return {};
+  else return {HookFault::parameters, HookId::batch_size};
+}
 /// What a loader may have beside its batches, and what a strategy does with it.
 template <class L>
 consteval HookVerdict loader_hooks() {
@@ -78,7 +72,8 @@ consteval HookVerdict loader_hooks() {
     return worst(uncallable<hook::set_epoch, T, long>(HookId::set_epoch),
                  uncallable<hook::in_order, T, bool>(HookId::in_order),
                  uncallable<hook::limit_each, T, double>(HookId::limit_each),
-                 uncallable<hook::resume_at, T, long>(HookId::resume_at));
+                 uncallable<hook::resume_at, T, long>(HookId::resume_at),
+                 unfit<hook::set_batch_size, T, long>(HookId::set_batch_size), asked_batch_size<T>());
 }
 
 /// A transfer hook of the data module or the model.

@@ -13,9 +13,18 @@ namespace fulgurite::refusal {
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
       using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_model)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
+                      "model: move it to the model or a callback");                                                    \
+      if constexpr (fault == HookFault::not_of_callback)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
+                      "callback: move it to the model or a callback");                                                 \
       if constexpr (fault == HookFault::not_of_data)                                                                   \
-        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
-                      "module: move it to the model or a callback");                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
+                      "data module: move it to the model or a callback");                                              \
+      if constexpr (fault == HookFault::not_of_strategy)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
+                      "strategy: move it to the model or a callback");                                                 \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
                       "public function, " #NAME FORM);                                                                 \
@@ -45,14 +54,23 @@ namespace fulgurite::refusal {
                       ", but it has no such member: correct the name, or the list");                                   \
     }                                                                                                                  \
   };
-#define FULGURITE_OVERRIDE(NAME, FORM)                                                                                 \
+#define FULGURITE_OVERRIDE(NAME, FORM, HOME)                                                                           \
   template <> struct About<HookId::NAME> {                                                                             \
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
       using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_model)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
+                      "model: move it to " HOME);                                                                      \
+      if constexpr (fault == HookFault::not_of_callback)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
+                      "callback: move it to " HOME);                                                                   \
       if constexpr (fault == HookFault::not_of_data)                                                                   \
-        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
-                      "module: move it to the model or a callback");                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
+                      "data module: move it to " HOME);                                                                \
+      if constexpr (fault == HookFault::not_of_strategy)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
+                      "strategy: move it to " HOME);                                                                   \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
                       "public function, " #NAME FORM);                                                                 \
@@ -63,9 +81,6 @@ namespace fulgurite::refusal {
         static_assert(judge::accepts<Subject>, "[fulgurite.data.two_sources] " #NAME " is in the data module and "     \
                       "in the model, and one of them would be ignored: remove one, or say `using OverridesModel = "    \
                       "void` in the data module");                                                                     \
-      if constexpr (fault == HookFault::model_only)                                                                    \
-        static_assert(judge::accepts<Subject>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: "   \
-                      "move it there from the callback");                                                              \
       if constexpr (fault == HookFault::captured)                                                                      \
         static_assert(judge::accepts<Subject>, "[fulgurite.capture.hook] a captured step is replayed without "         \
                       "calling " #NAME ": leave it out, or, if it only computes with tensors, declare `static "        \
@@ -80,15 +95,21 @@ namespace fulgurite::refusal {
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
       using Subject = typename Whom::Subject;                                                                          \
+      if constexpr (fault == HookFault::not_of_model)                                                                  \
+        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
+                      "model: move it to the model");                                                                  \
+      if constexpr (fault == HookFault::not_of_callback)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
+                      "callback: move it to the model");                                                               \
       if constexpr (fault == HookFault::not_of_data)                                                                   \
-        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a data "     \
-                      "module: move it to the model or a callback");                                                   \
+        static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
+                      "data module: move it to the model");                                                            \
+      if constexpr (fault == HookFault::not_of_strategy)                                                               \
+        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
+                      "strategy: move it to the model");                                                               \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
                       "public function, " #NAME "() or " #NAME "(auto& ctx)");                                         \
-      if constexpr (fault == HookFault::model_only)                                                                    \
-        static_assert(judge::accepts<Subject>, "[fulgurite.hook.model_only] " #NAME " is asked of the model alone: "   \
-                      "move it there from the callback");                                                              \
       if constexpr (fault == HookFault::step_batch)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.data.batch] " #NAME " cannot be called with the "           \
                       "loader's batch: write " #NAME "(auto const& batch, auto& ctx), public; indices are "            \
@@ -137,50 +158,64 @@ FULGURITE_EVENT(on_predict_epoch_end, "(auto& ctx)")
 FULGURITE_EVENT(on_predict_batch_start, "(auto& batch, auto& ctx)")
 FULGURITE_EVENT(on_predict_batch_end, "(auto& outputs, auto& batch, auto& ctx)")
 
-FULGURITE_OVERRIDE(configure_model, "(auto& ctx)")
-FULGURITE_OVERRIDE(backward, "(auto& loss, auto& ctx)")
-FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)")
-FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)")
-FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)")
-FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)")
-FULGURITE_OVERRIDE(tbptt_split_batch, "(auto& batch, long length, auto& ctx)")
-FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)")
-FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)")
-FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)")
-FULGURITE_OVERRIDE(on_test_model_eval, "(auto& ctx)")
-FULGURITE_OVERRIDE(on_test_model_train, "(auto& ctx)")
-FULGURITE_OVERRIDE(on_predict_model_eval, "(auto& ctx)")
+FULGURITE_OVERRIDE(configure_model, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(backward, "(auto& loss, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(optimizer_step, "(auto& optimizer, auto closure, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(optimizer_zero_grad, "(auto& optimizer, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(configure_gradient_clipping, "(auto& optimizer, Clip clip, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(lr_scheduler_step, "(auto& scheduler, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(tbptt_split_batch, "(auto& batch, long length, auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_validation_model_zero_grad, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_validation_model_eval, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_validation_model_train, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_test_model_eval, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_test_model_train, "(auto& ctx)", "the model")
+FULGURITE_OVERRIDE(on_predict_model_eval, "(auto& ctx)", "the model")
 
-FULGURITE_OVERRIDE(prepare_data, "()")
-FULGURITE_OVERRIDE(train_dataloader, "()")
-FULGURITE_OVERRIDE(val_dataloader, "()")
-FULGURITE_OVERRIDE(test_dataloader, "()")
-FULGURITE_OVERRIDE(predict_dataloader, "()")
-FULGURITE_OVERRIDE(on_before_batch_transfer, "(auto& batch, auto& ctx)")
-FULGURITE_OVERRIDE(transfer_batch_to_device, "(auto& batch, auto& ctx)")
-FULGURITE_OVERRIDE(on_after_batch_transfer, "(auto& batch, auto& ctx)")
+FULGURITE_OVERRIDE(prepare_data, "()", "the model or the data module")
+FULGURITE_OVERRIDE(train_dataloader, "()", "the model or the data module")
+FULGURITE_OVERRIDE(val_dataloader, "()", "the model or the data module")
+FULGURITE_OVERRIDE(test_dataloader, "()", "the model or the data module")
+FULGURITE_OVERRIDE(predict_dataloader, "()", "the model or the data module")
+FULGURITE_OVERRIDE(on_before_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
+FULGURITE_OVERRIDE(transfer_batch_to_device, "(auto& batch, auto& ctx)", "the model or the data module")
+FULGURITE_OVERRIDE(on_after_batch_transfer, "(auto& batch, auto& ctx)", "the model or the data module")
 
-FULGURITE_OVERRIDE(log_metrics, "(std::span<Scalar const> row, long step)")
-FULGURITE_OVERRIDE(log_hyperparams, "(auto const& hparams)")
-FULGURITE_OVERRIDE(finalize, "(Status status)")
+FULGURITE_OVERRIDE(log_metrics, "(std::span<Scalar const> row, long step)", "a logger")
+FULGURITE_OVERRIDE(log_hyperparams, "(auto const& hparams)", "a logger")
+FULGURITE_OVERRIDE(finalize, "(Status status)", "a logger")
 
-FULGURITE_OVERRIDE(before_save, "(auto& ctx)")
-FULGURITE_OVERRIDE(after_save, "(auto& ctx)")
-FULGURITE_OVERRIDE(before_statistics_pass, "(auto& ctx)")
-FULGURITE_OVERRIDE(limits_time, "()")
-FULGURITE_OVERRIDE(profile_action, "(ProfiledAction const& action)")
-FULGURITE_OVERRIDE(end_if_asked, "()")
+FULGURITE_OVERRIDE(before_save, "(auto& ctx)", "a callback")
+FULGURITE_OVERRIDE(after_save, "(auto& ctx)", "a callback")
+FULGURITE_OVERRIDE(before_statistics_pass, "(auto& ctx)", "a callback")
+FULGURITE_OVERRIDE(limits_time, "()", "a callback")
+FULGURITE_OVERRIDE(profile_action, "(ProfiledAction const& action)", "a callback")
+FULGURITE_OVERRIDE(end_if_asked, "()", "a callback")
 
-FULGURITE_OVERRIDE(pre_backward, "(auto& loss)")
-FULGURITE_OVERRIDE(post_backward, "(auto& loss)")
-FULGURITE_OVERRIDE(process_dataloader, "(auto& loader)")
-FULGURITE_OVERRIDE(no_sync, "(bool on)")
-FULGURITE_OVERRIDE(account, "() const")
+FULGURITE_OVERRIDE(state_key, "() const, whose answer is a std::string", "a callback")
+FULGURITE_OVERRIDE(last_checkpoints, "() or last_checkpoints(CheckpointSearch const& search)", "a callback")
+FULGURITE_OVERRIDE(hpc_checkpoints, "() or hpc_checkpoints(CheckpointSearch const& search)", "a callback")
+FULGURITE_OVERRIDE(resumes_hpc, "()", "a callback")
+FULGURITE_OVERRIDE(best_model_path, "(), whose answer is a std::filesystem::path", "a callback")
+FULGURITE_OVERRIDE(do_not_continue, "()", "a callback")
+FULGURITE_OVERRIDE(continue_in, "(std::filesystem::path folder)", "a logger")
+FULGURITE_OVERRIDE(earlier_runs, "(TrainerOptions const& options)", "a logger")
 
-FULGURITE_OVERRIDE(set_epoch, "(long epoch)")
-FULGURITE_OVERRIDE(in_order, "(bool on)")
-FULGURITE_OVERRIDE(limit_each, "(double part)")
-FULGURITE_OVERRIDE(resume_at, "(long batch)")
+FULGURITE_OVERRIDE(hyperparameters, "(auto& list) const", "the model or the data module")
+
+FULGURITE_OVERRIDE(pre_backward, "(auto& loss)", "the strategy")
+FULGURITE_OVERRIDE(post_backward, "(auto& loss)", "the strategy")
+FULGURITE_OVERRIDE(process_dataloader, "(auto& loader)", "the strategy")
+FULGURITE_OVERRIDE(no_sync, "(bool on)", "the strategy")
+FULGURITE_OVERRIDE(account, "() const", "the strategy")
+
+FULGURITE_OVERRIDE(set_epoch, "(long epoch)", "a loader")
+FULGURITE_OVERRIDE(in_order, "(bool on)", "a loader")
+FULGURITE_OVERRIDE(limit_each, "(double part)", "a loader")
+FULGURITE_OVERRIDE(resume_at, "(long batch)", "a loader")
+FULGURITE_OVERRIDE(batch_size, "() const, whose answer is a number", "a loader")
+FULGURITE_OVERRIDE(set_batch_size, "(long rows)", "a loader")
+FULGURITE_OVERRIDE(shard, "(int rank, int world, bool training)", "a loader")
 
 FULGURITE_STEP(training_step)
 FULGURITE_STEP(validation_step)

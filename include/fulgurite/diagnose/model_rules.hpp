@@ -10,6 +10,7 @@
 #include <fulgurite/concept/names.hpp>
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/policy_rules.hpp>
 #include <fulgurite/metric/metric.hpp>
 
@@ -53,10 +54,7 @@ struct ModelRules {
                    accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)
     FULGURITE_HOOKS(M, misspelt<M, NoneMisspelt>())
     FULGURITE_RULES(TraitRules<M, !says_too_late<M>()>::judge())
-    FULGURITE_RULE("[fulgurite.model.callback_only] before_save, after_save and before_statistics_pass are asked of "
-                   "callbacks alone, and the model has one of them: move it to a callback",
-                   accepts<M>, !hook::before_save::named<M> && !hook::after_save::named<M> &&
-                   !hook::before_statistics_pass::named<M>)
+    FULGURITE_HOOKS(M, foreign_to_model<M>())
     FULGURITE_RULE("[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto "
                    "const& batch, auto& ctx)` that returns the loss",
                    accepts<M>, hook::training_step::named<M>)

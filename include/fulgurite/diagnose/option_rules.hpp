@@ -135,4 +135,16 @@ struct OptionRules<Automatic> {
 // clang-format on
 #undef FULGURITE_OPTION
 
+/// Of an optimization policy of one's own: those that Automatic has, where its trainer drives the optimizer, too.
+template <class Options>
+struct OptionRules {
+  template <int Place = 0, class Refuse>
+  static constexpr int judge([[maybe_unused]] Options const& o, [[maybe_unused]] Refuse refuse) {
+    if constexpr (Options::automatic)
+      return OptionRules<Automatic>::judge<Place>(
+          Automatic{.accumulate_grad_batches = o.accumulate_grad_batches, .clip = o.clip, .tbptt = o.tbptt}, refuse);
+    else return 0;
+  }
+};
+
 }  // namespace fulgurite::loop

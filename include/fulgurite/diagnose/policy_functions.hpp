@@ -4,6 +4,9 @@
 
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -33,14 +36,11 @@ template <class Hook, class T, class As, class... Args>
 consteval HookVerdict optional_one(HookId id, bool is_function) {
   return is_function ? needed<Hook, T, As, Args...>(id) : HookVerdict{};
 }
-template <class Pointer>
-inline constexpr bool is_function_pointer =
-    std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
 #define FULGURITE_NEEDED(NAME, AS, ...)                                                                                \
   needed<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME))
 #define FULGURITE_OPTIONAL(NAME, AS, ...)                                                                              \
-  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(                                          \
-      FULGURITE_ID(NAME), requires { requires is_function_pointer<decltype(&T::NAME)>; })
+  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME),                       \
+                                                                             hook::FULGURITE_KIND::NAME::is_plain<T>)
 
 /// A class of the user's own; LibTorch's optimizers have another interface, to which the backend adapts.
 template <class T>
@@ -117,8 +117,18 @@ consteval HookVerdict schedule_functions() {
 #undef FULGURITE_ID
 #undef FULGURITE_KIND
 
+/// What one of several processes has to have, and what one that is alone may have: what the loops hand over for good
+/// is asked for as it is called, since `std::string&&` may stand there.
+template <class Hook, class T, class... Args>
+consteval HookVerdict of_several(HookId id) {
+  if constexpr (!(T::is_distributed ? Hook::template named<T> : Hook::template is_plain<T>)) return {};
+  else if constexpr (Hook::template accepts_given<T, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
 #define FULGURITE_KIND of_strategy
 #define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
+#define FULGURITE_OF_SEVERAL(NAME, ...)                                                                                \
+  of_several<hook::of_strategy::NAME, T __VA_OPT__(, ) __VA_ARGS__>(HookId::of_strategy_##NAME)
 /// What the trainer's types are enough to ask of a strategy; what receives a loss or a batch is asked where that is
 /// known. Of `gradients` it is asked only whether it is there: its result is deduced, so that asking how it can be
 /// called would compile it, and training_step with it.
@@ -132,12 +142,17 @@ consteval HookVerdict strategy_functions() {
     using O = std::tuple_element_t<0, All>;
     return worst(FULGURITE_NEEDED(setup, T, M, P), FULGURITE_NEEDED(teardown, T, M), FULGURITE_NEEDED(device, T),
                  FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
-                 FULGURITE_OPTIONAL(world, T), FULGURITE_OPTIONAL(local_rank, T), FULGURITE_OPTIONAL(agree, T, bool),
-                 FULGURITE_OPTIONAL(reduce, T, double, Reduce), FULGURITE_OPTIONAL(matmul_scope, T),
+                 FULGURITE_OF_SEVERAL(world), FULGURITE_OF_SEVERAL(local_rank), FULGURITE_OF_SEVERAL(agree, bool),
+                 FULGURITE_OF_SEVERAL(reduce, double, Reduce),
+                 FULGURITE_OF_SEVERAL(reduce_in_place, std::span<double>, std::span<Reduce const>),
+                 FULGURITE_OF_SEVERAL(reduce_gradients, std::span<double>, All&),
+                 FULGURITE_OF_SEVERAL(broadcast, std::string), FULGURITE_OF_SEVERAL(gather, std::string),
+                 FULGURITE_OF_SEVERAL(barrier, std::string_view), FULGURITE_OPTIONAL(matmul_scope, T),
                  FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All),
                  FULGURITE_OPTIONAL(share_statistics, T, M));
   }
 }
+#undef FULGURITE_OF_SEVERAL
 #undef FULGURITE_ID
 #undef FULGURITE_KIND
 #undef FULGURITE_NEEDED

@@ -8,6 +8,7 @@
 #include <fulgurite/concept/policy.hpp>
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/rule.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
 
@@ -56,6 +57,10 @@ struct PolicyRules {
     FULGURITE_RULE("[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as "
                    "Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss",
                    accepts<P>, PrecisionLike<P>)
+    FULGURITE_RULE("[fulgurite.policy.precision_function] nothing is called on a precision, whose constants say all, "
+                   "and this one has a function that is called, or nearly so, as a hook: move it to the model or a "
+                   "callback, or to a strategy of your own",
+                   accepts<P>, !has_any_function<P>())
     FULGURITE_RULE("[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
                    "Automatic{} or Manual{}",
                    accepts<O>, OptimizationLike<O>)

@@ -1,6 +1,7 @@
 #pragma once
 // What is wrong with the hooks of a trainer's participants, apart from those that receive a batch.
 
+#include <filesystem>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -10,8 +11,10 @@
 #include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/hook/faults.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/state_keys.hpp>
 
 namespace fulgurite::judge {
 
@@ -97,6 +100,47 @@ consteval HookVerdict callback_calls() {
                uncallable<hook::limits_time, T>(HookId::limits_time),
                uncallable<hook::profile_action, T, ProfiledAction const>(HookId::profile_action),
                uncallable<hook::end_if_asked, T>(HookId::end_if_asked));
+}
+/// What is called only where it is there and fits. A member of such a name that access hides may be no function, so
+/// only a public one counts that is neither overloaded nor a template.
+template <class Hook, class T, class... Args>
+consteval HookVerdict unfit(HookId id) {
+  if constexpr (!Hook::template is_plain<T>) return {};
+  else if constexpr (Hook::template accepts<T, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
+/// What a callback may say of files, and a logger of its folders, as loop/checkpoint_search.hpp, found_checkpoints.hpp
+/// and state_keys.hpp ask.
+template <class T>
+consteval HookVerdict file_calls() {
+  if constexpr (constexpr auto near = misspelt_of_callback<T>(); bool(near)) return near;
+  else if constexpr (hook::state_key::is_plain<T> && !loop::SaysKey<T>)
+    return {HookFault::parameters, HookId::state_key};
+  else if constexpr (hook::last_checkpoints::is_plain<T> && !loop::NamesLast<T>)
+    return {HookFault::parameters, HookId::last_checkpoints};
+  else if constexpr (hook::hpc_checkpoints::is_plain<T> && !loop::NamesHpc<T>)
+    return {HookFault::parameters, HookId::hpc_checkpoints};
+  else if constexpr (hook::best_model_path::is_plain<T> && !loop::NamesBest<T>)
+    return {HookFault::parameters, HookId::best_model_path};
+  else
+    return worst(unfit<hook::resumes_hpc, T>(HookId::resumes_hpc),
+                 unfit<hook::do_not_continue, T>(HookId::do_not_continue),
+                 unfit<hook::continue_in, T, std::filesystem::path const>(HookId::continue_in),
+                 unfit<hook::earlier_runs, T, TrainerOptions const>(HookId::earlier_runs));
+}
+/// `hyperparameters(list)` that could be called, were the object no constant: loggers and files are given constants. A
+/// function of another meaning does not take a list.
+template <class T>
+consteval HookVerdict settings_calls() {
+  using Settings = hook::hyperparameters;
+  if constexpr (Settings::accepts<T const, HyperparameterList>) return {};
+  else if constexpr (Settings::accepts<T, HyperparameterList>) return {HookFault::parameters, HookId::hyperparameters};
+  else if constexpr (requires(T& object) { object.hparams; }) {
+    using Own = std::remove_reference_t<decltype((std::declval<T&>().hparams))>;
+    if (Settings::accepts<Own, HyperparameterList> && !Settings::accepts<Own const, HyperparameterList>)
+      return {HookFault::parameters, HookId::hyperparameters};
+    return {};
+  } else return {};
 }
 /// What a strategy may have, apart from what receives a loss or a loader.
 template <class S>

@@ -7,6 +7,7 @@
 
 #include <fulgurite/diagnose/argument_rules.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
+#include <fulgurite/diagnose/foreign_hooks.hpp>
 #include <fulgurite/diagnose/model_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
 #include <fulgurite/diagnose/policy_functions.hpp>
@@ -115,10 +116,11 @@ consteval auto trainer() {
     FULGURITE_RULES(captured<R, Cs...>())
     FULGURITE_HOOKS(M, plain_hooks<R, M>())
     FULGURITE_RULES(RecurrenceRules<R>::judge())
-    FULGURITE_HOOKS(M, data_calls<M>())
-    FULGURITE_RULES(first(about<worst(plain_hooks<R, Cs>(), logger_calls<Cs>(), callback_calls<R, Cs>()), Cs>()...))
-    return about<worst(misspelt<S, none_misspelt<M, S, Cs...>()>(), plain_hooks<R, S>(), strategy_calls<S>(),
-                       strategy_functions<R>()),
+    FULGURITE_HOOKS(M, worst(data_calls<M>(), settings_calls<M>()))
+    FULGURITE_RULES(first(
+        about<worst(plain_hooks<R, Cs>(), logger_calls<Cs>(), callback_calls<R, Cs>(), file_calls<Cs>()), Cs>()...))
+    return about<worst(misspelt<S, none_misspelt<M, S, Cs...>()>(), foreign_to_strategy<S>(), plain_hooks<R, S>(),
+                       strategy_calls<S>(), strategy_functions<R>()),
                  S>();
   }
 }

@@ -20,10 +20,11 @@ enum class HookId : std::uint16_t {
   none,
 #define FULGURITE_ROW(NAME, ...) NAME,
   FULGURITE_EVENTS(FULGURITE_ROW) FULGURITE_OVERRIDES(FULGURITE_ROW) FULGURITE_DATA_HOOKS(FULGURITE_ROW)
-      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW) FULGURITE_STRATEGY_HOOKS(
-          FULGURITE_ROW) FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW)
-          FULGURITE_NEAR_MISSES(FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW)
-              FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
+      FULGURITE_LOGGER_HOOKS(FULGURITE_ROW) FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW) FULGURITE_FILE_HOOKS(
+          FULGURITE_ROW) FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW) FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+          FULGURITE_LOADER_HOOKS(FULGURITE_ROW) FULGURITE_STEPS(FULGURITE_ROW) FULGURITE_NEAR_MISSES(
+              FULGURITE_ROW) FULGURITE_LOADER_NEAR_MISSES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_LOADERS(FULGURITE_ROW)
+              FULGURITE_NEAR_MISSES_OF_CALLBACKS(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(FULGURITE_ROW)
                   FULGURITE_NEAR_MISSES_OF_SCHEDULES(FULGURITE_ROW) FULGURITE_NEAR_MISSES_OF_STRATEGIES(FULGURITE_ROW)
 #undef FULGURITE_ROW
 #define FULGURITE_ROW(NAME, ...) of_optimizer_##NAME,
@@ -41,21 +42,23 @@ enum class HookId : std::uint16_t {
 /// What can be wrong with one function. Where several are, the first one found is told.
 enum class HookFault : std::uint8_t {
   none,
-  parameters,    ///< the name is there, no form of it can be called
-  missing,       ///< a function without which it cannot be driven
-  result,        ///< answers something else than the loops understand
-  no_effect,     ///< answers Stop where nothing could stop
-  skip_epoch,    ///< answers Flow elsewhere than in on_train_batch_start
-  never_called,  ///< manual optimization does not call it
-  model_only,    ///< a callback has what only a model may override
-  near_miss,     ///< almost a hook's name
-  promise,       ///< listed in `Hooks`, but missing
-  not_of_data,   ///< a data module has what only models and callbacks are asked for
-  two_sources,   ///< the model and its data module both have what only one can give
-  captured,      ///< a replayed step would not call it
-  step_batch,    ///< a step cannot be called with the loader's batch
-  missing_step,  ///< a call runs a step that the model does not have
-  no_loader,     ///< a step has nothing to run on
+  parameters,       ///< the name is there, no form of it can be called
+  missing,          ///< a function without which it cannot be driven
+  result,           ///< answers something else than the loops understand
+  no_effect,        ///< answers Stop where nothing could stop
+  skip_epoch,       ///< answers Flow elsewhere than in on_train_batch_start
+  never_called,     ///< manual optimization does not call it
+  near_miss,        ///< almost a hook's name
+  promise,          ///< listed in `Hooks`, but missing
+  not_of_model,     ///< a model has what only others are asked for
+  not_of_callback,  ///< the same of a callback
+  not_of_data,      ///< the same of a data module
+  not_of_strategy,  ///< the same of a strategy
+  two_sources,      ///< the model and its data module both have what only one can give
+  captured,         ///< a replayed step would not call it
+  step_batch,       ///< a step cannot be called with the loader's batch
+  missing_step,     ///< a call runs a step that the model does not have
+  no_loader,        ///< a step has nothing to run on
 };
 
 /// What is wrong, and with which function; nothing where `fault` is none.

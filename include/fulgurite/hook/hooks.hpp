@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace fulgurite {
 
 /// What a hook receives before `ctx`. An event may take any suffix of it, or nothing:
 /// `(outputs, batch, ctx)`, `(batch, ctx)`, `(ctx)`, `()`. An override takes all of it, with or without `ctx`.
-enum class Takes : std::uint8_t { nothing, one, two };
+enum class Takes : std::uint8_t { nothing, one, two, three };
 
 /// What the answer of a hook may do.
 enum class Answer : std::uint8_t { none, may_stop, may_skip_epoch, value };
@@ -29,9 +30,15 @@ struct Row {
   static constexpr bool in_manual = InManual;  ///< false: only automatic optimization calls it
 };
 
+template <class Pointer>
+inline constexpr bool is_function_pointer =
+    std::is_member_function_pointer_v<Pointer> || std::is_function_v<std::remove_pointer_t<Pointer>>;
+
 // `named` asks whether any member of that name exists, private and overloaded ones too: a decoy of the same name makes
 // the look-up ambiguous exactly then. The own name of the class is none. `accepts` asks for the call. When they
-// disagree, the program is refused.
+// disagree, the program is refused. `is_function` is false of a public data member, which means no call; `is_plain` is
+// true of a public member function that is neither overloaded nor a template, and so of nothing that access hides.
+// `accepts_given` asks for the call with what is handed over for good.
 #define FULGURITE_HOOK(NAME, ...)                                                                                      \
   struct NAME : Row<__VA_ARGS__> {                                                                                     \
     static constexpr std::string_view name() { return #NAME; }                                                         \
@@ -40,8 +47,15 @@ struct Row {
       requires !requires { &Probe<T>::NAME; };                                                                         \
       requires !requires { requires std::is_same_v<class T::NAME, T>; };                                               \
     };                                                                                                                 \
+    template <class T>                                                                                                 \
+    static constexpr bool is_function =                                                                                \
+        named<T> && !requires { requires std::is_object_v<std::remove_reference_t<decltype(T::NAME)>>; };              \
+    template <class T>                                                                                                 \
+    static constexpr bool is_plain = requires { requires is_function_pointer<decltype(&T::NAME)>; };                   \
     template <class T, class... A>                                                                                     \
     static constexpr bool accepts = requires(T& object, A&... a) { object.NAME(a...); };                               \
+    template <class T, class... A>                                                                                     \
+    static constexpr bool accepts_given = requires(T& object) { object.NAME(std::declval<A>()...); };                  \
     template <class T, class... A>                                                                                     \
     [[gnu::always_inline]] static constexpr decltype(auto) call(T& object, A&... a) {                                  \
       return object.NAME(a...);                                                                                        \
@@ -127,6 +141,20 @@ struct Row {
   ROW(limits_time,                   Takes::nothing, Answer::value, Where::fit)                        \
   ROW(profile_action,                Takes::one,     Answer::value, Where::every_stage)                \
   ROW(end_if_asked,                  Takes::nothing, Answer::none,  Where::every_stage)
+// What a callback may say of the files of runs, and a logger of their folders. Who has `log_dir()` is known as a logger
+// by that; it is not called, and is no row.
+#define FULGURITE_FILE_HOOKS(ROW)                                                                      \
+  ROW(state_key,                     Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(last_checkpoints,              Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(hpc_checkpoints,               Takes::one,     Answer::value, Where::every_stage)                \
+  ROW(resumes_hpc,                   Takes::nothing, Answer::value, Where::fit)                        \
+  ROW(best_model_path,               Takes::nothing, Answer::value, Where::every_stage)                \
+  ROW(do_not_continue,               Takes::nothing, Answer::none,  Where::fit)                        \
+  ROW(continue_in,                   Takes::one,     Answer::none,  Where::fit)                        \
+  ROW(earlier_runs,                  Takes::one,     Answer::value, Where::every_stage)
+// What a model, a data module or its `hparams` may have.
+#define FULGURITE_SETTINGS_HOOKS(ROW)                                                                  \
+  ROW(hyperparameters,               Takes::one,     Answer::none,  Where::every_stage)
 // What a strategy may have beside what every strategy has.
 #define FULGURITE_STRATEGY_HOOKS(ROW)                                                                  \
   ROW(pre_backward,                  Takes::one,     Answer::none,  Where::train)                      \
@@ -134,12 +162,15 @@ struct Row {
   ROW(process_dataloader,            Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(no_sync,                       Takes::one,     Answer::value, Where::train)                      \
   ROW(account,                       Takes::nothing, Answer::value, Where::every_stage)
-// What a loader may have beside begin, end and size.
+// What a loader may have beside begin, end and size. The last three may be functions beside it, too.
 #define FULGURITE_LOADER_HOOKS(ROW)                                                                    \
   ROW(set_epoch,                     Takes::one,     Answer::none,  Where::every_stage)                \
   ROW(in_order,                      Takes::one,     Answer::value, Where::every_stage)                \
   ROW(limit_each,                    Takes::one,     Answer::none,  Where::every_stage)                \
-  ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)
+  ROW(resume_at,                     Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(batch_size,                    Takes::nothing, Answer::value, Where::every_stage)                \
+  ROW(set_batch_size,                Takes::one,     Answer::none,  Where::every_stage)                \
+  ROW(shard,                         Takes::three,   Answer::none,  Where::every_stage)
 // What the loops run: they take a batch, with or without ctx.
 #define FULGURITE_STEPS(ROW)                                                                           \
   ROW(training_step,                 Takes::one,     Answer::value, Where::train)                      \
@@ -157,6 +188,8 @@ struct Decoy {
   FULGURITE_DATA_HOOKS(FULGURITE_ROW)
   FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
   FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+  FULGURITE_FILE_HOOKS(FULGURITE_ROW)
+  FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
   FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
   FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
   FULGURITE_STEPS(FULGURITE_ROW)
@@ -166,12 +199,23 @@ struct Decoy {
 template <class T>
 struct Probe : T, Decoy {};
 
-/// None of the names that are asked of a model alone: one question for nearly every callback.
+/// None of the names that only others than callbacks are asked for: one question for nearly every callback.
 template <class P>
-concept NoneOfModel = requires {
+concept NoneForeignToCallback = requires {
 #define FULGURITE_ROW(NAME, ...) &P::NAME;
   FULGURITE_OVERRIDES(FULGURITE_ROW)
   FULGURITE_STEPS(FULGURITE_ROW)
+  FULGURITE_DATA_HOOKS(FULGURITE_ROW)
+  FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+};
+/// No name of the table at all.
+template <class P>
+concept NoneAtAll = NoneForeignToCallback<P> && requires {
+#define FULGURITE_ROW(NAME, ...) &P::NAME;
+  FULGURITE_EVENTS(FULGURITE_ROW)
+  FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
+  FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 };
 
@@ -181,6 +225,8 @@ FULGURITE_OVERRIDES(FULGURITE_ROW)
 FULGURITE_DATA_HOOKS(FULGURITE_ROW)
 FULGURITE_LOGGER_HOOKS(FULGURITE_ROW)
 FULGURITE_CALLBACK_HOOKS(FULGURITE_ROW)
+FULGURITE_FILE_HOOKS(FULGURITE_ROW)
+FULGURITE_SETTINGS_HOOKS(FULGURITE_ROW)
 FULGURITE_STRATEGY_HOOKS(FULGURITE_ROW)
 FULGURITE_LOADER_HOOKS(FULGURITE_ROW)
 FULGURITE_STEPS(FULGURITE_ROW)

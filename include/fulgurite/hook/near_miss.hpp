@@ -29,7 +29,7 @@ concept Clean = requires {
 #undef FULGURITE_ROW
 };
 
-// The same of what is asked for names of its own: loaders, optimizers, schedules, strategies.
+// The same of what is asked for names of its own: callbacks, loaders, optimizers, schedules, strategies.
 #define FULGURITE_DECOY(NAME) void NAME();
 #define FULGURITE_NONE(NAME) &P::NAME;
 #define FULGURITE_KIND(KIND, NAMES)                                                                                    \
@@ -40,6 +40,7 @@ concept Clean = requires {
   struct KIND##Probe : T, KIND##Decoy {};                                                                              \
   template <class P>                                                                                                   \
   concept Clean##KIND = requires { NAMES(FULGURITE_NONE) };
+FULGURITE_KIND(Callback, FULGURITE_NEAR_MISSES_OF_CALLBACKS)
 FULGURITE_KIND(Loader, FULGURITE_NEAR_MISSES_OF_LOADERS)
 FULGURITE_KIND(Optimizer, FULGURITE_NEAR_MISSES_OF_OPTIMIZERS)
 FULGURITE_KIND(Schedule, FULGURITE_NEAR_MISSES_OF_SCHEDULES)

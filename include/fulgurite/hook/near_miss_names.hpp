@@ -174,12 +174,12 @@
   ROW(beforeStatisticsPass) ROW(beforestatistics_pass) ROW(before_statisticspass) ROW(on_limits_time) \
   ROW(limitsTime) ROW(limitstime) ROW(on_profile_action) ROW(profileAction) ROW(profileaction) ROW(finish_if_asked) \
   ROW(finished_if_asked) ROW(ended_if_asked) ROW(edn_if_asked) ROW(on_end_if_asked) ROW(endIfAsked) ROW(endif_asked) \
-  ROW(end_ifasked) ROW(pre_bakward) ROW(on_pre_backward) ROW(preBackward) ROW(prebackward) ROW(post_bakward) \
-  ROW(on_post_backward) ROW(postBackward) ROW(postbackward) ROW(on_process_dataloader) ROW(processDataloader) \
-  ROW(processdataloader) ROW(on_no_sync) ROW(noSync) ROW(nosync) ROW(on_account) ROW(testing_step) ROW(tets_step) \
-  ROW(on_test_step) ROW(testStep) ROW(teststep) ROW(configre_optimizers) ROW(confgure_optimizers) \
-  ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) ROW(configure_optimzers) \
-  ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
+  ROW(end_ifasked) ROW(on_hyperparameters) ROW(pre_bakward) ROW(on_pre_backward) ROW(preBackward) ROW(prebackward) \
+  ROW(post_bakward) ROW(on_post_backward) ROW(postBackward) ROW(postbackward) ROW(on_process_dataloader) \
+  ROW(processDataloader) ROW(processdataloader) ROW(on_no_sync) ROW(noSync) ROW(nosync) ROW(on_account) \
+  ROW(testing_step) ROW(tets_step) ROW(on_test_step) ROW(testStep) ROW(teststep) ROW(configre_optimizers) \
+  ROW(confgure_optimizers) ROW(configure_optimisers) ROW(configure_optimizer) ROW(configure_optmizers) \
+  ROW(configure_optimzers) ROW(on_configure_optimizers) ROW(configureOptimizers) ROW(configureoptimizers)
 
 // The same for the loaders of a data module, with what is meant: a class that has that as well keeps its loaders under
 // such names.
@@ -201,7 +201,18 @@
 #define FULGURITE_NEAR_MISSES_OF_LOADERS(ROW) \
   ROW(set_epochs) ROW(set_epcoh) ROW(set_epoc) ROW(on_set_epoch) ROW(setEpoch) ROW(setepoch) ROW(on_in_order) \
   ROW(inOrder) ROW(inorder) ROW(on_limit_each) ROW(limitEach) ROW(limiteach) ROW(on_resume_at) ROW(resumeAt) \
-  ROW(resumeat)
+  ROW(resumeat) ROW(bacth_size) ROW(on_batch_size) ROW(set_batches_size) ROW(set_bacth_size) ROW(on_set_batch_size) \
+  ROW(setBatchSize) ROW(setbatch_size) ROW(set_batchsize) ROW(on_shard)
+
+// Names that look like what a callback says of files, of which nothing else is asked for them.
+#define FULGURITE_NEAR_MISSES_OF_CALLBACKS(ROW) \
+  ROW(on_state_key) ROW(stateKey) ROW(statekey) ROW(last_chekpoints) ROW(last_checkponts) ROW(on_last_checkpoints) \
+  ROW(lastCheckpoints) ROW(lastcheckpoints) ROW(hpc_chekpoints) ROW(hpc_checkponts) ROW(on_hpc_checkpoints) \
+  ROW(hpcCheckpoints) ROW(hpccheckpoints) ROW(on_resumes_hpc) ROW(resumesHpc) ROW(resumeshpc) \
+  ROW(on_best_model_path) ROW(bestModelPath) ROW(bestmodel_path) ROW(best_modelpath) ROW(do_not_contiune) \
+  ROW(do_not_continu) ROW(on_do_not_continue) ROW(doNotContinue) ROW(donot_continue) ROW(do_notcontinue) \
+  ROW(contiune_in) ROW(continu_in) ROW(on_continue_in) ROW(continueIn) ROW(continuein) ROW(ealier_runs) \
+  ROW(on_earlier_runs) ROW(earlierRuns) ROW(earlierruns)
 
 // The same of optimizers, schedules and strategies, each asked of its kind alone.
 #define FULGURITE_NEAR_MISSES_OF_OPTIMIZERS(ROW) \

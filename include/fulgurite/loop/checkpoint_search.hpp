@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fulgurite/core/type_name.hpp>
+#include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/loop/options.hpp>
 
 namespace fulgurite {
@@ -29,9 +30,11 @@ template <class Model, class Pack>
 CheckpointSearch checkpoint_search(Pack& pack, TrainerOptions const& options) {
   CheckpointSearch search{options.default_root_dir.path(), std::string(type_name<Model>())};
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.log_dir(); } || requires { callback.earlier_runs(options); })
+    using C = std::remove_reference_t<decltype(callback)>;
+    constexpr bool knows_runs = hook::earlier_runs::accepts<C, TrainerOptions const>;
+    if constexpr (requires { callback.log_dir(); } || knows_runs)
       if (!search.runs) search.runs.emplace();
-    if constexpr (requires { callback.earlier_runs(options); })
+    if constexpr (knows_runs)
       for (auto& folder : callback.earlier_runs(options)) search.runs->push_back(std::move(folder));
   });
   return search;
@@ -39,20 +42,21 @@ CheckpointSearch checkpoint_search(Pack& pack, TrainerOptions const& options) {
 
 /// The files that a callback names by a function of that name, which may take what it searches by.
 template <class C>
-concept NamesLast = requires(C& callback, CheckpointSearch const& search) { callback.last_checkpoints(search); } ||
-                    requires(C& callback) { callback.last_checkpoints(); };
+concept NamesLast = hook::last_checkpoints::accepts<C, CheckpointSearch const> || hook::last_checkpoints::accepts<C>;
 template <class C>
-concept NamesHpc = requires(C& callback, CheckpointSearch const& search) { callback.hpc_checkpoints(search); } ||
-                   requires(C& callback) { callback.hpc_checkpoints(); };
+concept NamesHpc = hook::hpc_checkpoints::accepts<C, CheckpointSearch const> || hook::hpc_checkpoints::accepts<C>;
+/// The best file that a callback has written, by `best_model_path()`.
+template <class C>
+concept NamesBest = requires(C& callback) { std::filesystem::path(callback.best_model_path()); };
 
 template <class C>
 std::vector<std::filesystem::path> last_of(C& callback, [[maybe_unused]] CheckpointSearch const& search) {
-  if constexpr (requires { callback.last_checkpoints(search); }) return callback.last_checkpoints(search);
+  if constexpr (hook::last_checkpoints::accepts<C, CheckpointSearch const>) return callback.last_checkpoints(search);
   else return callback.last_checkpoints();
 }
 template <class C>
 std::vector<std::filesystem::path> hpc_of(C& callback, [[maybe_unused]] CheckpointSearch const& search) {
-  if constexpr (requires { callback.hpc_checkpoints(search); }) return callback.hpc_checkpoints(search);
+  if constexpr (hook::hpc_checkpoints::accepts<C, CheckpointSearch const>) return callback.hpc_checkpoints(search);
   else return callback.hpc_checkpoints();
 }
 

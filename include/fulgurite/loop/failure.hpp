@@ -27,7 +27,8 @@ template <class R, class Pack>
 void leave_run(State<R>& run, Pack& pack) {
   if (run.parts.optimizers && !run.loading.resuming) return;
   pack.each([&](auto& callback) {
-    if constexpr (requires { callback.do_not_continue(); }) callback.do_not_continue();
+    if constexpr (hook::do_not_continue::accepts<std::remove_reference_t<decltype(callback)>>)
+      callback.do_not_continue();
   });
   run.made.log_dir = run.made.log_dir_before;
   run.made.outcome.metrics_file = run.made.metrics_file_before;

@@ -117,11 +117,12 @@ template <bool OfRequeued = false, class Pack>
 std::vector<std::filesystem::path> hpc_checkpoints(Pack& pack, CheckpointSearch const& search) {
   std::vector<std::filesystem::path> files;
   pack.each([&](auto& callback) {
-    if constexpr (NamesHpc<std::remove_reference_t<decltype(callback)>>) {
+    using C = std::remove_reference_t<decltype(callback)>;
+    if constexpr (NamesHpc<C>) {
       if constexpr (OfRequeued) {
-        if constexpr (requires { callback.resumes_hpc(); })
+        if constexpr (hook::resumes_hpc::accepts<C>)
           if (!callback.resumes_hpc()) return;
-        if constexpr (!requires { callback.resumes_hpc(); }) return;
+        if constexpr (!hook::resumes_hpc::accepts<C>) return;
       }
       for (auto& file : hpc_of(callback, search)) {
         std::error_code none;
@@ -139,7 +140,7 @@ std::filesystem::path best_checkpoint(Pack& pack) {
   std::filesystem::path best;
   bool asked = false;
   pack.each([&](auto& callback) {
-    if constexpr (requires { std::filesystem::path(callback.best_model_path()); }) {
+    if constexpr (NamesBest<std::remove_reference_t<decltype(callback)>>) {
       asked = true;
       if (best.empty()) best = callback.best_model_path();
     }

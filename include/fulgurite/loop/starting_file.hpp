@@ -52,7 +52,8 @@ class StartingFile {
     auto const* const callbacks = file_->state().find("callbacks");
     if (callbacks == nullptr) return any;
     each_remembering<typename RunFile::Saver>(pack, [&](auto& callback, std::string const& name) {
-      if constexpr (requires(std::filesystem::path const& folder) { callback.continue_in(folder); }) {
+      using C = std::remove_reference_t<decltype(callback)>;
+      if constexpr (hook::continue_in::accepts<C, std::filesystem::path const>) {
         auto const* const state = callbacks->find(name);
         auto const* const folder = state == nullptr ? nullptr : state->find("folder");
         if (folder == nullptr) return;

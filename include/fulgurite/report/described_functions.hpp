@@ -1,8 +1,11 @@
 #pragma once
-// Which of the functions that are no events a part has: what the loops ask of optimizers, schedules, strategies and
-// loaders only where it is there.
+// Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
+// strategies and loaders only where it is there.
 
 #include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +13,9 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/state_keys.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::report {
@@ -56,11 +62,29 @@ constexpr void each_function_of_strategy(F f) {
   name_if<local_rank, S>(f);
   name_if<agree, S, bool>(f);
   name_if<reduce, S, double, Reduce>(f);
+  name_if<reduce_in_place, S, std::span<double>, std::span<Reduce const>>(f);
+  name_if<reduce_gradients, S, std::span<double>, std::tuple<>>(f);
+  if constexpr (broadcast::accepts_given<S, std::string>) f(broadcast::name());
+  if constexpr (gather::accepts_given<S, std::string>) f(gather::name());
+  name_if<barrier, S, std::string_view>(f);
   name_if<matmul_scope, S>(f);
   name_if<share_state, S, std::tuple<>>(f);
   name_if<whole_state, S, std::tuple<>>(f);
   name_if<share_statistics, S, std::tuple<>>(f);
   name_if<hook::account, S>(f);
+}
+
+/// f(name) for each function by which a callback speaks of files, or a logger of its folders.
+template <class C, class F>
+constexpr void each_function_of_callback(F f) {
+  if constexpr (loop::SaysKey<C>) f(hook::state_key::name());
+  if constexpr (loop::NamesLast<C>) f(hook::last_checkpoints::name());
+  if constexpr (loop::NamesHpc<C>) f(hook::hpc_checkpoints::name());
+  name_if<hook::resumes_hpc, C>(f);
+  if constexpr (loop::NamesBest<C>) f(hook::best_model_path::name());
+  name_if<hook::do_not_continue, C>(f);
+  name_if<hook::continue_in, C, std::filesystem::path const>(f);
+  name_if<hook::earlier_runs, C, TrainerOptions const>(f);
 }
 
 /// f(name) for each function that a loader has beside `begin` and `end`.

@@ -121,6 +121,8 @@ class Describer : DescribedCalls<M, S, P, O, Cs...> {
   constexpr void functions() {
     this->out << "\nfunctions that are no events\n";
     functions_of(type_name<S>(), [](auto f) { each_function_of_strategy<S>(f); });
+    functions_of(type_name<M>(), [](auto f) { name_if<hook::hyperparameters, M const, HyperparameterList>(f); });
+    each_callback([&]<class C>() { functions_of(type_name<C>(), [](auto f) { each_function_of_callback<C>(f); }); });
     functions_of_optimizers(static_cast<typename loop::AsList<judge::Returned<R>>::type*>(nullptr));
   }
   template <class... Os>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.hook.model_only] optimizer_zero_grad is asked of the model alone: move it there from the callback
+// refused: [fulgurite.hook.near_miss] doNotContinue is not a hook and would never be called: use do_not_continue
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -7,8 +7,10 @@ using namespace fulgurite;
 
 struct Watcher {
   void on_train_start() {}
-#ifndef LEGAL
-  void optimizer_zero_grad(auto&) {}
+#ifdef LEGAL
+  void do_not_continue() {}
+#else
+  void doNotContinue() {}
 #endif
 };
 

@@ -1,4 +1,6 @@
-// refused: [fulgurite.hook.model_only] validation_step is asked of the model alone: move it there from the callback
+// refused: [fulgurite.hook.parameters] best_model_path cannot be called: make it a public function, best_model_path(), whose answer is a std::filesystem::path
+#include <filesystem>
+
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
@@ -7,8 +9,10 @@ using namespace fulgurite;
 
 struct Watcher {
   void on_train_start() {}
-#ifndef LEGAL
-  void validation_step(double) {}
+#ifdef LEGAL
+  std::filesystem::path best_model_path() const { return {}; }
+#else
+  int best_model_path() const { return 0; }
 #endif
 };
 

@@ -1,4 +1,4 @@
-// refused: [fulgurite.model.callback_only] before_save, after_save and before_statistics_pass are asked of callbacks alone, and the model has one of them: move it to a callback
+// refused: [fulgurite.model.foreign_hook] before_save is never asked of a model: move it to a callback
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

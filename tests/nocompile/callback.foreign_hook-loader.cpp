@@ -1,0 +1,20 @@
+// refused: [fulgurite.callback.foreign_hook] train_dataloader is never asked of a callback: move it to the model or the data module
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Watcher {
+  void on_train_start() {}
+#ifndef LEGAL
+  std::vector<double> train_dataloader() { return toy::batches(4); }
+#endif
+};
+
+int main() {
+  toy::P net;
+  auto trainer =
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{}, Watcher{});
+  trainer.fit(net, toy::batches(4));
+}
