@@ -33,8 +33,8 @@ enum class Rider : std::uint8_t {
   rings,
   place
 };
-/// Of each bit is told how many ranks have it, since the type of the gradients need not hold larger numbers. So many
-/// are enough for two thousand million batches an epoch.
+/// A number is sent bit by bit, each bit as the count of ranks that have it set, because a gradient's type may not hold
+/// large integers. 32 bits suffice for two thousand million batches an epoch.
 template <class R>
 inline constexpr std::size_t place_bits = R::automatic ? 0 : 32;
 template <class R>

@@ -50,7 +50,7 @@ void each_participant(State<R>& run, Pack& pack, F&& f) {
   if constexpr (strategy_hears<Hook>) f(run.parts.strategy, "the strategy");
 }
 
-/// The first of them have heard. What they asked for holds.
+/// Notes who heard the event before it failed. What those asked for (a stop) still applies.
 template <class Hook, class... Args, class R, class Pack>
 [[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, HeardSoFar const& told) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;
