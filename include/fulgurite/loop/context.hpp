@@ -93,7 +93,8 @@ class Context : public loop::LogContext<R, Phase> {
     asked(Asks::request_stop);
     loop::wish_stop(*state_);
   }
-  /// The same, of who asks again where the fit goes on: from a file of its end it does, unless that happens.
+  /// The same, for a caller that asks again in each run. A fit that goes on from the file of its end trains on, unless
+  /// it is asked again.
   void request_stop_for_now() const
     requires(Phase::trains)
   {

@@ -22,7 +22,7 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// What callbacks are called in notes of who has heard, in their order.
+/// The names of all callbacks, in their order, as notes of who has heard an event use them.
 template <class Pack>
 [[gnu::noinline, gnu::cold]] std::vector<std::string> names_of_callbacks(Pack& pack) {
   std::vector<std::string> all;
