@@ -1,4 +1,7 @@
-"""Reads the #includes of include/fulgurite and fails on an arrow that turns back; prints TAP, a line per rule."""
+"""Reads the #includes of include/fulgurite and fails on an arrow that turns back; prints TAP, a line per rule.
+
+    layers.py [BUILD]    the rules
+    layers.py rooms      how large each room is, and which rooms its headers do include, as a table"""
 
 import pathlib
 import re
@@ -146,6 +149,18 @@ def lengths():
             yield f'{name(header)} has {source.count(chr(10))} lines, {MOST_LINES} at most: split it ({AIM} are the aim)'
 
 
+def rooms():
+    """A row for each room: its headers and lines, its longest header, the rooms that its headers include."""
+    yield '| room | headers | lines | longest header | includes |'
+    yield '|---|---:|---:|---|---|'
+    within = {room: [header for header in text if flags.part(header) == room] for room in ALLOWED if '.' not in room}
+    for room, headers in sorted(within.items(), key=lambda one: -sum(text[header].count('\n') for header in one[1])):
+        longest = max(headers, key=lambda header: text[header].count('\n'))
+        targets = {flags.part(target) for header in headers for target in ours(header)} & set(within) - {room}
+        yield (f'| `{room}` | {len(headers)} | {sum(text[header].count(chr(10)) for header in headers)} '
+               f'| `{longest.name}`, {text[longest].count(chr(10))} | {", ".join(sorted(targets)) or "nothing"} |')
+
+
 RULES = {
     'no include arrow turns back': arrows,
     'what is included exists, and is named from the root': exist,
@@ -156,4 +171,7 @@ RULES = {
     'every header begins with #pragma once and what it is': openings,
     f'no header has more than {MOST_LINES} lines': lengths,
 }
+if sys.argv[1:] == ['rooms']:
+    print(*rooms(), sep='\n')
+    sys.exit()
 flags.tap([(rule, list(check())) for rule, check in RULES.items()])

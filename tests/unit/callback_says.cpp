@@ -43,8 +43,8 @@ TEST_CASE("timer: when a stage began and ended") {
   auto const& timer = trainer.template callback<Timer>();
   CHECK(timer.start_time() == seconds(100));
   CHECK(timer.end_time() == seconds(110));
-  CHECK(timer.start_time(Timer::Stage::validate) == seconds(109));
-  CHECK_FALSE(timer.start_time(Timer::Stage::test));
-  CHECK_FALSE(timer.end_time(Timer::Stage::test));
+  CHECK(timer.start_time(Timer::Timed::validate) == seconds(109));
+  CHECK_FALSE(timer.start_time(Timer::Timed::test));
+  CHECK_FALSE(timer.end_time(Timer::Timed::test));
   CHECK(timer.elapsed() == seconds(10));
 }

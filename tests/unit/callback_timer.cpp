@@ -39,8 +39,8 @@ TEST_CASE("timer: measures each stage") {
   auto trainer = fitted(model, quick(2), 4, Timer{seconds(100)});
   auto const& timer = trainer.template callback<Timer>();
   CHECK(timer.elapsed() == seconds(10));
-  CHECK(timer.elapsed(Timer::Stage::validate) == seconds(2));
-  CHECK(timer.elapsed(Timer::Stage::test) == seconds(0));
+  CHECK(timer.elapsed(Timer::Timed::validate) == seconds(2));
+  CHECK(timer.elapsed(Timer::Timed::test) == seconds(0));
   CHECK(timer.remaining() == seconds(90));
   CHECK_FALSE(Timer{}.remaining());
 }
@@ -81,7 +81,7 @@ TEST_CASE("timer: what follows a failed run is not spent in it") {
   trainer.fit(model, toy::batches(4), toy::batches(1));
   CHECK(trainer.progress().global_step == 1 + 4);
   CHECK(timer.elapsed() == seconds(2 + 5));
-  CHECK(timer.elapsed(Timer::Stage::validate) == seconds(1));
+  CHECK(timer.elapsed(Timer::Timed::validate) == seconds(1));
 }
 
 TEST_CASE("timer: a fit that goes back does not get its time back, and the clock runs on") {

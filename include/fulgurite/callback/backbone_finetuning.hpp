@@ -14,10 +14,10 @@ namespace fulgurite {
 
 /// When the backbone begins to train, and how its learning rate grows towards the head's.
 struct BackboneFinetuningOptions {
+  /// The epoch, counted from 0, at whose start the backbone begins to learn.
   int unfreeze_backbone_at_epoch = 10;
-  std::function<double(int)> lambda_func = [](int) {
-    return 2.0;
-  };  ///< called with the epoch + 1; the backbone's rate is multiplied by the result
+  /// By what the backbone's rate is multiplied at the start of each later epoch; called with its number + 1.
+  std::function<double(int)> lambda_func = [](int) { return 2.0; };
   double backbone_initial_ratio_lr = 0.1;                    ///< the backbone's first rate, as a part of the head's
   std::optional<double> backbone_initial_lr = std::nullopt;  ///< the backbone's first rate, in place of the ratio
   bool should_align = true;                                  ///< the backbone's rate never grows above the head's

@@ -21,8 +21,8 @@ namespace fulgurite {
 /// How `unfreeze_and_add_param_group` adds a part to an optimizer.
 struct UnfreezeOptions {
   std::optional<double> lr = std::nullopt;  ///< not given: the first group's present rate / initial_denom_lr
-  double initial_denom_lr = 10;
-  bool train_bn = true;  ///< false: batch norms inside stay frozen
+  double initial_denom_lr = 10;             ///< the first group's rate is divided by it, where `lr` is not given
+  bool train_bn = true;                     ///< false: batch norms inside stay frozen
 };
 
 namespace finetuning {

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/redraws.hpp>
 #include <fulgurite/callback/resources_line.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
@@ -47,7 +47,7 @@ struct DashboardOptions {
 /// print stays, above it, as with the bar. Rates count what this process did. Only rank 0 draws.
 class Dashboard {
  public:
-  /// Those of the bar that it may be, and the rows.
+  /// ProgressBar's hooks, since it is one where there is no terminal, and log_metrics.
   template <class... Ofs>
   static Implements<Ofs..., hook::log_metrics> and_rows(Implements<Ofs...>);
   using Hooks = decltype(and_rows(ProgressBar::Hooks{}));
@@ -165,11 +165,7 @@ class Dashboard {
     validation_.reset();
     on_ = false;
   }
-  bool due(double now) {
-    if (now - drawn_ < options_.seconds_between_redraws) return false;
-    drawn_ = now;
-    return true;
-  }
+  bool due(double now) { return redraws_.due(now, options_.seconds_between_redraws); }
 
   void draw(auto& ctx, double now) {
     using Model = std::remove_cvref_t<decltype(ctx.model())>;
@@ -207,7 +203,7 @@ class Dashboard {
   std::optional<report::ProgressMeter> train_ = std::nullopt;
   std::optional<report::ProgressMeter> validation_ = std::nullopt;
   ResourcesLine resources_{};
-  double drawn_ = -std::numeric_limits<double>::infinity();
+  Redraws redraws_{};
   double began_ = 0;
   FitCounts counts_{};
   bool on_ = false;

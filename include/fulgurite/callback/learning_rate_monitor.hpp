@@ -28,7 +28,7 @@ struct LearningRateMonitorOptions {
   std::optional<Interval> logging_interval = std::nullopt;
   bool log_momentum = false;      ///< also `lr-SGD-momentum`, of Adam its first beta; 0 for an optimizer without one
   bool log_weight_decay = false;  ///< also `lr-SGD-weight_decay`
-  std::string key_prefix = "";
+  std::string key_prefix = "";    ///< stands before each name
 };
 
 /// Sends learning rates to the loggers: `LearningRateMonitor{}`. The name is `lr-Adam`, for a second optimizer of that

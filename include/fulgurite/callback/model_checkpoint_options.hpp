@@ -33,20 +33,22 @@ struct ModelCheckpointOptions {
   /// Save each file also as "last", and once more when training ends, whatever save_top_k is. A link follows saves
   /// alone.
   SaveLast save_last = false;
-  std::optional<long> every_n_train_steps =
-      std::nullopt;  ///< at most one of these three; none given: every epoch; 0: never
-  std::optional<long> every_n_epochs = std::nullopt;
+  /// Save after every so many optimizer steps; 0: never. At most one of this and the next two is given; none: every
+  /// epoch.
+  std::optional<long> every_n_train_steps = std::nullopt;
+  std::optional<long> every_n_epochs = std::nullopt;  ///< save after every so many epochs; 0: never
+  /// Save once so much time has passed since the last file.
   std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
   std::optional<bool> save_on_train_epoch_end =
       std::nullopt;  ///< not given: where validation runs once an epoch, or never
   /// Keep the weights, what the model saves beside them, and where in the run it was. Such files are smaller, and no
   /// fit can go on from them.
   bool save_weights_only = false;
-  bool save_on_exception = false;
+  bool save_on_exception = false;       ///< save once more when an exception ends the fit
   bool auto_insert_metric_name = true;  ///< "epoch=3" instead of "3"
   bool enable_version_counter = true;   ///< a file somebody else left is not overwritten: "-v1" is appended to the name
   bool verbose = false;                 ///< write to stderr what is saved
-  std::string extension = ".safetensors";
+  std::string extension = ".safetensors";  ///< with its point
 };
 
 namespace checkpointing {

@@ -46,6 +46,7 @@ class PruningAmount {
 
 /// How much is pruned and when, of which parameters, and what is left of it after the fit.
 struct ModelPruningOptions {
+  /// How much of what is left is pruned each time: a share, or a function of the epoch that gives one.
   PruningAmount amount = 0.5;
   std::vector<std::string> parameters = {};  ///< full names, as "in.weight"; empty: see parameter_names
   std::vector<std::string> parameter_names = {"weight", "bias"};  ///< last parts of the names

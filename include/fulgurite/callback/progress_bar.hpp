@@ -4,13 +4,13 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fulgurite/callback/fit_counts.hpp>
+#include <fulgurite/callback/redraws.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -88,8 +88,9 @@ class ProgressBar {
   }
   void on_train_epoch_end(auto& ctx) {
     if (!on_ || !train_) return;
-    drawn_ = ctx.seconds_now();
-    train_->advance(train_->done(), drawn_);
+    auto const now = ctx.seconds_now();
+    redraws_.begin(now);
+    train_->advance(train_->done(), now);
     last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
     if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
   }
@@ -129,7 +130,7 @@ class ProgressBar {
   void start_epoch(auto& ctx, double began) {
     last_line_.clear();
     train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), began);
-    if (!terminal_) drawn_ = began;  // the first line comes a while later
+    if (!terminal_) redraws_.begin(began);  // the first line comes a while later
   }
   void evaluation_start(char const* title, auto& ctx) {
     on_ = draws(ctx);
@@ -139,7 +140,7 @@ class ProgressBar {
   }
   void start_loader(auto& ctx, double now) {
     evaluation_.emplace(title_ + " DataLoader " + std::to_string(loader_), ctx.num_eval_batches(), now);
-    if (!terminal_) drawn_ = now;
+    if (!terminal_) redraws_.begin(now);
   }
   void evaluation_batch(auto& ctx) {
     if (!on_ || !evaluation_) return;
@@ -167,9 +168,7 @@ class ProgressBar {
   }
 
   bool due(double now) {
-    if (now - drawn_ < (terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines)) return false;
-    drawn_ = now;
-    return true;
+    return redraws_.due(now, terminal_ ? options_.seconds_between_redraws : options_.seconds_between_lines);
   }
   void keep(std::string_view line) {
     if (terminal_) lines_.keep(line);
@@ -195,7 +194,7 @@ class ProgressBar {
   std::optional<report::ProgressMeter> evaluation_ = std::nullopt;
   std::string title_{};
   std::string last_line_{};
-  double drawn_ = -std::numeric_limits<double>::infinity();
+  Redraws redraws_{};
   double began_ = 0;
   FitCounts counts_{};
   std::size_t loader_ = 0;

@@ -24,10 +24,10 @@ namespace fulgurite {
 
 /// When averaging starts, and where the learning rate goes from there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {
-  GroupRates swa_lrs;                          ///< above 0
-  EpochStart swa_epoch_start = Fraction{0.8};  ///< the first epoch of which the weights are averaged
-  int annealing_epochs = 10;                   ///< from the learning rate of that epoch to swa_lrs; 0: at once
-  Annealing annealing_strategy = Annealing::cos;
+  GroupRates swa_lrs;                             ///< above 0
+  EpochStart swa_epoch_start = Fraction{0.8};     ///< the first epoch of which the weights are averaged
+  int annealing_epochs = 10;                      ///< from the learning rate of that epoch to swa_lrs; 0: at once
+  Annealing annealing_strategy = Annealing::cos;  ///< the way there: along a cosine, or linear
 };
 
 /// Averages the parameters at the end of every epoch from the start epoch on, the last one included:

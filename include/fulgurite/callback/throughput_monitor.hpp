@@ -23,8 +23,8 @@ namespace fulgurite {
 
 /// Over how many batches rates are taken, and what the device could do.
 struct ThroughputMonitorOptions {
-  int window_size = 100;  ///< batches of the rolling window, at least 2; rates are reported once it is full
-  std::string separator = "/";
+  int window_size = 100;        ///< batches of the rolling window, at least 2; rates are reported once it is full
+  std::string separator = "/";  ///< between the parts of a name, as in "device/batches_per_sec"
   std::optional<double> available_flops = std::nullopt;  ///< a second, of one device at this precision: for device/mfu
 };
 

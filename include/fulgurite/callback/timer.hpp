@@ -1,5 +1,5 @@
 #pragma once
-// Ends a fit after some time, and measures how long each stage takes.
+// Ends a fit after some time, and measures how long training, validation and test take.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ class Timer {
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
   /// What is measured apart; training includes the validations inside of it.
-  enum class Stage : std::uint8_t { train, validate, test };
+  enum class Timed : std::uint8_t { train, validate, test };
 
   Timer() = default;
   explicit Timer(Seconds limit, TimerOptions options = {}) : limit_(limit), options_(options) {
@@ -60,30 +60,30 @@ class Timer {
   }
 
   void on_fit_start(auto& ctx) { stop_when_spent(ctx); }
-  void on_train_start(auto& ctx) { begin(Stage::train, ctx); }
+  void on_train_start(auto& ctx) { begin(Timed::train, ctx); }
   void on_train_batch_end(auto& ctx) {
     if (!limit_ || options_.interval != Interval::step || ctx.accumulating()) return;
     stop_when_spent(ctx);
   }
   void on_train_epoch_end(auto& ctx) { stop_when_spent(ctx); }
-  void on_train_end(auto& ctx) { end(Stage::train, ctx); }
-  void on_validation_start(auto& ctx) { begin(Stage::validate, ctx); }
-  void on_validation_end(auto& ctx) { end(Stage::validate, ctx); }
-  void on_test_start(auto& ctx) { begin(Stage::test, ctx); }
-  void on_test_end(auto& ctx) { end(Stage::test, ctx); }
+  void on_train_end(auto& ctx) { end(Timed::train, ctx); }
+  void on_validation_start(auto& ctx) { begin(Timed::validate, ctx); }
+  void on_validation_end(auto& ctx) { end(Timed::validate, ctx); }
+  void on_test_start(auto& ctx) { begin(Timed::test, ctx); }
+  void on_test_end(auto& ctx) { end(Timed::test, ctx); }
   // Time after a run has failed does not count for it.
   void on_exception(auto& ctx) {
-    for (auto const stage : {Stage::train, Stage::validate, Stage::test})
-      if (of(stage).runs()) end(stage, ctx);
+    for (auto const what : {Timed::train, Timed::validate, Timed::test})
+      if (of(what).runs()) end(what, ctx);
   }
 
   bool limits_time() const { return limit_.has_value(); }
-  /// Time spent in a stage, over all its runs, as of the last event this timer heard; training includes its
-  /// validations.
-  Seconds elapsed(Stage stage = Stage::train) const { return Seconds(of(stage).before + of(stage).running); }
-  /// When the latest run of a stage began or ended, on the trainer's clock; nothing before that.
-  std::optional<Seconds> start_time(Stage stage = Stage::train) const { return moment(of(stage).began); }
-  std::optional<Seconds> end_time(Stage stage = Stage::train) const { return moment(of(stage).ended); }
+  /// Time spent in training, validation or test, over all its runs, as of the last event that this timer heard;
+  /// training includes its validations.
+  Seconds elapsed(Timed what = Timed::train) const { return Seconds(of(what).before + of(what).running); }
+  /// When the latest of them began or ended, on the trainer's clock; nothing before that.
+  std::optional<Seconds> start_time(Timed what = Timed::train) const { return moment(of(what).began); }
+  std::optional<Seconds> end_time(Timed what = Timed::train) const { return moment(of(what).ended); }
   /// The time that is left, never negative; nothing without a limit.
   std::optional<Seconds> remaining() const {
     if (!limit_) return std::nullopt;
@@ -102,7 +102,7 @@ class Timer {
   }
 
  private:
-  struct StageClock {
+  struct Clock {
     double before = 0;   ///< seconds of finished runs
     double running = 0;  ///< seconds of the run at hand, as of the last look
     std::optional<double> began = std::nullopt;
@@ -113,22 +113,22 @@ class Timer {
     return seconds ? std::optional(Seconds(*seconds)) : std::nullopt;
   }
 
-  StageClock& of(Stage stage) { return clocks_[static_cast<std::size_t>(stage)]; }
-  StageClock const& of(Stage stage) const { return clocks_[static_cast<std::size_t>(stage)]; }
+  Clock& of(Timed what) { return clocks_[static_cast<std::size_t>(what)]; }
+  Clock const& of(Timed what) const { return clocks_[static_cast<std::size_t>(what)]; }
 
-  void begin(Stage stage, auto& ctx) {
-    auto& clock = of(stage);
+  void begin(Timed what, auto& ctx) {
+    auto& clock = of(what);
     clock = {clock.before + clock.running, 0, ctx.seconds_now(), std::nullopt};
   }
-  void look(Stage stage, auto& ctx) {
-    if (auto& clock = of(stage); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
+  void look(Timed what, auto& ctx) {
+    if (auto& clock = of(what); clock.runs()) clock.running = ctx.seconds_now() - *clock.began;
   }
-  void end(Stage stage, auto& ctx) {
-    look(stage, ctx);
-    of(stage).ended = ctx.seconds_now();
+  void end(Timed what, auto& ctx) {
+    look(what, ctx);
+    of(what).ended = ctx.seconds_now();
   }
   void stop_when_spent(auto& ctx) {
-    look(Stage::train, ctx);
+    look(Timed::train, ctx);
     if (!limit_ || elapsed() < *limit_) return;
     if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
       tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
@@ -144,7 +144,7 @@ class Timer {
 
   std::optional<Seconds> limit_ = std::nullopt;
   TimerOptions options_{};
-  std::array<StageClock, 3> clocks_{};
+  std::array<Clock, 3> clocks_{};
 };
 
 }  // namespace fulgurite

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fulgurite/checkpoint/archive_reader.hpp>
+#include <fulgurite/checkpoint/archive_refusals.hpp>  // by the shortest way, which the compiler prints
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/keep_tensors.hpp>
 #include <fulgurite/checkpoint/state_loader.hpp>

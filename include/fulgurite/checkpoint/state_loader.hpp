@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include <fulgurite/checkpoint/archive_refusals.hpp>
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/core/cold.hpp>
@@ -78,10 +79,7 @@ class StateLoader {
   /// A value that is a tensor.
   template <class T>
   StateLoader& tensor(std::string_view name, T&& value) {
-    constexpr bool known = ArchivedTensor<std::remove_cvref_t<T>>;
-    static_assert(known, "[fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises "
-                         "fulgurite::TensorState: give other values to archive(name, value)");
-    if constexpr (known) (*this)(name, value);
+    if constexpr (archive::takes_tensor<std::remove_cvref_t<T>>()) (*this)(name, value);
     return *this;
   }
   template <class T>
@@ -92,9 +90,7 @@ class StateLoader {
     } else if constexpr (Stateful<Plain, StateLoader>) {
       note([&] { get(entry(key), object, full(key)); });
     } else {
-      constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
-      static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
-                               "or `using Stateless = ByChoice;`");
+      archive::require_state<Plain>();
     }
     return *this;
   }
@@ -193,9 +189,7 @@ class StateLoader {
       StateLoader inner(node, path, problems_, commits_);
       value.state(inner);
     } else {
-      static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, "
-                    "optionals and vectors: give other types `void state(auto& archive)`");
+      archive::require_value<V>();
     }
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include <fulgurite/checkpoint/archive_refusals.hpp>
 #include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
 #include <fulgurite/core/cold.hpp>
@@ -48,10 +49,7 @@ class StateSaver {
   /// A value that is a tensor.
   template <class T>
   StateSaver& tensor(std::string_view name, T&& value) {
-    constexpr bool known = ArchivedTensor<std::remove_cvref_t<T>>;
-    static_assert(known, "[fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises "
-                         "fulgurite::TensorState: give other values to archive(name, value)");
-    if constexpr (known) (*this)(name, value);
+    if constexpr (archive::takes_tensor<std::remove_cvref_t<T>>()) (*this)(name, value);
     return *this;
   }
   /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
@@ -63,9 +61,7 @@ class StateSaver {
     } else if constexpr (Stateful<Plain, StateSaver>) {
       put(entry(key), object, full(key));
     } else {
-      constexpr bool remembers = Remembers<Plain>;  // a bool: the concept's own explanation would bury the sentence
-      static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
-                               "or `using Stateless = ByChoice;`");
+      archive::require_state<Plain>();
     }
     return *this;
   }
@@ -118,9 +114,7 @@ class StateSaver {
       StateSaver inner(node, path, tensors_);
       const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
     } else {
-      static_assert(archive::archivable<V>,
-                    "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, "
-                    "optionals and vectors: give other types `void state(auto& archive)`");
+      archive::require_value<V>();
     }
   }
   template <class T>

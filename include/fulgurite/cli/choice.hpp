@@ -113,6 +113,7 @@ FromText<Option, Make> from_text(std::string usual, Make make, std::string about
   return {std::move(usual), std::move(make), std::move(about)};
 }
 
+/// A policy that the command line chooses, such as a from_text: it adds its own option to the table.
 template <class T>
 concept Chooses = requires(T& choice, Table& table) { choice.add_to(table); };
 

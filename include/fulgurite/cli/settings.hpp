@@ -25,6 +25,7 @@ struct NoSettings {};
 template <class T>
 concept HasSettings = requires(T& object) { object.hparams; };
 
+/// The type of a class's settings, as its ::type; NoSettings where it has none.
 template <class T>
 struct SettingsOf : std::type_identity<NoSettings> {};
 template <HasSettings T>

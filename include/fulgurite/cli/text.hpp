@@ -40,6 +40,8 @@ concept Textual = requires(T& value, std::string_view text) {
   { Value<T>::text(value) } -> std::convertible_to<std::string>;
 };
 
+/// The number that a whole text stands for. Where it is none, or does not fit into N, `Expected` is thrown with
+/// `expected`, a noun such as "a count"; the caller makes an Error of it that names the option.
 template <class N>
   requires std::is_arithmetic_v<N>
 N number_of(std::string_view text, std::string const& expected) {

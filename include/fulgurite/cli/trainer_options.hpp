@@ -45,6 +45,7 @@ struct Value<Silence> {
   }
 };
 
+/// What --help says of each option of a trainer and of its optimization.
 inline constexpr auto trainer_help = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"max_epochs", "passes over the training data; -1: no limit"},
     {"min_epochs", "passes that stopping early waits for"},
@@ -76,6 +77,7 @@ inline constexpr auto trainer_help = std::to_array<std::pair<std::string_view, s
     {"clip", "gradients are clipped, as: \"norm 1.0\""},
     {"tbptt", "time steps of a slice; 0: batches are not cut"},
 });
+/// The line of --help for one of them; empty for a name that has none.
 constexpr std::string_view help_of(std::string_view name) {
   for (auto const& [known, about] : trainer_help)
     if (known == name) return about;

@@ -38,6 +38,7 @@ auto* rate_of(Model& model) {
   else if constexpr (requires { model.learning_rate; }) return &model.learning_rate;
   else return static_cast<void*>(nullptr);
 }
+/// Whether `tune` can search for the learning rate of such a model: it keeps one, of a type that can be a rate.
 template <class Model>
 inline constexpr bool has_rate = tune::is_rate<std::remove_pointer_t<decltype(rate_of(std::declval<Model&>()))>>;
 

@@ -21,10 +21,10 @@ namespace fulgurite::data {
 
 /// How a file of a table is read, and how much of it at most.
 struct CsvOptions {
-  char separator = ',';
-  bool header = true;  ///< the first line has the names of the columns; else they are "0", "1", ...
+  char separator = ',';  ///< between two fields of a line
+  bool header = true;    ///< the first line has the names of the columns; else they are "0", "1", ...
   std::size_t most_bytes = std::size_t{1} << 30;  ///< of the file, unpacked
-  std::size_t most_columns = 4096;
+  std::size_t most_columns = 4096;                ///< a row with more is an Error
 };
 
 /// The fields of a table as they stand in the file, row by row. They look into a text that copies share.

@@ -22,7 +22,7 @@ namespace fulgurite::data {
 
 /// How batches are made, for a loader that is given a sampler, which decides the order.
 struct BatchOptions {
-  long batch_size = 1;
+  long batch_size = 1;     ///< samples in a batch
   bool drop_last = false;  ///< leave out a last batch with fewer samples
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
   int prefetch = 2;        ///< batches that each worker may be ahead
@@ -38,7 +38,7 @@ struct BatchOptions {
 /// How batches are made and in which order, for a loader that makes its own sampler.
 struct LoaderOptions {
   long batch_size = 1;
-  bool shuffle = false;
+  bool shuffle = false;    ///< another order of the samples in each epoch; false: the data set's own
   std::uint64_t seed = 0;  ///< with the number of the epoch it decides the order
   bool drop_last = false;
   int workers = 0;

@@ -17,7 +17,7 @@ namespace fulgurite::distributed {
 /// A parameter whose gradient is exchanged, and its place in the exchange.
 struct Item {
   at::Tensor parameter = {};
-  std::size_t stage = 0;
+  std::size_t tensor = 0;
   std::int64_t offset = 0;
   libtorch::Arena::Slot const* slot = nullptr;  ///< where it lies in an arena
   bool received = false;                        ///< it has a gradient in this step
@@ -28,21 +28,22 @@ struct Item {
 struct Stretch {
   at::Tensor gradients = {};  ///< that part of the arena's gradients
   at::Tensor cleared = {};    ///< all of them, as the arena clears them
-  std::size_t stage = 0;
+  std::size_t tensor = 0;
   std::int64_t offset = 0, size = 0;
   std::size_t first = 0, last = 0;  ///< items
 };
 
-/// Neighbours in a stage, which are summed in one all-reduce.
+/// Neighbours in a SumTensor, which are summed in one all-reduce.
 struct Bucket {
-  std::size_t stage = 0;
+  std::size_t tensor = 0;
   std::int64_t begin = 0, end = 0;
   std::size_t items = 0;
   std::vector<std::size_t> stretches = {}, loose = {};  ///< of those of the plan
 };
 
-/// One tensor for each element type, which mostly is one in all.
-struct Stage {
+/// A tensor in which gradients are summed over all ranks: one for each element type and device, which mostly is one in
+/// all.
+struct SumTensor {
   at::ScalarType type;
   at::Device device;
   std::int64_t size = 0;
@@ -57,21 +58,21 @@ struct ExchangePlan {
   std::vector<Item> items = {};
   std::vector<Stretch> stretches = {};
   std::vector<std::size_t> loose = {};  ///< items of optimizers without an arena
-  std::vector<Stage> stages = {};
+  std::vector<SumTensor> tensors = {};
   std::vector<Bucket> buckets = {};  ///< in the order in which they are summed
 
   /// `compressed`: floats and doubles travel as bfloat16. `most`: bytes of a bucket, unless a parameter has more; 0:
-  /// one bucket for each stage.
+  /// one bucket for each tensor.
   template <class Optimizers>
   void lay_out(Optimizers& optimizers, bool compressed, std::int64_t most) {
     *this = {};
     std::apply([&](auto&... each) { (add(each, compressed), ...); }, optimizers);
     bool cpu = true;
-    for (auto const& stage : stages) cpu = cpu && stage.device.is_cpu();
+    for (auto const& tensor : tensors) cpu = cpu && tensor.device.is_cpu();
     cut(cpu && most > 0 ? most : std::numeric_limits<std::int64_t>::max());
   }
   /// Some sums can begin before backward has ended.
-  bool overlaps() const { return buckets.size() > stages.size(); }
+  bool overlaps() const { return buckets.size() > tensors.size(); }
 
   /// A number that another layout does not have. What it reads changes where a parameter is frozen or moved.
   template <class Optimizers>
@@ -105,14 +106,14 @@ struct ExchangePlan {
   /// with it travels what is known after backward alone.
   void cut(std::int64_t most) {
     constexpr auto none = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> open(stages.size(), none);
+    std::vector<std::size_t> open(tensors.size(), none);
     for (auto i = items.size(); i-- != 0;) {
       auto& item = items[i];
-      auto const bytes = static_cast<std::int64_t>(c10::elementSize(stages[item.stage].type));
-      auto& now = open[item.stage];
+      auto const bytes = static_cast<std::int64_t>(c10::elementSize(tensors[item.tensor].type));
+      auto& now = open[item.tensor];
       if (now == none || (buckets[now].end - item.offset) * bytes > most) {
         now = buckets.size();
-        buckets.push_back({item.stage, item.offset, end_of(item)});
+        buckets.push_back({item.tensor, item.offset, end_of(item)});
       }
       buckets[now].begin = item.offset;
       ++buckets[now].items;
@@ -134,18 +135,18 @@ struct ExchangePlan {
         while (last != whole.last && items[last].bucket == bucket) ++last;
         auto const offset = items[first].offset, size = end_of(items[last - 1]) - offset;
         buckets[bucket].stretches.push_back(parts.size());
-        parts.push_back({whole.gradients.narrow(0, offset - whole.offset, size), whole.cleared, whole.stage, offset,
+        parts.push_back({whole.gradients.narrow(0, offset - whole.offset, size), whole.cleared, whole.tensor, offset,
                          size, first, last});
       }
     stretches = std::move(parts);
   }
 
-  std::size_t stage_of(at::Tensor const& parameter, bool compressed) {
+  std::size_t tensor_of(at::Tensor const& parameter, bool compressed) {
     auto const type = compressed && parameter.is_floating_point() ? at::kBFloat16 : parameter.scalar_type();
     std::size_t i = 0;
-    while (i != stages.size() && (stages[i].type != type || stages[i].device != parameter.device())) ++i;
-    if (i == stages.size()) stages.push_back({type, parameter.device()});
-    stages[i].as_gradients = stages[i].as_gradients && type == parameter.scalar_type();
+    while (i != tensors.size() && (tensors[i].type != type || tensors[i].device != parameter.device())) ++i;
+    if (i == tensors.size()) tensors.push_back({type, parameter.device()});
+    tensors[i].as_gradients = tensors[i].as_gradients && type == parameter.scalar_type();
     return i;
   }
   bool has(at::Tensor const& parameter) const {
@@ -163,10 +164,10 @@ struct ExchangePlan {
     } else {
       for (auto const& parameter : parameters) {
         if (!parameter.requires_grad() || has(parameter)) continue;
-        auto const stage = stage_of(parameter, compressed);
+        auto const tensor = tensor_of(parameter, compressed);
         loose.push_back(items.size());
-        items.push_back({parameter, stage, stages[stage].size});
-        stages[stage].size += parameter.numel();
+        items.push_back({parameter, tensor, tensors[tensor].size});
+        tensors[tensor].size += parameter.numel();
       }
     }
   }
@@ -178,16 +179,16 @@ struct ExchangePlan {
         joined = false;
         continue;
       }
-      auto const stage = stage_of(slot.parameter, compressed);
+      auto const tensor = tensor_of(slot.parameter, compressed);
       if (!std::exchange(joined, true))
-        stretches.push_back({buffer.gradients_too.narrow(0, slot.begin, 0), buffer.gradients, stage, stages[stage].size,
-                             0, items.size(), items.size()});
+        stretches.push_back({buffer.gradients_too.narrow(0, slot.begin, 0), buffer.gradients, tensor,
+                             tensors[tensor].size, 0, items.size(), items.size()});
       auto& stretch = stretches.back();
       auto const begin = slot.begin - stretch.gradients.storage_offset();
-      items.push_back({slot.parameter, stage, stretch.offset + begin, &slot});
+      items.push_back({slot.parameter, tensor, stretch.offset + begin, &slot});
       stretch.last = items.size();
       stretch.size = begin + slot.parameter.numel();
-      stages[stage].size = stretch.offset + stretch.size;
+      tensors[tensor].size = stretch.offset + stretch.size;
       stretch.gradients = buffer.gradients_too.narrow(0, stretch.gradients.storage_offset(), stretch.size);
     }
   }

@@ -30,6 +30,7 @@ static_assert(std::is_same_v<decltype(c10d::ProcessGroupGloo::Options::devices),
                              std::vector<std::shared_ptr<gloo::transport::Device>>> &&
               std::is_abstract_v<gloo::rendezvous::Store>);
 
+/// What carries messages between processes: a backend of c10d (gloo or NCCL), counted by reference.
 using Engine = c10::intrusive_ptr<c10d::Backend>;
 
 /// On one machine it talks through loopback. Else it takes the interface that GLOO_SOCKET_IFNAME names, or the one that

@@ -33,10 +33,11 @@ class GradientBuckets {
   /// A plan that was laid out anew gets its tensors, with room for `head` numbers in front of the first.
   void prepare(Group& group, std::int64_t head) {
     hooks_.clear();
-    for (std::size_t i = 0; i != plan.stages.size(); ++i) {
-      auto& stage = plan.stages[i];
-      stage.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
-      stage.buffer = at::empty({stage.head + stage.size}, at::TensorOptions().dtype(stage.type).device(stage.device));
+    for (std::size_t i = 0; i != plan.tensors.size(); ++i) {
+      auto& tensor = plan.tensors[i];
+      tensor.head = i == 0 ? (head + unit - 1) / unit * unit : 0;
+      tensor.buffer =
+          at::empty({tensor.head + tensor.size}, at::TensorOptions().dtype(tensor.type).device(tensor.device));
     }
     look_at_parts();
     if (!plan.overlaps()) return;
@@ -87,8 +88,8 @@ class GradientBuckets {
   /// All that was summed is multiplied, but for what travels in another type than that of its gradients: those are left
   /// to who puts them back, in their own type.
   void scale(double by) {
-    for (auto const& stage : plan.stages)
-      if (stage.as_gradients) stage.sums.mul_(by);
+    for (auto const& tensor : plan.tensors)
+      if (tensor.as_gradients) tensor.sums.mul_(by);
   }
 
   at::Tensor const& part_of_item(std::size_t i) const { return of_items_[i]; }
@@ -114,21 +115,21 @@ class GradientBuckets {
     of_items_.clear();
     of_stretches_.clear();
     of_buckets_.clear();
-    for (auto& stage : plan.stages) stage.sums = stage.buffer.narrow(0, stage.head, stage.size);
-    head_ = plan.stages.empty() ? at::Tensor() : plan.stages.front().buffer.narrow(0, 0, plan.stages.front().head);
+    for (auto& tensor : plan.tensors) tensor.sums = tensor.buffer.narrow(0, tensor.head, tensor.size);
+    head_ = plan.tensors.empty() ? at::Tensor() : plan.tensors.front().buffer.narrow(0, 0, plan.tensors.front().head);
     for (auto const& item : plan.items) of_items_.push_back(part(item));
     for (auto const& stretch : plan.stretches)
-      of_stretches_.push_back(plan.stages[stretch.stage].sums.narrow(0, stretch.offset, stretch.size));
+      of_stretches_.push_back(plan.tensors[stretch.tensor].sums.narrow(0, stretch.offset, stretch.size));
     // The last bucket takes the numbers in front with it.
     for (auto const& bucket : plan.buckets) {
-      auto const& stage = plan.stages[bucket.stage];
-      auto const begin = of_buckets_.size() + 1 == plan.buckets.size() ? 0 : stage.head + bucket.begin;
-      of_buckets_.push_back(stage.buffer.narrow(0, begin, stage.head + bucket.end - begin));
+      auto const& tensor = plan.tensors[bucket.tensor];
+      auto const begin = of_buckets_.size() + 1 == plan.buckets.size() ? 0 : tensor.head + bucket.begin;
+      of_buckets_.push_back(tensor.buffer.narrow(0, begin, tensor.head + bucket.end - begin));
     }
   }
   /// With the strides of the gradient, where it lies in an arena: a stretch of an arena is copied as it lies in memory.
   at::Tensor part(Item const& item) const {
-    auto const flat = plan.stages[item.stage].sums.narrow(0, item.offset, item.parameter.numel());
+    auto const flat = plan.tensors[item.tensor].sums.narrow(0, item.offset, item.parameter.numel());
     if (!item.slot) return flat.view(item.parameter.sizes());
     auto const& gradient = item.slot->gradient;
     return flat.as_strided(gradient.sizes(), gradient.strides(), flat.storage_offset());
@@ -174,7 +175,7 @@ class GradientBuckets {
     for (auto const i : bucket.loose) add(plan.items[i].parameter.grad(), i);
   }
 
-  std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< their parts of the stages
+  std::vector<at::Tensor> of_items_ = {}, of_stretches_ = {}, of_buckets_ = {};  ///< their parts of the tensors
   at::Tensor head_ = {};
   ReadyHooks hooks_ = {};
   Group* group_ = nullptr;  ///< while backward may begin sums

@@ -66,7 +66,7 @@ class GradientExchange {
     plan.look();
     used_.check(plan.items, list_, replica);
     std::vector<double> numbers;
-    if (!plan.stages.empty() && plan.stages.front().device.is_cpu()) {
+    if (!plan.tensors.empty() && plan.tensors.front().device.is_cpu()) {
       bool const early = buckets_.any_begun();
       numbers = summed(group, riders, buckets_.changed());
       if (numbers[again()] > 0) {  // of some rank: what was sent in backward was not the gradient that it has now
@@ -77,7 +77,7 @@ class GradientExchange {
       }
     } else {
       numbers = exchanged_numbers(group, riders);
-      if (!plan.stages.empty()) buckets_.head().zero_();
+      if (!plan.tensors.empty()) buckets_.head().zero_();
       buckets_.sum(group);
     }
     double const share = 1.0 / group.place().world;
@@ -166,7 +166,7 @@ class GradientExchange {
     bool whole = true;
     auto const& items = buckets_.plan.items;
     for (auto i = stretch.first; i != stretch.last; ++i) whole = whole && (numbers[i] > 0) == items[i].received;
-    if (whole) return write(stretch.gradients, buckets_.part_of_stretch(index), stretch.stage, share);
+    if (whole) return write(stretch.gradients, buckets_.part_of_stretch(index), stretch.tensor, share);
     for (auto i = stretch.first; i != stretch.last; ++i) put_back_item(i, numbers[i], share);
   }
   /// Writing to an arena's slice says that it is received.
@@ -176,11 +176,11 @@ class GradientExchange {
     auto& gradient = item.parameter.mutable_grad();
     if (!gradient.defined() || gradient.is_sparse())
       gradient = item.slot ? item.slot->gradient : at::empty_like(item.parameter.detach());
-    write(gradient, buckets_.part_of_item(index), item.stage, share);
+    write(gradient, buckets_.part_of_item(index), item.tensor, share);
   }
-  void write(at::Tensor const& to, at::Tensor const& sum, std::size_t stage, double share) const {
+  void write(at::Tensor const& to, at::Tensor const& sum, std::size_t tensor, double share) const {
     to.copy_(sum);
-    if (!buckets_.plan.stages[stage].as_gradients) to.mul_(share);
+    if (!buckets_.plan.tensors[tensor].as_gradients) to.mul_(share);
   }
 
   static constexpr int most_changes = 3;

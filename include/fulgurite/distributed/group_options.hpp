@@ -30,13 +30,17 @@ namespace distributed {
 /// of gradients go their own ways.
 using MakeEngine = std::function<Engine(Store const&, Place const&, std::chrono::milliseconds)>;
 
+/// What strategies of several processes are told of these. 0 devices or nodes: as many as the launcher started; without
+/// a launcher one process, or one for each GPU. `timeout`: how long a rank waits for the others before an Error.
 struct GroupOptions {
-  Collectives backend = Collectives::by_device;
-  int devices = 0, num_nodes = 0;
-  OtherRanks others = OtherRanks::prefixed;
+  Collectives backend = Collectives::by_device;  ///< who sums gradients
+  int devices = 0;                               ///< processes on each machine
+  int num_nodes = 0;                             ///< machines
+  OtherRanks others = OtherRanks::prefixed;      ///< what becomes of the other processes' output
   std::chrono::milliseconds timeout{};
-  MakeEngine engine = nullptr;
+  MakeEngine engine = nullptr;  ///< in place of `backend`'s own, for tests
 
+  /// Whether NCCL sums the gradients, so that each process has a GPU.
   bool uses_nccl() const {
 #if defined(FULGURITE_HAS_NCCL)
     return backend == Collectives::nccl || (backend == Collectives::by_device && torch::cuda::is_available());

@@ -17,6 +17,7 @@
 
 namespace fulgurite::distributed {
 
+/// The Error of a batch that cannot be cut; `why` is the part of its sentence that differs.
 [[noreturn]] inline void refuse_cut(std::string const& why) {
   throw Error(
       "fulgurite.pipeline.batch",
@@ -25,11 +26,13 @@ namespace fulgurite::distributed {
           "leaves it whole");
 }
 
+/// Whether T is a std::vector, which is cut by its elements.
 template <class T>
 inline constexpr bool is_list = false;
 template <class T, class A>
 inline constexpr bool is_list<std::vector<T, A>> = true;
 
+/// An Error unless a tensor or a list has one row for each sample of its batch.
 inline void require_rows(std::int64_t rows, std::int64_t samples) {
   if (rows != samples)
     refuse_cut("one of its tensors or lists has " + std::to_string(rows) + " rows, and the batch " +

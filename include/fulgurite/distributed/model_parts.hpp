@@ -28,6 +28,8 @@ namespace fulgurite::distributed {
 template <class O>
 concept KeepsArena = requires(O& optimizer) { optimizer.parameters().arena(); };
 
+/// Which process has which stages of a split model, and with them which parameters: who trains each, and how all of
+/// them are brought together for a file or an evaluation.
 class ModelParts {
  public:
   /// Shares the stages out. An Error where a parameter is in none of them, or in those of two processes.

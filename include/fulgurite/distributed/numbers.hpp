@@ -24,6 +24,7 @@ inline bool agree(Group& group, bool any) {
   return false;
 }
 
+/// Two numbers reduced to one. A mean is summed here; fold_all divides it when all ranks are in.
 template <class Number>
 Number fold(Number so_far, Number next, Reduce how) {
   switch (how) {

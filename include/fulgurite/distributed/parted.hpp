@@ -12,6 +12,7 @@
 
 namespace fulgurite::distributed {
 
+/// Appends one more to a list with commas, for a sentence.
 inline void list(std::string& all, std::string_view one) { all.append(all.empty() ? "" : ", ").append(one); }
 
 /// `rank` is at another collective than this one.
@@ -46,6 +47,8 @@ inline void list(std::string& all, std::string_view one) { all.append(all.empty(
   throw Error("fulgurite.distributed.lost", sentence);
 }
 
+/// The timeout is over. The Error says which ranks are absent, and which wait for something else, as far as the store
+/// knows.
 [[noreturn]] inline void throw_time_is_up(Place const& place, Watch& watch, std::string_view what,
                                           std::chrono::milliseconds timeout) {
   std::string sentence("rank ");

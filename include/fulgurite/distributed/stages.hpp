@@ -24,6 +24,7 @@ struct NamedStage {
   std::function<at::Tensor(at::Tensor)> forward;
 };
 
+/// A module from one tensor to one tensor.
 template <class T>
 concept StageModule = std::derived_from<T, torch::nn::Module> && requires(T& module, at::Tensor x) {
   { module.forward(x) } -> std::convertible_to<at::Tensor>;
@@ -31,6 +32,7 @@ concept StageModule = std::derived_from<T, torch::nn::Module> && requires(T& mod
 /// torch::nn's holder, or a pointer.
 template <class T>
 concept StageHolder = requires(T& holder) { requires StageModule<std::remove_cvref_t<decltype(*holder)>>; };
+/// What can be a stage: a module, what holds one, or a function from tensor to tensor.
 template <class T>
 concept OneStage = StageModule<T> || StageHolder<T> || std::is_invocable_r_v<at::Tensor, T&, at::Tensor>;
 
@@ -38,21 +40,27 @@ concept OneStage = StageModule<T> || StageHolder<T> || std::is_invocable_r_v<at:
 struct AnyLayer {
   void operator()(torch::nn::Module&, std::function<at::Tensor(at::Tensor)>) const {}
 };
+/// A fulgurite::Chain, each layer of which is a stage.
 template <class T>
 concept ChainOfStages = requires(T& chain) { chain.each_layer(AnyLayer{}); };
+/// A torch::nn::SequentialImpl, each module of which is a stage.
 template <class T>
 concept SequentialStages = std::derived_from<T, torch::nn::SequentialImpl>;
+/// The same behind its holder, torch::nn::Sequential, or behind a pointer.
 template <class T>
 concept HeldSequential = requires(T& holder) { requires SequentialStages<std::remove_cvref_t<decltype(*holder)>>; };
 
+/// Whether T is a std::tuple of stages, as std::tie makes one.
 template <class T>
 inline constexpr bool is_tuple_of_stages = false;
 template <class... Ts>
 inline constexpr bool is_tuple_of_stages<std::tuple<Ts...>> = (OneStage<std::remove_cvref_t<Ts>> && ...);
 
+/// What a model's `stages()` may return.
 template <class T>
 concept StageList = SequentialStages<T> || HeldSequential<T> || ChainOfStages<T> || is_tuple_of_stages<T>;
 
+/// One stage as what a pipeline runs. It refers to `one`, which has to outlive it.
 template <class T>
 NamedStage stage_of(T& one) {
   if constexpr (StageModule<T>) return {&one, [&one](at::Tensor x) { return one.forward(std::move(x)); }};
@@ -60,6 +68,7 @@ NamedStage stage_of(T& one) {
   else return {nullptr, one};
 }
 
+/// All stages of a list, in their order. They refer to the list's modules, which have to outlive them.
 template <StageList List>
 std::vector<NamedStage> stages_of(List& list) {
   std::vector<NamedStage> all;

@@ -27,6 +27,8 @@
 
 namespace fulgurite::distributed {
 
+/// Where the processes of a run leave notes for each other: c10d's table of keys and bytes, which rank 0 or the
+/// launcher keeps.
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 /// A socket that listens on loopback, so that nobody outside of this machine can reach the store. Port 0: one that is
@@ -69,6 +71,7 @@ class Loopback {
   int port_ = 0;
 };
 
+/// Options of a store over TCP at a place's port. `timeout`: how long a read waits for its key.
 inline c10d::TCPStoreOptions store_options(Place const& place, std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(place.port);
@@ -128,7 +131,9 @@ inline Store serve(Place& place, std::chrono::milliseconds timeout) {
   }
 }
 
+/// A text as the store takes it.
 inline std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+/// The text of such bytes.
 inline std::string text_of(std::vector<std::uint8_t> const& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace fulgurite::distributed

@@ -30,10 +30,10 @@ struct PassPlace {
                                          ": make size() and the loader agree");
 }
 
-/// f(batch, index, end) for the batches from here on up to `limit`, or with `One` for the next of them alone. `f`
-/// answers whether to go on, which it must not where `end.after_step()` is true; so does this function. An unsized
-/// loader is read one batch ahead only where it promises that batches stay valid. What asks the loader for something
-/// goes through `reads`, so that a profiler can see how long that takes.
+/// Calls f(batch, index, end) for each batch from here on, up to `limit`; with `One` for the next one alone. `f`
+/// returns whether to go on, and has to return false where `end.after_step()` is true. This function, too, returns
+/// whether to go on. An unsized loader is read one batch ahead only where it promises that batches stay valid. What
+/// asks the loader for something goes through `reads`, so that a profiler can see how long that takes.
 template <class Loader, bool One, class Iterator, class Stop, class F, class Reads>
 [[gnu::always_inline]] inline bool walk(Iterator& it, Stop const& stop, PassPlace& place, std::optional<long> limit,
                                         F& f, Reads const& reads) {
@@ -120,7 +120,7 @@ class BatchPass {
       return false;
     }
   }
-  /// Of a pass that is over, and a loader that keeps its place: it was left before the loader's end.
+  /// Whether a pass that is over has left batches in its loader. Known of loaders that keep their place.
   bool has_more() const { return has_more_; }
   bool is_empty() const { return place_.empty; }
 

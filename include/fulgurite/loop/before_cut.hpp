@@ -132,7 +132,8 @@ void fold_kept_cut(State<R>& run, Archive& archive) {
   }
 }
 
-/// A run that was set back inside such an epoch, whose weights are those in training: as hooks had left it then.
+/// For a run that was set back inside such an epoch: undoes what hooks did at its end. The weights in training are
+/// those of that time already.
 template <class R, class Pack>
 void go_back_before_cut(State<R>& run, Pack& pack) {
   if (!run.before_cut) return;

@@ -84,6 +84,8 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
     state_.asked.optimization = std::move(optimization);
   }
 
+  /// The callback of type T that make_trainer was given, as it is now: `trainer.callback<Timer>().elapsed()`. Does not
+  /// compile where there is none.
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);

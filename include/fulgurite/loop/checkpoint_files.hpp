@@ -79,8 +79,8 @@ class CheckpointFiles {
   using Remove = FunctionRef<bool(std::filesystem::path const& file)>;
   using FirstSays = FunctionRef<bool(bool)>;
 
-  /// `awaited`: whether a request that is still to come names a file. This and the others are lent for as long as this
-  /// object lives.
+  /// `awaited`: whether a request that is still to come names a file. What the arguments refer to has to outlive this
+  /// object.
   CheckpointFiles(HeldFiles& held, HeldFiles::Holder holder, Awaited awaited, bool writes, Write write)
       : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
 

@@ -58,7 +58,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
   };
   auto const write = [&](std::filesystem::path const& file, bool weights_only) {
     if (alone) std::rethrow_exception(alone);
-    // Of an earlier file: in this one somebody may fail alone all the same.
+    // `together` is that of an earlier file. In this one a rank may fail alone.
     [[maybe_unused]] bool together = false;
     if constexpr (shares<R>) together = std::exchange(run.shared.together, false);
     try {

@@ -8,7 +8,7 @@
 
 namespace fulgurite::loop {
 
-/// Leaves the step of an optimizer whose first evaluation is not finite.
+/// Thrown to get out of the step of an optimizer, where the first evaluation of the closure is not finite.
 struct LeftOut {};
 
 /// After an evaluation of a closure: the first one is looked at, others are the optimizer's own trials.

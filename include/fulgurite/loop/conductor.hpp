@@ -88,7 +88,7 @@ class Conductor {
     }
     return nullptr;
   }
-  /// By which outputs are divided: the batches of the window, as many as it would have had.
+  /// The number of batches that the whole window would have had. The outputs of a step are divided by it.
   long batches_of_window() const {
     auto const& progress = run_->progress;
     auto const& most = epoch_->batches;

@@ -93,13 +93,15 @@ class Context : public loop::LogContext<R, Phase> {
     asked(Asks::request_stop);
     loop::wish_stop(*state_);
   }
-  /// The same, of who asks again where the fit goes on: from a file of its end it does, unless that happens.
+  /// The same, for a caller that asks again in each run. A fit that goes on from the file of its end trains on, unless
+  /// it is asked again.
   void request_stop_for_now() const
     requires(Phase::trains)
   {
     asked(Asks::request_stop);
     if (!loop::stop_wished(*state_)) loop::wish_stop(*state_, true);
   }
+  /// Whether this run will stop early: someone has asked for it, on this process or, as far as was heard, on another.
   bool stop_requested() const { return asked(Asks::stop_requested), loop::stop_wished(*state_); }
 
   /// The loggers' x axis: batches of this run that ended with an optimizer step and its validation.
@@ -179,11 +181,14 @@ class Context : public loop::LogContext<R, Phase> {
   /// Without a profiler it costs one look at a pointer. In a captured step it is seen where the step is recorded.
   [[nodiscard]] OwnAction profile(std::string_view name) const { return state_->own_actions.begin(name); }
 
+  /// The folder of this run's logs; empty where no logger writes into one.
   std::filesystem::path const& log_dir() const { return state_->made.log_dir; }
   /// The first logger's folder; the first to say so wins.
   void set_log_dir(std::filesystem::path dir) const {
     if (asked(Asks::set_log_dir), state_->made.log_dir.empty()) state_->made.log_dir = std::move(dir);
   }
+  /// What the run came to: its best file, its best score and the like, which `trainer.outcome()` shows. Callbacks write
+  /// it.
   Outcome& outcome() const { return asked(Asks::outcome), state_->made.outcome; }
 
  protected:

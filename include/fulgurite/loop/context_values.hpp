@@ -83,6 +83,7 @@ class ValuesContext : public RanksContext<R> {
                             "MetricList<...>`: add it there");
     return find(metric, [](auto&) {}, Reduced<M>{});
   }
+  /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.
   template <class M>
   bool value_waits(M const&) const {
     asked(Asks::value);

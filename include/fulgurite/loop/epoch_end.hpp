@@ -17,7 +17,8 @@
 
 namespace fulgurite::loop {
 
-/// Those who have not heard an event that failed in the run that goes on; all, where none did.
+/// Tells an event to all. Where it failed half-way in the run that this one goes on from, tells it only to those that
+/// had not heard it.
 template <class Hook, bool Resumes, class R, class Pack, class Ctx>
 Flow tell_or_rest(State<R>& run, Pack& pack, Ctx& ctx) {
   if constexpr (Resumes)
@@ -44,12 +45,12 @@ void stand_between_epochs(State<R>& run, Source& source) {
     loader.set_epoch(long{run.progress.epoch});
 }
 
-/// `from`: so many parts of it are over. Where the next one fails, a fit goes on there.
+/// `from`: how many of its parts are over. Where one fails, a fit that goes on begins with that one.
 template <bool Resumes, class R, class Pack, class Source>
 void end_epoch(State<R>& run, Pack& pack, Source& source, bool left_early, std::uint8_t from) {
   auto& progress = run.progress;
   run.point = {.at = At::epoch_end, .last = run.facts.is_last_batch, .left_early = left_early, .parts = from};
-  // Before the ends of epochs change its figures; not again where a part of them is told in another go.
+  // Kept before the hooks at the end of the epoch change the figures; once, though the parts may take several runs.
   if (!run.facts.is_last_batch && from == 0 && !run.before_cut) {
     run.measured.train_board.collect();
     run.measured.cut_short = run.measured.train_board;

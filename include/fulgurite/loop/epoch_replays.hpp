@@ -43,8 +43,9 @@ class EpochReplays : public EpochWindows<R, Pack> {
     }
   }
 
-  /// A window is over. A way back begins where the replays of all kinds are right: they are checked where those of one
-  /// kind were, or where there is no way back; and where many rows wait for it.
+  /// At a window's end: checks the replays that were not checked yet, so that a point to return to can be taken there.
+  /// This is done where there is no such point, or where the replays of one kind of step were checked anyway; and where
+  /// 1000 rows of the log wait for a check.
   void catch_up(State<R>& run) {
     if (run.parts.strategy.unchecked() == 0) return;
     bool const moves = retreat_.is_wanted(run) && (run.parts.strategy.half_checked() || !retreat_.is_taken());

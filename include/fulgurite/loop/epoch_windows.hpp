@@ -44,8 +44,8 @@ class EpochWindows {
                      run.facts.is_last_batch);
   }
 
-  /// Its loader left batch b out, which keeps its place in its window, so that there are as many windows as the number
-  /// of batches says: what the window has is stepped where it closes. Whether that was now.
+  /// The loader left batch b out. The batch keeps its place in its window, so that the number of windows follows from
+  /// the number of batches. Where the window closes with it, what the window has is stepped: returns whether it was.
   bool leave_out(State<R>& run, long b, bool last) {
     bool const closes = b + 1 == run.progress.window_end || last;
     // The others may have batches of this window, which therefore is open for all of them.

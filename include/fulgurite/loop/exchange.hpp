@@ -18,9 +18,9 @@
 
 namespace fulgurite::loop {
 
-/// What rides with the gradients: so many ranks say so. `place`: the first of the bits of a number, by which ranks that
-/// optimize by hand find out whether these are gradients of the same batch; behind them is one for each optimizer that
-/// this rank has stepped since the last exchange.
+/// What is summed along with the gradients: of each, the number of ranks that say so. `place`: the first of the bits of
+/// a number, by which ranks that optimize by hand find out whether these are gradients of the same batch; behind them
+/// is one for each optimizer that this rank has stepped since the last exchange.
 enum class Rider : std::uint8_t {
   contributes,
   stop,
@@ -33,8 +33,8 @@ enum class Rider : std::uint8_t {
   rings,
   place
 };
-/// Of each bit is told how many ranks have it, since the type of the gradients need not hold larger numbers. So many
-/// are enough for two thousand million batches an epoch.
+/// A number is sent bit by bit, each bit as the count of ranks that have it set, because a gradient's type may not hold
+/// large integers. 32 bits suffice for two thousand million batches an epoch.
 template <class R>
 inline constexpr std::size_t place_bits = R::automatic ? 0 : 32;
 template <class R>
@@ -77,7 +77,7 @@ template <class R>
   else return contributes;
 }
 
-/// Gradients that no other rank has: what is wrong with them has to be told.
+/// Looks at gradients that no other rank has. Where they are not finite, the next exchange tells the others.
 template <class R>
 void look_at_own_gradients(State<R>& run) {
   if (run.watch.finite.look != Look::on || run.shared.not_finite) return;

@@ -104,7 +104,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
 }
 
 /// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,
-/// then it goes on its way. No end or teardown hook runs then.
+/// then it is thrown on. No end or teardown hook runs then.
 template <class R, class Pack, class Source, class Body>
 decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
   try {

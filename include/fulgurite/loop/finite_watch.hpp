@@ -15,7 +15,7 @@ template <class Value>
 struct FiniteWatch {
   Look look = Look::off;
   bool fresh = false;  ///< something was noted since `noted` was read
-  /// On a device that the host does not wait for: not a number from the first such loss on.
+  /// Kept on the device, so that the host need not wait: it is not a number from the first such loss on.
   std::optional<Value> noted = std::nullopt;
   long read_at = 0;                ///< global_step when `noted` was read last
   int scaled_out = 0;              ///< updates that a scaler has left out since the last one that it let through

@@ -97,7 +97,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
   using Base::source_;
   using Base::trains_;
 
-  /// What was begun inside a fit has ended before its on_exception is told.
+  /// Whatever was begun inside the fit has to end before on_exception is told.
   template <class Body>
   decltype(auto) safely(Body&& body) {
     return rescued(run_, pack_, source_, [&]() -> decltype(auto) {

@@ -102,7 +102,7 @@ class FitOpening {
     start_.template look<true>(run_, pack_);
     if (start_.is_found() && start_.tell_of_folders(pack_)) run_.made.log_dir.clear();  // loggers say it anew
   }
-  /// So that what a file holds of them can be tried.
+  /// Asks for the loaders early, so that what a file holds of them can be tried before training.
   void open_given_loaders() {
     if (run_.asked.options.limit_train_batches.none()) return;
     training_loader(run_, source_);
@@ -137,7 +137,7 @@ class FitOpening {
     if constexpr (searches) answer(std::exchange(run_.searching.due, {}), run_, pack_, source_, plan_);
   }
 
-  /// A file that is asked for when the data are out of reach has what they keep of themselves.
+  /// Keeps what the data save of themselves, for a file that is asked for after the fit, when they are out of reach.
   void keep_data() {
     if constexpr (requires { typename R::Backend::RunFile::Memory; })
       if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)

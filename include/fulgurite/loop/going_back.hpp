@@ -35,7 +35,7 @@ class Retreat {
 
  public:
   bool is_taken() const { return batch_.has_value(); }
-  /// It leads to another place from now on, such as after a validation: its hooks are not called twice.
+  /// The way back ends here, such as after a validation, whose hooks are not to be called twice.
   void drop() { batch_.reset(); }
 
   /// Whether the loader can yield the epoch again. Otherwise no state is kept.
@@ -53,7 +53,8 @@ class Retreat {
     return "a validation or a checkpoint came in between";
   }
 
-  /// At the start of each batch. Nothing to do where the last one still holds, or no step can be replayed.
+  /// Called at the start of each batch. Takes a new state to return to, unless the last one still serves, or no step
+  /// can be replayed.
   void offer(State<R>& run, Pack& pack, long batch) {
     if constexpr (possible) {
       if (batch != run.progress.window_start || run.parts.strategy.unchecked() != 0 || !is_wanted(run)) return;
@@ -62,7 +63,7 @@ class Retreat {
     }
   }
 
-  /// Everything as it was at the start of the batch whose number this returns.
+  /// Puts everything back to the start of the batch whose number this returns.
   long put_back(State<R>& run, Pack& pack) {
     if constexpr (possible) {
       kept_->put_back(*run.parts.model, [&](auto& archive) { fold(run, pack, archive); });
@@ -94,7 +95,7 @@ class Retreat {
 
  private:
   using Value = typename R::Value;
-  /// An optimizer without `state(archive)` cannot return.
+  /// Whether there can be a way back at all: not with an optimizer without `state(archive)`.
   static constexpr bool possible = optimizers_remember<R, typename Backend::RunFile::Saver>;
 
   template <class Archive>

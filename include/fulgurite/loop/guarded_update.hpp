@@ -13,7 +13,7 @@
 namespace fulgurite::loop {
 
 /// A scale is halved some 40 times on its way from the largest that is sensible to one that makes no difference any
-/// more: what is not finite then is no matter of the scale.
+/// more: what is still not finite then is not so because of the scale.
 inline constexpr int most_scaled_out = 100;
 
 /// After each update that the scaler has left out. Waits for the device, as the scaler just did.

@@ -41,7 +41,8 @@ class EndFoundLate {
   [[no_unique_address]] Reads reads_;
 };
 
-/// The same of a sized loader that keeps its place: it moves past the last batch, too.
+/// The same for a sized loader that keeps its place: its iterator moves past the last batch, too, so that its place is
+/// saved as behind it.
 template <class Iterator, class Reads>
 class MovesPast {
  public:

@@ -37,6 +37,19 @@ inline constexpr bool is_plain_fraction = std::floating_point<T>;
 /// true would be one batch, and is mostly meant as all of them.
 template <class T>
 inline constexpr bool is_truth = std::same_as<T, bool>;
+template <class T>
+consteval void refuse_truth() {
+  static_assert(
+      !is_truth<T>,
+      "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
+      "out for all batches");
+}
+/// 0.5 is a part and 10.0 perhaps a count: the number alone does not tell.
+template <class T>
+consteval void refuse_plain_fraction() {
+  static_assert(!is_plain_fraction<T>, "[fulgurite.options.plain_fraction] a number with a decimal point could mean a "
+                                       "count or a part: write Batches{10} or Fraction{0.5}");
+}
 }  // namespace loop
 
 /// A count or a part of a loader; the default is all of it, 0 disables the loop.
@@ -49,18 +62,13 @@ struct Limit {
   constexpr Limit() = default;
   template <std::integral I>
   constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {
-    static_assert(
-        !loop::is_truth<I>,
-        "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
-        "out for all batches");
+    loop::refuse_truth<I>();
   }
   constexpr Limit(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr Limit(Fraction of) : part(of.part) {}
   template <std::floating_point F>
   constexpr Limit(F) {
-    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could "
-                                               "mean a count or a part: write Batches{10} "
-                                               "or Fraction{0.5}");
+    loop::refuse_plain_fraction<F>();
   }
 
   constexpr bool all() const { return kind == Kind::fraction && part == 1.0; }
@@ -78,10 +86,7 @@ struct ValidationInterval {
   constexpr ValidationInterval() = default;
   template <std::integral I>
   constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {
-    static_assert(
-        !loop::is_truth<I>,
-        "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
-        "out for all batches");
+    loop::refuse_truth<I>();
   }
   constexpr ValidationInterval(Batches count) : kind(Kind::batches), batches(count.count) {}
   constexpr ValidationInterval(Fraction of) : part(of.part) {}
@@ -92,9 +97,7 @@ struct ValidationInterval {
   constexpr ValidationInterval(Text const& every) : kind(Kind::time), time(time_of(every)) {}
   template <std::floating_point F>
   constexpr ValidationInterval(F) {
-    static_assert(!loop::is_plain_fraction<F>, "[fulgurite.options.plain_fraction] a number with a decimal point could "
-                                               "mean a count or a part: write Batches{10} "
-                                               "or Fraction{0.5}");
+    loop::refuse_plain_fraction<F>();
   }
 
   constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }

@@ -78,7 +78,7 @@ struct Assembly<M, true, Given...> {
     return Whole::make(std::move(options), All(&given...), added());
   }
 };
-/// That of a call which is more than it says; nothing is asked about one that is what is written.
+/// The assembly of a call that leaves parts to defaults. A call that names everything needs none: `type` is void.
 template <class M, bool AsWritten, class... Given>
 struct AssemblyOf {
   using type = void;

@@ -34,12 +34,15 @@ struct TrainerOptions {
       std::nullopt;  ///< -1: no limit. Not given: no limit if max_steps or max_time is, else refused
   std::optional<int> min_epochs = std::nullopt;  ///< honoured against early stopping
   std::optional<long> max_steps = std::nullopt;  ///< optimizer steps, over all optimizers in manual mode; -1: no limit
-  std::optional<long> min_steps = std::nullopt;
+  std::optional<long> min_steps = std::nullopt;  ///< optimizer steps before a request to stop, or max_time, counts
   std::optional<TimeSpan> max_time = std::nullopt;  ///< of training, such as "00:12:00:00"; minima win over it
+  /// How much of each training epoch is taken: a count, or a Fraction of the loader; 0 trains nothing.
   Limit limit_train_batches = {};
-  Limit limit_val_batches = {};
-  Limit limit_test_batches = {};
-  Limit limit_predict_batches = {};
+  Limit limit_val_batches = {};      ///< the same of each validation loader; 0: no validation
+  Limit limit_test_batches = {};     ///< of each test loader
+  Limit limit_predict_batches = {};  ///< of each loader that is predicted on
+  /// Validate so often inside an epoch: after so many batches, after each Fraction of it, or after so much time.
+  /// Default: at its end.
   ValidationInterval val_check_interval = {};
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
   int num_sanity_val_steps = 2;                    ///< validation batches tried before training; -1: all
@@ -56,7 +59,8 @@ struct TrainerOptions {
   bool deterministic = false;                    ///< only algorithms that give the same bits each time; others throw
   std::optional<bool> benchmark = std::nullopt;  ///< cuDNN tries its algorithms and takes the fastest
   bool barebones = false;  ///< nothing is logged, shown, tried or saved: for measuring the loop alone
-  RootFolder default_root_dir = {};
+  RootFolder default_root_dir =
+      {};                           ///< where logs and checkpoints go that are told no folder; default: the current one
   bool save_in_background = false;  ///< ModelCheckpoint's files are written by a thread of its own, from a copy
   Silence silence = {};             ///< warnings that are not printed, by their identifiers
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests

@@ -24,15 +24,19 @@ class OwnedRun {
     return Context<R, phase::Validate>(state_).value(metric);
   }
 
+  /// Where the run is or was: epochs, batches and steps, counted. Kept from fit to fit as a file would keep it.
   Progress const& progress() const { return state_.progress; }
   /// What was said once on stderr, each with its identifier.
   std::vector<std::string> const& warnings() const { return state_.said.all(); }
+  /// What the last run came to: the best file and its score, and the like.
   Outcome const& outcome() const { return state_.made.outcome; }
   /// That the runs go by: fast_dev_run, overfit_batches and barebones have replaced some.
   TrainerOptions const& options() const { return state_.asked.options; }
   /// As they were given.
   TrainerOptions const& given_options() const { return state_.asked.given; }
+  /// Automatic or manual optimization as make_trainer, or set_optimization, was told.
   typename R::Optimization const& optimization() const { return state_.asked.optimization; }
+  /// The device or the strategy of several processes that make_trainer was given.
   typename R::Strategy const& strategy() const { return state_.parts.strategy; }
 
  protected:

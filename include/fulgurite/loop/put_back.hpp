@@ -8,8 +8,8 @@
 
 namespace fulgurite::loop {
 
-/// What steps that were tried out have changed is still so. No end of memory that a search could go on from, even where
-/// its cause is one.
+/// What rehearsed steps changed could not be undone. A search never treats it as "out of memory", even if memory was
+/// the cause.
 class NotPutBack : public Error {
  public:
   explicit NotPutBack(char const* why)

@@ -8,7 +8,7 @@
 
 namespace fulgurite::loop {
 
-/// So many of the last rows come again when a fit goes on from the next file.
+/// Tells loggers how many of their last rows will come again when a fit goes on from the file that is written next.
 template <class Pack>
 void expect_rows(Pack& pack, long rows) {
   pack.each([&](auto& callback) {
@@ -45,7 +45,7 @@ void redo_window(State<R>& run, Pack& pack, Source& source) {
   // Where a window is over before its length, the step of what it holds follows the batch.
   bool flushing = !told && R::automatic && !run.facts.accumulating && progress.window_start != progress.batch;
   if constexpr (Source::trains) flushing = flushing && !KeepsPlace<std::remove_reference_t<decltype(source.train())>>;
-  // It was over; what came after it has failed.
+  // The batch was over, and something after it has failed.
   if (run.facts.in_batch && progress.batch == run.facts.batch_idx + 1 && !flushing) {
     bool const counts = told ? stepped && !run.facts.accumulating : progress.window_start == progress.batch;
     run.point = {.at = told ? At::after_step : At::after_batch,

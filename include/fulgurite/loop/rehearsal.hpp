@@ -43,7 +43,7 @@ class Rehearsal final : public Rehearser<R> {
 
   void rehearse(RehearsalPlan const& plan) override {
     check_steps(plan);
-    // One that says it is Stateless may have moments that files need not hold; after a rehearsal they would be others.
+    // An optimizer that says it is Stateless may still have moments. After a rehearsal they would have other values.
     if constexpr (!optimizers_remember<R, typename Backend::RunFile::Saver>)
       if (!run_.searching.alone)
         throw Error("fulgurite.tuner.optimizer",

@@ -131,13 +131,14 @@ class Resumption {
     if (reopened_) or_put_back([&] { go_back_before_cut(run_, pack_); });
   }
 
-  /// Of a run that has nothing left to train: whoever draws after this fit draws what it would have drawn then.
+  /// For a run that has nothing left to train: the random numbers after this fit are those that came after the fit of
+  /// the file.
   void load_random() {
     auto random = R::Backend::rng_state();
     file_.load([&](auto& archive) { archive.child("random", random); });
     random.restore();
   }
-  /// Of such a run: what its loaders keep, which are there.
+  /// For such a run: loads what its loaders keep. The loaders have to be there.
   void load_data() {
     or_put_back([&] { file_.load([&](auto& archive) { fold_loaders(run_, source_, archive); }); });
   }

@@ -25,7 +25,7 @@ class ResumedEpoch : public AfterBatch<R, Pack, Source> {
       if (point.last) return;
       ++first;
     }
-    // The loader draws what it drew when the pass began, and that is no part of the run from here on.
+    // The loader draws the random numbers that it drew when the pass began; those of the run stay as they are.
     auto random = R::Backend::rng_state();
     if (run.carried.pass_random) run.carried.pass_random->restore();
     auto& loader = source_.train();

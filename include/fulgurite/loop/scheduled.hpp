@@ -17,9 +17,9 @@ enum class Interval : std::uint8_t { epoch, step };
 /// `frequency` counts optimizer steps, or epochs, over the whole run. Not given, `interval` is the schedule's own:
 /// those made of a number of steps say `per_step`, all others move once an epoch.
 struct ScheduleOptions {
-  std::optional<Interval> interval = std::nullopt;
-  long frequency = 1;
-  std::string name = {};
+  std::optional<Interval> interval = std::nullopt;  ///< what `frequency` counts
+  long frequency = 1;                               ///< the schedule moves after every so many of them
+  std::string name = {};                            ///< in logs; empty: named after its optimizer
 };
 
 /// An optimizer with its schedule: a value that maps the count of moves to a factor of the initial learning rate, or

@@ -79,8 +79,8 @@ class Scheduler {
   /// Never due again: somebody else sets the rates from now on. Saved in a checkpoint.
   void retire() { retired_ = true; }
 
-  /// The rate that a group started from. Of one that was added later, which no schedule moves: that which has to its
-  /// present rate the ratio of the first group's.
+  /// The rate that a group started from. For a group that was added later, which no schedule moves: its present rate,
+  /// divided by what has become of the first group's rate since it started.
   double initial(std::size_t group) const { return together_->initial_of(*optimizer_, group); }
   /// Each group starts from another rate from now on, with the moves that were made, by all schedules of the optimizer.
   /// One that sets the rates itself goes on from these.

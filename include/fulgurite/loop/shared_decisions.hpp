@@ -21,7 +21,7 @@
 
 namespace fulgurite::loop {
 
-/// Training is to end, says this rank. With one process that holds at once, else when all have heard it.
+/// This rank asks for the end of training. With one process that holds at once; with several, when all have heard it.
 template <class R>
 [[gnu::always_inline]] inline void wish_stop(State<R>& run, bool by_time = false) {
   run.due.by_time = by_time;
@@ -39,13 +39,13 @@ bool time_is_up(State<R> const& run) {
   auto const& most = run.asked.options.max_time;
   return most && run.seconds_since_fit_start() >= most->count();
 }
-/// A rank has wished for it, as all ranks hear. `by_time`: its max_time alone is why.
+/// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
 template <class R>
 void hear_stop(State<R>& run, bool by_time) {
   if (!std::exchange(run.due.stop, true) || !by_time) run.due.by_time = by_time;
 }
 
-/// Where all ranks meet: whether any of them says so. This rank's own word where it may ask nobody any more.
+/// Where all ranks meet: whether any of them says so. Where the others can no longer be asked, what this rank says.
 template <class R>
 [[gnu::always_inline]] inline bool any_rank(State<R>& run, bool says) {
   if constexpr (shares<R>)

@@ -98,7 +98,7 @@ void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
   }
 }
 
-/// Figures that decide something: those of all ranks, where any of them has such as are not shared yet (`news`).
+/// Sums the figures that a decision needs over all ranks. `news`: this rank has some that it has not shared yet.
 template <class R>
 void share_found(State<R>& run, Figures& mine, bool news) {
   Figures all = news ? mine : Figures{};

@@ -107,7 +107,7 @@ Snapshot<R> take_snapshot(State<R>& run, Pack& pack, NoModule& none) {
   return taken(GivenLoaders<NoModule, NoModule>{none, none});
 }
 
-/// Everything as it was then, or as it is now where it does not fit.
+/// Puts everything back to that time. Where it does not fit, nothing changes.
 template <class R, class Pack>
 void restore_snapshot(State<R>& run, Pack& pack, NoModule& none, Snapshot<R> const& from) {
   between_fits(run, "restore(trainer, snapshot)");

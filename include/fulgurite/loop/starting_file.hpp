@@ -91,7 +91,8 @@ class StartingFile {
     }
   }
 
-  /// Of a call that names none: what a scheduler has started again goes on; so does a fit that ended by an exception.
+  /// For a call that names no file: a program that a scheduler has started again goes on from its file, and so does a
+  /// fit that ended by an exception.
   template <class Pack>
   void look_for_rescued(State<R>& run, Pack& pack) {
     auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);

@@ -1,6 +1,6 @@
 #pragma once
-// A step as a strategy receives it that replays steps: it can be run, asked what it went by, and run once more as an
-// earlier one.
+// A step as it is handed to a strategy that replays steps. It can be run, asked which answers of its context it depends
+// on, and run once more as an earlier step.
 
 #include <cstdint>
 #include <optional>
@@ -36,7 +36,7 @@ std::int64_t answer(State<R>& run, Question question) {
   }
 }
 
-/// The same for a step that is run once more. Sizes of the run are what they are.
+/// Sets such an answer, for a step that is run once more as an earlier one. Sizes of the run cannot be set.
 template <class R>
 void set_answer(State<R>& run, Question question, std::int64_t to) {
   using enum Question;

@@ -14,7 +14,7 @@
 
 namespace fulgurite::loop {
 
-/// Reading a device happens here and nowhere else.
+/// The row of a step, at the cadence of the log. Reads what waits on a device.
 template <class R, class Pack>
 void report_step(State<R>& run, Pack& pack) {
   int const every = run.asked.options.log_every_n_steps;

@@ -42,7 +42,8 @@ void prepare_loader(State<R>& run, Loader& loader, [[maybe_unused]] bool trainin
     if (run.asked.options.use_distributed_sampler) run.parts.strategy.process_dataloader(loader);
 }
 
-/// The training loader, prepared: who counts its batches early counts what the training will have.
+/// The training loader, prepared as the options and the strategy want it, so that a count of its batches is that of the
+/// training.
 template <class R, class Source>
 auto& training_loader(State<R>& run, Source& source) {
   auto& loader = source.train();

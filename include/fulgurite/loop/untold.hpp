@@ -22,7 +22,7 @@ inline constexpr bool heard_once =
     std::is_same_v<Hook, hook::on_train_epoch_start> || std::is_same_v<Hook, hook::on_train_batch_end> ||
     std::is_same_v<Hook, hook::on_validation_end> || std::is_same_v<Hook, hook::on_train_epoch_end>;
 
-/// What callbacks are called in notes of who has heard, in their order.
+/// The names of all callbacks, in their order, as notes of who has heard an event use them.
 template <class Pack>
 [[gnu::noinline, gnu::cold]] std::vector<std::string> names_of_callbacks(Pack& pack) {
   std::vector<std::string> all;
@@ -50,7 +50,7 @@ void each_participant(State<R>& run, Pack& pack, F&& f) {
   if constexpr (strategy_hears<Hook>) f(run.parts.strategy, "the strategy");
 }
 
-/// The first of them have heard. What they asked for holds.
+/// Notes who heard the event before it failed. What those asked for (a stop) still applies.
 template <class Hook, class... Args, class R, class Pack>
 [[gnu::noinline, gnu::cold]] void note_heard(State<R>& run, Pack& pack, HeardSoFar const& told) {
   if (run.facts.stage != Stage::fit || run.facts.sanity_checking) return;

@@ -10,8 +10,8 @@
 
 namespace fulgurite::loop {
 
-/// The end of one that was over when on_validation_end failed: its values are there, and are told to those that have
-/// not heard of them.
+/// The end of a validation in which on_validation_end failed. Its values are there already; those that have not heard
+/// of them are told.
 template <class R, class Pack>
 [[gnu::noinline, gnu::cold]] void end_validation(State<R>& run, Pack& pack) {
   Context<R, phase::Validate> ctx(run);

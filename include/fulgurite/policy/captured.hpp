@@ -22,6 +22,8 @@ using OrNothing = std::conditional_t<std::is_class_v<S> && !std::is_final_v<S>, 
 /// `go_back`: where a check finds that steps were replayed wrongly, the fit returns to the last state that was right,
 /// of which it keeps a copy in memory, and runs on from there as it is written. Without, it ends with an Error.
 struct CaptureOptions {
+  /// Where a replay is found to be wrong, the fit returns to the last state that was known to be right, and goes on
+  /// from there as written; false: an Error.
   bool go_back = true;
 };
 

@@ -24,10 +24,10 @@ struct PlateauOptions {
   double factor = 0.1;      ///< the rates are multiplied by it; below 1
   int patience = 10;        ///< so many values in a row may bring no improvement; the next one lowers the rates
   double threshold = 1e-4;  ///< an improvement is larger than this
-  ThresholdMode threshold_mode = ThresholdMode::rel;
-  int cooldown = 0;    ///< values after a reduction that are not counted as bad
-  double min_lr = 0;   ///< no rate is lowered below it
-  double eps = 1e-8;   ///< a rate that would fall by less than this stays as it is
+  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< a part of the best value, or a difference from it
+  int cooldown = 0;                                   ///< values after a reduction that are not counted as bad
+  double min_lr = 0;                                  ///< no rate is lowered below it
+  double eps = 1e-8;                                  ///< a rate that would fall by less than this stays as it is
   bool strict = true;  ///< a metric that nobody has logged is an Error; false: that value is skipped
 };
 

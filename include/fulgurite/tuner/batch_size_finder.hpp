@@ -19,6 +19,7 @@ namespace fulgurite {
 /// What a BatchSizeFinder tries out, and when it does so again.
 template <class Model, class Data = NoModule>
 struct BatchSizeFinderOptions {
+  /// How it searches: which sizes, how many steps each; see tune::BatchSizeSearch.
   tune::BatchSizeSearch<Model, Data> search = {};
   std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze a part
 };

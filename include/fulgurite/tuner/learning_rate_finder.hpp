@@ -16,6 +16,7 @@ namespace fulgurite {
 /// What a LearningRateFinder tries out, and when it does so again.
 template <class Model>
 struct LearningRateFinderOptions {
+  /// How it searches: from which rate to which, in how many steps; see tune::RateSearch.
   tune::RateSearch<Model> search = {};
   std::vector<int> milestones = {};  ///< epochs before which it searches again, such as those that unfreeze a part
 };

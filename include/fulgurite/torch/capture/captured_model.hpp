@@ -25,9 +25,9 @@ namespace fulgurite::libtorch::capture {
 /// The base of CapturedSteps.
 class CapturedModel {
  public:
-  /// Replays that no check has followed. The loops ask, and see to it that there are none where their results count.
+  /// How many replays no check has followed yet. The loops have them checked before anything relies on their results.
   long unchecked() const { return unchecked_; }
-  /// A check of one kind of step has passed, while replays of other kinds wait for theirs.
+  /// Whether replays of one kind of step were just found right, while those of other kinds still wait for their check.
   bool half_checked() const { return half_checked_; }
   /// Some step may still be replayed in this fit.
   bool may_replay() const { return !off_; }

@@ -12,7 +12,7 @@
 
 namespace fulgurite::libtorch::capture {
 
-/// Work on tensors, which have to be dense.
+/// These work on dense tensors alone.
 struct Memory {
   enum class Kind {
     clear,

@@ -22,6 +22,7 @@ namespace fulgurite {
 
 namespace chain {
 
+/// How a layer is made and run: the type of its module, `make()`, and `forward(module, x)`.
 template <class L>
 struct Parts {
   using Module = typename decltype(build(Tag<L>{}))::element_type;

@@ -20,6 +20,8 @@ struct Conv2dOptions {
 
 namespace chain {
 
+/// The answer of a convolution to the shape of a sample: channels `from` to `to`, a window for each dimension after
+/// them. Its work in FLOPs counts a multiplication and an addition apart, and no bias.
 template <std::size_t N>
 constexpr Step convolve(Shape in, Extent from, Extent to, Extent groups, std::array<Window, N> const& windows) {
   if (from < 1 || to < 1 || groups < 1) return refuse(Fault::extents);

@@ -17,14 +17,17 @@
 
 namespace fulgurite::chain {
 
+/// Names a layer in a call of `build`, which overloads choose by.
 template <class L>
 using Tag = std::type_identity<L>;
 
+/// A module of LibTorch, made with these options.
 template <class Impl>
 std::shared_ptr<Impl> make(auto const&... options) {
   return std::make_shared<Impl>(options...);
 }
 
+/// Height and width as LibTorch's options take them.
 inline torch::ExpandingArray<2> both(Size2 size) { return torch::ExpandingArray<2>({size.height, size.width}); }
 
 /// A layer of the user's own.
@@ -98,6 +101,7 @@ auto build(Tag<AvgPool2d<K, Given>>) {
   return make<torch::nn::AvgPool2dImpl>(torch::nn::AvgPool2dOptions(options).padding(both(Given.padding)));
 }
 
+/// The module of a BatchNorm1d or BatchNorm2d over F features.
 template <class Impl, Extent F, BatchNormOptions Given>
 auto batch_norm() {
   auto options = torch::nn::BatchNormOptions(F).eps(Given.eps).momentum(Given.momentum);

@@ -14,6 +14,8 @@ struct BatchNormOptions {
 
 namespace chain {
 
+/// What BatchNorm1d and BatchNorm2d have in common. `over` takes shapes of `least` to `most` dimensions, the first of
+/// which has to be Features.
 template <Extent Features, BatchNormOptions Options>
 struct BatchNorm : BuiltIn {
   static constexpr bool keeps_shape = true;

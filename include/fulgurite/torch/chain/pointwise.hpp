@@ -7,6 +7,7 @@ namespace fulgurite {
 
 namespace chain {
 
+/// A layer that computes each number from itself alone.
 struct Pointwise : BuiltIn {
   static constexpr bool keeps_shape = true;
   static constexpr Extent parameter_count = 0;

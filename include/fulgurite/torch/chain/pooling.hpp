@@ -13,6 +13,7 @@ struct Pool2dOptions {
 
 namespace chain {
 
+/// What MaxPool2d and AvgPool2d have in common: the shape that they give. No FLOPs are counted.
 template <Size2 Kernel, Pool2dOptions Options>
 struct Pool2d : BuiltIn {
   static constexpr Size2 stride{Options.stride.height ? Options.stride.height : Kernel.height,

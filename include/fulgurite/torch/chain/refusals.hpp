@@ -12,8 +12,11 @@ struct Gives;
 template <Extent Number, class Layer>
 struct Takes;
 
+/// Always false. The compiler prints its arguments with a refusal: which number a layer gives, and which the next
+/// takes.
 template <class A, class B>
 inline constexpr bool fits = false;
+/// Always false. The compiler prints the layer that a refusal is about.
 template <class Layer>
 inline constexpr bool is_right = false;
 
@@ -68,6 +71,7 @@ template <class G, class T, class L> struct Refusal<Fault::empty, G, T, L> {
 };
 // clang-format on
 
+/// The refusal that a chain's first fault calls for, as its ::type.
 template <class Layers, Fault F, Extent Given, Extent Taken, Path At, Path Giver>
 struct Verdict {
   using Wrong = typename decltype(resolve<Layers, At>())::type;
@@ -75,9 +79,11 @@ struct Verdict {
   using type = Refusal<F, Gives<Given, Before>, Takes<Taken, Wrong>, Wrong>;
 };
 
+/// Whether the types tell a count.
 template <Extent Count>
 inline constexpr bool is_known = Count != unknown;
 
+/// The FLOPs of a chain for one sample. Does not compile where the types do not tell them.
 template <Extent Count>
 consteval Extent known_flops() {
   static_assert(is_known<Count>, "[fulgurite.chain.flops] the work of a chain depends on the extents of its input: "

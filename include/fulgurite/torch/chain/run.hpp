@@ -21,6 +21,7 @@ struct Residual;
 
 namespace chain {
 
+/// Layers as a type, in order.
 template <class... Layers>
 struct List {};
 
@@ -38,10 +39,12 @@ struct Inner<Residual<Branch>> {
   using type = List<Branch>;
 };
 
+/// Whether L is an Input<...>, which only tells the shape of a sample.
 template <class L>
 inline constexpr bool is_input = false;
 template <Extent... Extents>
 inline constexpr bool is_input<Input<Extents...>> = true;
+/// Whether L is a Chain inside of another.
 template <class L>
 inline constexpr bool is_chain = false;
 template <class... Layers>
@@ -64,6 +67,8 @@ constexpr Shape natural() {
   return found;
 }
 
+/// Sends the shape of a sample through the layers: what comes out and the FLOPs of all, or the first fault and where it
+/// is.
 template <class... Layers>
 constexpr Step run(Shape in) {
   Step sum{.out = in};
@@ -90,6 +95,7 @@ constexpr Step run(Shape in) {
   return sum;
 }
 
+/// How many numbers a layer learns; 0 for what is no layer, which `run` refuses.
 template <class L>
 constexpr Extent parameters_of() {
   if constexpr (requires { Facts<L>::parameters(); }) return Facts<L>::parameters();
@@ -119,7 +125,7 @@ struct Facts<Residual<Branch>> {
   static constexpr Extent parameters() { return parameters_of<Branch>(); }
 };
 
-// The layer at a position of a list, found by overload resolution instead of a recursion.
+/// The layer at a position of a list, found by overload resolution instead of a recursion.
 template <std::size_t I, class L>
 struct Leaf {
   using type = L;
@@ -128,14 +134,17 @@ template <class Indices, class... Layers>
 struct Leaves;
 template <std::size_t... Is, class... Layers>
 struct Leaves<std::index_sequence<Is...>, Layers...> : Leaf<Is, Layers>... {};
+/// Never defined: overload resolution finds the one base of Leaves with position I.
 template <std::size_t I, class L>
 Leaf<I, L> leaf(Leaf<I, L> const*);
+/// The layer at position I of a list, as the ::type of what is returned.
 template <std::size_t I, class... Layers>
 auto at(List<Layers...>)
     -> decltype(leaf<I>(static_cast<Leaves<std::index_sequence_for<Layers...>, Layers...>*>(nullptr)));
 
-/// The layer that a path leads to; `Nothing` for an empty one.
+/// Where an empty path leads to.
 struct Nothing;
+/// The layer that a path leads to, as the ::type of what is returned; `Nothing` for an empty path.
 template <class Layers, Path P, std::size_t Depth = 0>
 constexpr auto resolve() {
   if constexpr (P.depth == 0) {

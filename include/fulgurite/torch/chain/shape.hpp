@@ -9,6 +9,7 @@
 
 namespace fulgurite::chain {
 
+/// How many numbers a shape has along a dimension, such as channels or pixels; also counts of parameters and FLOPs.
 using Extent = std::int64_t;
 
 /// An extent or a count that the types do not tell, as the height of an image without `Input<...>`.
@@ -71,6 +72,7 @@ constexpr bool differ(Extent a, Extent b) { return a != unknown && b != unknown 
 
 /// A product of counts, unknown if one of them is.
 constexpr Extent times(Extent a, Extent b) { return a == unknown || b == unknown ? unknown : a * b; }
+/// A sum of counts, unknown if one of them is.
 constexpr Extent plus(Extent a, Extent b) { return a == unknown || b == unknown ? unknown : a + b; }
 
 }  // namespace fulgurite::chain

@@ -10,6 +10,7 @@
 
 namespace fulgurite::chain {
 
+/// What is wrong with a layer, or with two that follow each other. Each but `none` has a refusal in chain/refusals.hpp.
 enum class Fault : std::uint8_t {
   none,
   empty,     ///< no layer at all
@@ -50,6 +51,7 @@ struct Step {
   Path at{}, giver{};           ///< the layer that is wrong, and the one whose number it does not take
 };
 
+/// What a layer's `step` returns where it does not take a shape: the fault, and the two numbers that disagree.
 constexpr Step refuse(Fault fault, Extent gives = 0, Extent takes = 0) {
   return {.fault = fault, .gives = gives, .takes = takes};
 }
@@ -67,6 +69,7 @@ concept Layer = (std::derived_from<L, BuiltIn> || requires { typename L::Module;
   { L::step(shape) } -> std::same_as<Step>;
 };
 
+/// Whether a layer gives the shape that it takes, whatever that is.
 template <class L>
 constexpr bool keeps_shape() {
   if constexpr (requires { L::keeps_shape; }) return L::keeps_shape;

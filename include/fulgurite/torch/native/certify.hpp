@@ -118,7 +118,7 @@ class Certifier {
 
  private:
   /// LIBXSMM with AVX-512 takes 64 columns at a time, and sums up to 16 that remain as two chains, which MKL does not.
-  /// Two strips of which none leaves so few have the order of all others.
+  /// Two strips, neither of which leaves 1 to 16 columns, keep MKL's order of summation.
   static constexpr std::int64_t last_strip = 48;
 
   void take(Operands const& given) {

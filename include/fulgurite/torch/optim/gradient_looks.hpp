@@ -55,7 +55,8 @@ class SeenGradients {
   }
 
  private:
-  /// While one lives no other tensor comes to have that address; and backward, which counts handles, counts none more.
+  /// A weak handle: no other tensor gets the address while it lives, and the reference counts that backward looks at
+  /// stay the same.
   using Handle = c10::weak_intrusive_ptr<at::TensorImpl>;
   struct Seen {
     Handle gradient;

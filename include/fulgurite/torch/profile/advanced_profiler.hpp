@@ -37,10 +37,10 @@ struct AdvancedProfilerOptions {
   std::string filename = "profile";    ///< fit-profile-2.pt.trace.json, with the number of the first batch
   bool export_to_chrome = true;        ///< write a trace of each recording
   bool record_shapes = false;          ///< the sizes of operators' inputs, in the trace
-  bool profile_memory = true;
-  bool with_flops = false;     ///< of products and convolutions, in the trace
-  std::size_t row_limit = 20;  ///< rows of the table
-  std::FILE* stream = stderr;  ///< nullptr: the table is not printed
+  bool profile_memory = true;          ///< what operators allocate and free, in the trace
+  bool with_flops = false;             ///< of products and convolutions, in the trace
+  std::size_t row_limit = 20;          ///< rows of the table
+  std::FILE* stream = stderr;          ///< nullptr: the table is not printed
 };
 
 /// Records what LibTorch does in a few steps: `AdvancedProfiler{}`. Each recording is a file that chrome://tracing and
