@@ -18,7 +18,16 @@ namespace bench {
 struct Watched {
   using Stateless = fulgurite::ByChoice;
   Stopwatch* watch;
+  Moments* moments;
   void on_train_batch_start() { watch->step(); }
+  void on_train_end(auto& ctx) {
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      if constexpr (requires { optimizer.operator->(); }) keep(*moments, *optimizer.operator->());
+      else
+        for (auto const& parameter : optimizer.parameters())
+          for (auto const& [name, tensor] : optimizer.state(parameter).tensors) moments->push_back(tensor);
+    });
+  }
 };
 
 template <class Set, Rule R>
@@ -63,10 +72,10 @@ struct GanModel : nn::Module {
 /// steps.
 template <class Model, class Strategy, class How, class Options, class Loader>
 Loop fitted(std::shared_ptr<Model> model, Strategy strategy, How how, Options options, Loader loader, long slices = 1) {
-  return loop_of(model->net, [=](long warm_up, long steps) {
+  return loop_of(model->net, [=](long warm_up, long steps, Moments& moments) {
     Stopwatch watch(warm_up / slices, steps / slices);
     auto trainer = fulgurite::make_trainer<Model>(options(warm_up + steps), strategy, fulgurite::Float32{}, how,
-                                                  Watched{&watch}, fulgurite::NoDefaults{});
+                                                  Watched{&watch, &moments}, fulgurite::NoDefaults{});
     auto batches = loader((warm_up + steps) / slices);
     trainer.fit(*model, *batches);
     return watch.result() / static_cast<double>(slices);

@@ -52,7 +52,7 @@ template <class Optimizer>
 Loop by_hand(NetWorkload const& workload, distributed::Engine const& engine, distributed::Place const& place) {
   auto const net = workload.net();
   auto const batches = std::make_shared<std::vector<Batch>>(own_batches(workload, place));
-  return loop_of(net, [net, batches, engine, share = 1.0 / place.world](long warm_up, long steps) {
+  return loop_of(net, [net, batches, engine, share = 1.0 / place.world](long warm_up, long steps, Moments& moments) {
     net->train();
     auto optimizer = Optimizer::make(*net);
     auto const parameters = net->parameters();
@@ -82,7 +82,9 @@ Loop by_hand(NetWorkload const& workload, distributed::Engine const& engine, dis
       }
       optimizer.step();
     }
-    return watch.result();
+    auto const taken = watch.result();
+    keep(moments, optimizer);
+    return taken;
   });
 }
 

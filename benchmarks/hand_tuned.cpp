@@ -2,6 +2,8 @@
 // each, LibTorch's fused update over them, batches gathered by one index_select into memory that is used again. What a
 // loop can reach that records nothing.
 
+#include <array>
+
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/index_select.h>
@@ -17,6 +19,7 @@ namespace {
 /// The parameters become slices of `values`, their gradients of `gradients`: backward adds into them.
 struct Flat {
   torch::Tensor values, gradients;
+  std::vector<std::array<std::int64_t, 2>> slices = {};  ///< where each begins, and how long it is
 
   explicit Flat(std::vector<torch::Tensor> const& parameters) {
     std::int64_t size = 0;
@@ -30,8 +33,14 @@ struct Flat {
       p.mutable_grad().reset();
       p.set_data(part);
       p.mutable_grad() = gradients.narrow(0, at, p.numel()).view(p.sizes());
+      slices.push_back({at, p.numel()});
       at += aligned(p.numel());
     }
+  }
+  /// The slices of these flat tensors, parameter by parameter.
+  void keep(Moments& moments, std::vector<torch::Tensor> const& flat) const {
+    for (auto const& [begin, length] : slices)
+      for (auto const& all : flat) moments.push_back(all.narrow(0, begin, length));
   }
   static std::int64_t aligned(std::int64_t count) { return (count + 15) / 16 * 16; }
 };
@@ -45,6 +54,7 @@ class FlatSgd : Flat {
     at::_fused_sgd_({values}, {gradients}, {momentum_}, 0, sgd_momentum, sgd_rate, 0, false, false, first_);
     first_ = false;
   }
+  void keep(Moments& moments) const { Flat::keep(moments, {momentum_}); }
 
  private:
   torch::Tensor momentum_;
@@ -64,6 +74,7 @@ class FlatAdam : Flat {
     at::_fused_adam_({values}, {gradients}, {mean_}, {square_}, {}, {steps_}, adam_rate, 0.9, 0.999, 0, 1e-8, false,
                      false);
   }
+  void keep(Moments& moments) const { Flat::keep(moments, {mean_, square_}); }
 
  private:
   torch::Tensor mean_, square_, steps_;
@@ -73,7 +84,7 @@ template <class Optimizer>
 Loop net_loop(NetWorkload const& workload) {
   auto const net = workload.net();
   auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     Optimizer optimizer(net->parameters());
     auto const count = static_cast<long>(batches->size());
@@ -84,13 +95,15 @@ Loop net_loop(NetWorkload const& workload) {
       net->loss((*batches)[static_cast<std::size_t>(i % count)]).backward();
       optimizer.step();
     }
-    return watch.result();
+    auto const taken = watch.result();
+    optimizer.keep(moments);
+    return taken;
   });
 }
 
 Loop loader_loop() {
   auto const net = loader_net();
-  return loop_of(net, [net](long warm_up, long steps) {
+  return loop_of(net, [net](long warm_up, long steps, Moments& moments) {
     net->train();
     FlatAdam optimizer(net->parameters());
     auto const& [images, labels, source] = digits();
@@ -112,14 +125,16 @@ Loop loader_loop() {
       net->loss(batch).backward();
       optimizer.step();
     }
-    return watch.result();
+    auto const taken = watch.result();
+    optimizer.keep(moments);
+    return taken;
   });
 }
 
 Loop sequence_loop() {
   auto const net = std::make_shared<Sequence>();
   auto const batches = std::make_shared<std::vector<Batch>>(sequences());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     FlatAdam optimizer(net->parameters());
     constexpr long slices = Sequence::time / Sequence::slice;
@@ -139,14 +154,16 @@ Loop sequence_loop() {
       optimizer.step();
       hidden.emplace(std::get<0>(next).detach(), std::get<1>(next).detach());
     }
-    return watch.result() / slices;
+    auto const taken = watch.result() / slices;
+    optimizer.keep(moments);
+    return taken;
   });
 }
 
 Loop gan_loop() {
   auto const net = std::make_shared<Gan>();
   auto const batches = std::make_shared<std::vector<Batch>>(real_images());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     auto const discriminator = net->discriminator();
     FlatAdam g(net->generator()), d(discriminator);
@@ -165,7 +182,10 @@ Loop gan_loop() {
       g.step();
       for (auto const& p : discriminator) p.set_requires_grad(true);
     }
-    return watch.result();
+    auto const taken = watch.result();
+    g.keep(moments);
+    d.keep(moments);
+    return taken;
   });
 }
 

@@ -2,10 +2,13 @@
 
 #include "nets.hpp"
 
+#include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
 #include <fulgurite/torch/data/digits.hpp>
@@ -115,6 +118,48 @@ std::string bits_of(nn::Module const& net) {
   for (auto const& parameter : net.parameters()) add(parameter);
   for (auto const& buffer : net.buffers()) add(buffer);
   return all;
+}
+
+namespace {
+
+/// state(parameter's state) gives the tensors that an optimizer keeps of it.
+template <class State>
+void keep_each(Moments& moments, torch::optim::Optimizer const& optimizer, std::size_t count, auto tensors) {
+  for (auto const& group : optimizer.param_groups())
+    for (auto const& parameter : group.params()) {
+      auto const found = optimizer.state().find(parameter.unsafeGetTensorImpl());
+      if (found == optimizer.state().end()) moments.insert(moments.end(), count, torch::zeros_like(parameter));
+      else
+        for (auto const& tensor : tensors(static_cast<State const&>(*found->second))) moments.push_back(tensor);
+    }
+}
+
+}  // namespace
+
+void keep(Moments& moments, torch::optim::SGD const& optimizer) {
+  keep_each<torch::optim::SGDParamState>(moments, optimizer, 1,
+                                         [](auto const& state) { return std::vector{state.momentum_buffer()}; });
+}
+void keep(Moments& moments, torch::optim::Adam const& optimizer) {
+  keep_each<torch::optim::AdamParamState>(
+      moments, optimizer, 2, [](auto const& state) { return std::vector{state.exp_avg(), state.exp_avg_sq()}; });
+}
+
+std::string bits_of_run(Moments const& moments) {
+  std::uint64_t all = 0xcbf29ce484222325U;
+  auto const add = [&](torch::Tensor const& tensor) {
+    auto const flat = tensor.detach().contiguous();
+    auto const* from = static_cast<char const*>(flat.data_ptr());
+    for (std::size_t left = flat.nbytes(), word = 0; left != 0; left -= word) {
+      std::uint64_t bytes = 0;
+      word = std::min(left, sizeof bytes);
+      std::memcpy(&bytes, from + (flat.nbytes() - left), word);
+      all = std::rotl((all ^ bytes) * 0x9e3779b97f4a7c15U, 29);
+    }
+  };
+  for (auto const& moment : moments) add(moment);
+  add(at::detail::getDefaultCPUGenerator().get_state());
+  return {reinterpret_cast<char const*>(&all), sizeof all};
 }
 
 Sequence::Sequence() {

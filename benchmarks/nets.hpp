@@ -46,18 +46,32 @@ struct Adam {
   }
 };
 
+/// What the optimizers of a run keep of their parameters, one parameter after the other.
+using Moments = std::vector<torch::Tensor>;
+/// Adds those of LibTorch's optimizers: zeros for a parameter that has none, since LibTorch makes them at its first
+/// step, and an arena has them from the start.
+void keep(Moments& moments, torch::optim::SGD const& optimizer);
+void keep(Moments& moments, torch::optim::Adam const& optimizer);
+
 /// Weights and buffers, byte by byte.
 std::string bits_of(nn::Module const& net);
+/// Of what ends with a run: moments, and the state that the CPU's generator is in now. A hash, since they are large.
+std::string bits_of_run(Moments const& moments);
 
-/// A loop over `body(warm_up, steps)`, which trains `net`; random numbers are the same in each run.
+/// A loop over `body(warm_up, steps, moments)`, which trains `net` and says what its optimizers keep at the end; random
+/// numbers are the same in each run.
 template <class Body>
 Loop loop_of(std::shared_ptr<nn::Module> net, Body body) {
+  auto const run = std::make_shared<std::string>();
   return {.run =
-              [body](long warm_up, long steps) {
+              [body, run](long warm_up, long steps) {
                 torch::manual_seed(3);
-                return body(warm_up, steps);
+                Moments moments;
+                auto const taken = body(warm_up, steps, moments);
+                *run = bits_of_run(moments);
+                return taken;
               },
-          .bits = [net] { return bits_of(*net); }};
+          .bits = [net, run] { return bits_of(*net) + *run; }};
 }
 
 /// W5: an LSTM, 10 in, 20 hidden, over sequences of 100 steps of time with a class at each; trained in slices of 10.

@@ -64,7 +64,7 @@ class Stopwatch {
 /// microseconds of one of the latter.
 struct Loop {
   std::function<double(long warm_up, long steps)> run;
-  std::function<std::string()> bits = [] { return std::string(); };  ///< of all weights and buffers as they are now
+  std::function<std::string()> bits = [] { return std::string(); };  ///< of all that it has made: nets.hpp
   std::function<std::string()> note = [] { return std::string(); };  ///< what else is to be said of it
 };
 
@@ -76,14 +76,14 @@ struct Row {
   std::string variant;
   std::vector<double> samples = {};  ///< microseconds a step, one a round
   double warm_up = 0;     ///< the mean of the very first steps: loaders start, steps are captured, memory is touched
-  bool same_bits = true;  ///< after that and after the last round the weights are those of the first variant
-  std::string hash = {};  ///< of the weights after the last round
+  bool same_bits = true;  ///< after that and after the last round all is as the first variant has made it
+  std::string hash = {};  ///< of what there is after the last round
   std::string note = {};
 
   double least() const { return *std::min_element(samples.begin(), samples.end()); }
 };
 
-/// So that runs can be compared, too; empty where there are no weights.
+/// So that runs can be compared, too; empty where nothing is trained.
 inline std::string hash_of(std::string const& bits) {
   std::uint64_t all = 0xcbf29ce484222325U;
   for (char const c : bits) all = (all ^ static_cast<unsigned char>(c)) * 0x100000001b3U;

@@ -16,7 +16,7 @@ template <class Optimizer>
 Loop net_loop(NetWorkload const& workload) {
   auto const net = workload.net();
   auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     auto optimizer = Optimizer::make(*net);
     auto const count = static_cast<long>(batches->size());
@@ -29,14 +29,16 @@ Loop net_loop(NetWorkload const& workload) {
       loss.backward();
       optimizer.step();
     }
-    return watch.result();
+    auto const taken = watch.result();
+    keep(moments, optimizer);
+    return taken;
   });
 }
 
 /// LibTorch's own loader: samples by index, stacked, in a new order each epoch.
 Loop loader_loop() {
   auto const net = loader_net();
-  return loop_of(net, [net](long warm_up, long steps) {
+  return loop_of(net, [net](long warm_up, long steps, Moments& moments) {
     net->train();
     auto optimizer = Adam::make(*net);
     auto const loader = torch_digits();
@@ -50,7 +52,9 @@ Loop loader_loop() {
         optimizer.step();
         if (++i == warm_up + steps) break;
       }
-    return watch.result();
+    auto const taken = watch.result();
+    keep(moments, optimizer);
+    return taken;
   });
 }
 
@@ -58,7 +62,7 @@ Loop loader_loop() {
 Loop sequence_loop() {
   auto const net = std::make_shared<Sequence>();
   auto const batches = std::make_shared<std::vector<Batch>>(sequences());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     auto optimizer = Adam::make(*net);
     constexpr long slices = Sequence::time / Sequence::slice;
@@ -78,7 +82,9 @@ Loop sequence_loop() {
       optimizer.step();
       hidden.emplace(std::get<0>(next).detach(), std::get<1>(next).detach());
     }
-    return watch.result() / slices;
+    auto const taken = watch.result() / slices;
+    keep(moments, optimizer);
+    return taken;
   });
 }
 
@@ -86,7 +92,7 @@ Loop sequence_loop() {
 Loop gan_loop() {
   auto const net = std::make_shared<Gan>();
   auto const batches = std::make_shared<std::vector<Batch>>(real_images());
-  return loop_of(net, [net, batches](long warm_up, long steps) {
+  return loop_of(net, [net, batches](long warm_up, long steps, Moments& moments) {
     net->train();
     auto const generator = net->generator(), discriminator = net->discriminator();
     torch::optim::Adam g(generator, torch::optim::AdamOptions(adam_rate)),
@@ -106,7 +112,10 @@ Loop gan_loop() {
       g.step();
       for (auto const& p : discriminator) p.set_requires_grad(true);
     }
-    return watch.result();
+    auto const taken = watch.result();
+    keep(moments, g);
+    keep(moments, d);
+    return taken;
   });
 }
 

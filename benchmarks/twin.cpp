@@ -1,6 +1,7 @@
 // Through the dynamic twin with eight callbacks that hear nothing of a step: LibTorch's optimizers, prepared batches.
 
 #include <memory>
+#include <utility>
 
 #include "cycle.hpp"
 #include "twin/on_libtorch.hpp"
@@ -24,8 +25,12 @@ struct NetModule final : twin::Module<twin::LibTorch> {
   std::shared_ptr<Net> net;
   explicit NetModule(std::shared_ptr<Net> trained) : net(std::move(trained)) {}
   torch::Tensor training_step(Trainer&, Batch const& batch) override { return net->loss(batch); }
+  using Held = twin::TorchOptimizer<decltype(Optimizer::make(std::declval<Net const&>()))>;
+  Held* held = nullptr;  ///< the trainer's
   std::unique_ptr<twin::Optimizer> configure_optimizer() override {
-    return std::make_unique<twin::TorchOptimizer<decltype(Optimizer::make(*net))>>(Optimizer::make(*net));
+    auto made = std::make_unique<Held>(Optimizer::make(*net));
+    held = made.get();
+    return made;
   }
   void train(bool on) override { net->train(on); }
 };
@@ -34,7 +39,7 @@ template <class Optimizer>
 Loop net_loop(NetWorkload const& workload) {
   auto const module = std::make_shared<NetModule<Optimizer>>(workload.net());
   auto const batches = std::make_shared<std::vector<Batch>>(workload.batches());
-  return loop_of(module->net, [module, batches](long warm_up, long steps) {
+  return loop_of(module->net, [module, batches](long warm_up, long steps, Moments& moments) {
     Stopwatch watch(warm_up, steps);
     twin::Trainer<twin::LibTorch> trainer({.max_epochs = 1});
     for (int i = 0; i != 8; ++i) trainer.add(std::make_unique<IdleCallback>());
@@ -42,7 +47,9 @@ Loop net_loop(NetWorkload const& workload) {
     Cycle cycle(*batches, warm_up + steps);
     twin::RangeLoader<twin::LibTorch, Cycle> loader(cycle);
     trainer.fit(*module, loader);
-    return watch.result();
+    auto const taken = watch.result();
+    keep(moments, module->held->optimizer());
+    return taken;
   });
 }
 

@@ -27,6 +27,7 @@ template <class O>
 class TorchOptimizer final : public Optimizer {
  public:
   explicit TorchOptimizer(O optimizer) : optimizer_(std::move(optimizer)) {}
+  O const& optimizer() const { return optimizer_; }
   void zero_grad() override { optimizer_.zero_grad(); }
   void step() override { optimizer_.step(); }
   void scale_gradients(double factor) override {

@@ -2,6 +2,7 @@
 // one. left_alone.py counts the functions `counted`, each of which makes a thousand of the same calls.
 
 #include <array>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
 
 #include <fulgurite/torch/native/products.hpp>
 
@@ -32,6 +34,15 @@ void all(std::array<Operands, 4> const& operands, std::index_sequence<kind...>) 
   (counted<10 * place + int(kind)>(operands[kind]), ...);
 }
 
+/// The first scope puts kernels in place, of which LibTorch would warn where they replaced others.
+struct Warnings : c10::WarningHandler {
+  int count = 0;
+  void process(c10::Warning const& warning) override {
+    ++count;
+    std::fprintf(stderr, "a warning: %s\n", warning.msg().c_str());
+  }
+};
+
 }  // namespace
 
 int main() {
@@ -44,8 +55,14 @@ int main() {
   }};
   std::make_index_sequence<4> const kinds;
   all<0>(operands, kinds);
-  std::optional<fulgurite::MatmulScope> scope(std::in_place);
-  scope.reset();
+  Warnings warnings;
+  std::optional<fulgurite::MatmulScope> scope;
+  {
+    c10::WarningUtils::WarningHandlerGuard const listen(&warnings);
+    scope.emplace();
+    scope.reset();
+  }
+  if (warnings.count != 0) return 1;
   all<1>(operands, kinds);
   scope.emplace();
   all<2>(operands, kinds);

@@ -4,6 +4,7 @@
 
 #include "fixtures.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,8 +94,19 @@ inline std::vector<data::Batch> batches(int n, int size, int last = 0) {
   return all;
 }
 
+/// What the optimizers keep, when training ends.
+struct Momenta {
+  using Stateless = ByChoice;
+  std::vector<torch::Tensor>* to;
+  void on_train_end(auto& ctx) {
+    ctx.each_optimizer([&](std::size_t, auto& optimizer) {
+      for (auto const& momentum : optimizer.momenta) to->push_back(momentum.clone());
+    });
+  }
+};
+
 struct Result {
-  std::vector<torch::Tensor> tensors;
+  std::vector<torch::Tensor> tensors;  ///< parameters, buffers, momenta
   std::vector<float> losses;
   std::vector<std::optional<double>> values;
   torch::Tensor generator;
@@ -104,8 +116,10 @@ struct Result {
 auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic how, int epochs, auto... callbacks) {
   for (auto& batch : data) batch.data = batch.data.clone();  // a step may write into it
   torch::manual_seed(5);
-  auto trainer = make_trainer<std::remove_cvref_t<decltype(model)>>(
-      {.max_epochs = epochs, .log_every_n_steps = 1}, strategy, Float32{}, how, callbacks..., NoDefaults{});
+  std::vector<torch::Tensor> momenta;
+  auto trainer =
+      make_trainer<std::remove_cvref_t<decltype(model)>>({.max_epochs = epochs, .log_every_n_steps = 1}, strategy,
+                                                         Float32{}, how, callbacks..., Momenta{&momenta}, NoDefaults{});
   trainer.fit(model, data);
   Result result{model.parameters(),
                 model.losses,
@@ -113,6 +127,7 @@ auto fit(auto strategy, auto& model, std::vector<data::Batch> data, Automatic ho
                 at::detail::getDefaultCPUGenerator().get_state(),
                 model.ran};
   for (auto const& buffer : model.buffers()) result.tensors.push_back(buffer);
+  for (auto const& momentum : momenta) result.tensors.push_back(momentum);
   return result;
 }
 

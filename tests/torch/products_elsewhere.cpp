@@ -1,19 +1,16 @@
 // The strategy's word for matrix products reaches the steps of manual optimization, and validation, test and predict.
-#include "fixtures.hpp"
+#include "products.hpp"
 
 #include <vector>
 
+#include <fulgurite/distributed/distributed_data_parallel.hpp>
+#include <fulgurite/distributed/pipeline.hpp>
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/native/products.hpp>
 
 using namespace fulgurite;
+using products::tried;
 
 namespace {
-
-std::size_t tried() {
-  auto const [certified, left] = libtorch::native::Verdicts::of_process().count();
-  return certified + left;
-}
 
 /// Its widths say which products are whose: no other test has them.
 template <int width>
@@ -84,4 +81,32 @@ TEST_CASE("validation alone has its products by the strategy's word; nothing of 
   ByHand<56> outside;
   outside.loss(batches<56>().front());
   CHECK(tried() == after);
+}
+
+TEST_CASE("a fit whose strategy is told nothing of products has the faster way") {
+  ByHand<72> model;
+  auto data = batches<72>();
+  auto trainer = make_trainer<ByHand<72>>({.max_epochs = 1}, SingleDevice{cpu}, Float32{}, Manual{}, NoDefaults{});
+  auto const before = tried();
+  trainer.fit(model, data, NoValidation{});
+  CHECK((tried() > before) == (libtorch::native::process_kernels() != nullptr));
+}
+
+TEST_CASE("the steps of several processes have their products by the strategy's word") {
+  auto const seen = [](auto strategy) {
+    Matmul how{};
+    int batch = 0, board = 0;
+    auto const step = [&](int&) { return how = libtorch::native::on_this_thread(); };
+    strategy.gradients(StepKey{true, true, 1}, batch, board, step);
+    return how;
+  };
+  bool const has = libtorch::native::process_kernels() != nullptr;
+  CHECK(seen(DistributedDataParallel{}) == (has ? Matmul::faster : Matmul::libtorch));
+  CHECK(seen(DistributedDataParallel{.matmul = Matmul::certified}) == (has ? Matmul::certified : Matmul::libtorch));
+  CHECK(seen(DistributedDataParallel{.matmul = Matmul::libtorch}) == Matmul::libtorch);
+  auto const opened = [](Pipeline const& strategy) {
+    auto const scope = strategy.matmul_scope();
+    return libtorch::native::on_this_thread();
+  };
+  CHECK(opened(Pipeline{.matmul = Matmul::certified}) == (has ? Matmul::certified : Matmul::libtorch));
 }

@@ -58,8 +58,15 @@ inline constexpr std::array draws{Draw::normal, Draw::again,    Draw::sparse, Dr
 class Numbers {
  public:
   FULGURITE_BULK void fill(Sample& sample, Draw draw) { fill(sample.data(), sample.size(), draw); }
-  FULGURITE_BULK void fill(float* to, std::int64_t size, Draw draw) {
-    float const scale = draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F;
+  FULGURITE_BULK void fill(float* to, std::int64_t size, Draw draw) { fill(to, size, draw, scale_of(draw)); }
+  /// What is added to products is as large as they are: beside more, what becomes of tiny ones could not be seen.
+  FULGURITE_BULK void fill_start(Sample& sample, Draw draw) {
+    fill(sample.data(), sample.size(), draw, scale_of(draw) * scale_of(draw));
+  }
+
+ private:
+  static float scale_of(Draw draw) { return draw == Draw::tiny ? 1e-20F : draw == Draw::huge ? 3e18F : 1.0F; }
+  FULGURITE_BULK void fill(float* to, std::int64_t size, Draw draw, float scale) {
     constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
     for (std::int64_t i = 0; i != size; ++i) {
       auto const bits = next();
@@ -70,7 +77,6 @@ class Numbers {
     }
   }
 
- private:
   /// Near enough to a normal distribution: a sum of four, with all its bits in use.
   FULGURITE_BULK static float normal(std::uint64_t bits) {
     double sum = 0;
@@ -167,7 +173,7 @@ class Certifier {
     return std::all_of(draws.begin(), draws.end(), [&](Draw draw) {
       numbers.fill(a_, draw);
       numbers.fill(b_, draw);
-      if (starts()) numbers.fill(start_, draw);
+      if (starts()) numbers.fill_start(start_, draw);
       reference();
       return same(plan);
     });

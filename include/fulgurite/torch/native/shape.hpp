@@ -43,6 +43,7 @@ struct ProductShape {
     return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
            std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +
            with(epilogue == Epilogue::row         ? ", with a bias"
+                : epilogue == Epilogue::zero_plus ? ", added to zero"
                 : epilogue == Epilogue::onto      ? ", added to the result"
                 : epilogue == Epilogue::then_onto ? ", then added to a gradient"
                                                   : "") +

@@ -1,19 +1,19 @@
 #pragma once
 // Which products are certified, of the whole process: each shape is tried once.
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/sort_seldom.hpp>
 #include <fulgurite/torch/native/certify.hpp>
 #include <fulgurite/torch/native/open.hpp>
 
@@ -51,27 +51,27 @@ class Verdicts {
     return count;
   }
 
-  /// For a person: how many products are whose, in which blocks, and which have no block that fits.
+  /// For a person: how many products are whose, in which blocks, and which have no block that fits. Those that differ
+  /// only in where their numbers lie are one, as their text is, or two, where one of them alone is certified.
   FULGURITE_BULK std::string account() const {
     std::lock_guard const lock(mutex_);
     if (all_.empty()) return "";
-    std::map<std::int64_t, std::size_t> blocks;
-    std::vector<std::string> left;
-    std::size_t whole = 0;
-    for (auto const& [shape, plan] : all_) {
-      if (!plan) left.push_back(shape.text());
-      else if (plan->block() == shape.k) ++whole;
-      else ++blocks[plan->block()];
+    std::map<std::int64_t, std::set<std::string>> certified;  // by block; 0: in one block
+    std::set<std::string> left;
+    for (auto const& [shape, plan] : all_)
+      (plan ? certified[plan->block() == shape.k ? 0 : plan->block()] : left).insert(shape.text());
+    std::size_t count = left.size();
+    std::string by;
+    for (auto const& [block, texts] : certified) {
+      count += texts.size();
+      by += " " + std::to_string(texts.size()) + " by " + kernels_->name +
+            (block == 0 ? std::string(" in one block,") : " in blocks of " + std::to_string(block) + ",");
     }
-    sort_seldom(left);
-    std::string text = std::to_string(all_.size()) + " matrix products:";
-    if (whole != 0) text += " " + std::to_string(whole) + " by " + kernels_->name + " in one block,";
-    for (auto const& [block, number] : blocks)
-      text += " " + std::to_string(number) + " by " + kernels_->name + " in blocks of " + std::to_string(block) + ",";
+    std::string text = std::to_string(count) + " matrix products:" + by;
     text += " " + std::to_string(left.size()) + " by LibTorch";
-    for (std::size_t i = 0; i != left.size(); ++i)
-      text += (i == 0 ? ": no block gives the bits (" : "; ") + left[i] + (i + 1 == left.size() ? ")" : "");
-    return text;
+    for (char const* before = ": no block gives the bits ("; auto const& one : left)
+      text += std::exchange(before, "; ") + one;
+    return left.empty() ? text : text + ")";
   }
 
  private:
