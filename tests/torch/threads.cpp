@@ -102,6 +102,7 @@ TEST_CASE("a precision never touches the process's default type: not in a step, 
   Factories::seen_touched = 0;
   weights_after(Float64{}, 4);
   weights_after<Named>(Bf16True{}, 4);
+  weights_after<Named>(Fp16True{}, 4);
   CHECK(Factories::seen_touched == 0);
   CHECK(default_type() == at::kFloat);
 }
