@@ -3,6 +3,7 @@
 // where it is called, before errors of what follows.
 
 #include <fulgurite/checkpoint/archive_values.hpp>
+#include <fulgurite/checkpoint/saved_tensor.hpp>
 #include <fulgurite/core/state.hpp>
 
 namespace fulgurite::archive {

@@ -84,6 +84,8 @@ consteval HookVerdict scheduling_override(std::type_identity<std::tuple<Ss...>>)
                            HookId::lr_scheduler_step}...);
 }
 
+/// Whether the model's overrides of clearing, backward, clipping and the step can be called with what training gives
+/// them.
 template <class R, class Loss>
 consteval HookVerdict training_overrides() {
   using M = typename R::Model;
@@ -101,6 +103,7 @@ consteval HookVerdict training_overrides() {
       scheduling_override<R>(std::type_identity<typename loop::Optimizers<R>::Schedulers>{}));
 }
 
+/// Whether T, a callback or the model, can be called at the batches of an evaluation with what it has for its hooks.
 template <class R, class Kind, class T, class Outputs, class Batch>
 consteval HookVerdict evaluation_fault() {
   using Ctx = Context<R, typename Kind::Phase>;
@@ -128,6 +131,7 @@ consteval HookVerdict step_fault(HookId id) {
     return {HookFault::step_batch, id};
   }
 }
+/// What a step of the model returns for a batch.
 template <class Step, class M, class B, class Ctx>
 using StepResult = decltype(loop::call_step<Step>(std::declval<M&>(), std::declval<B&>(), std::declval<Ctx&>()));
 
@@ -149,6 +153,7 @@ auto batch_of(loop::State<R>& run, Source& source, Ctx& ctx, Loader& loader) {
   return loop::with_batch(run, source, ctx, loop::present(*std::begin(loader)),
                           []<class B>(B&) { return std::type_identity<B>{}; });
 }
+/// The batch that a step receives of a loader: after the transfer hooks and the move to the device.
 template <class R, class Source, class Phase, class Loader>
 using Batch = typename decltype(batch_of(std::declval<loop::State<R>&>(), std::declval<Source&>(),
                                          std::declval<Context<R, Phase>&>(), std::declval<Loader&>()))::type;
@@ -159,10 +164,12 @@ consteval HookVerdict split_fault() {
   return {hook::override_fault<hook::tbptt_split_batch, typename R::Model, R::automatic, Ctx, B, long>(),
           HookId::tbptt_split_batch};
 }
+/// A slice of a batch along time.
 template <class R, class Ctx, class B>
 using Slice = std::remove_reference_t<decltype(*std::begin(
     std::declval<decltype(loop::time_slices<R>(std::declval<typename R::Model&>(), std::declval<B&>(), 1L,
                                                std::declval<Ctx&>()))&>()))>;
+/// What training_step returns for a slice.
 template <class R, class Ctx, class B>
 using SliceResult = std::remove_cvref_t<decltype(loop::call_training_step(
     std::declval<typename R::Model&>(), std::declval<Slice<R, Ctx, B>&>(),
@@ -178,6 +185,7 @@ consteval bool carries_hidden() {
     };
 }
 
+/// The name that a loader's type says; empty where it says none.
 template <class L>
 consteval std::string_view name_of_loader() {
   if constexpr (loop::NamedLoader<L>) return L::loader_name;
@@ -199,6 +207,7 @@ inline constexpr bool named_twice<std::tuple<Ls...>> = [] {
       if (!names[i].empty() && names[i] == names[j]) return true;
   return false;
 }();
+/// Whether a loader of a tuple draws from several others.
 template <class Loaders>
 inline constexpr bool any_combines = false;
 template <class... Ls>

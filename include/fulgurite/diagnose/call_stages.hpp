@@ -74,6 +74,7 @@ struct AfterStep<R, Ctx, B, true> {
 /// What a fit trains on, and what its step receives of it.
 template <class Source>
 using TrainLoader = std::remove_reference_t<decltype(std::declval<Source&>().train())>;
+/// The batch that training_step receives.
 template <class R, class Source>
 using TrainBatch = Batch<R, Source, phase::Train, TrainLoader<Source>>;
 

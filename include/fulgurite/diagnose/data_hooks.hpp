@@ -14,6 +14,7 @@
 
 namespace fulgurite::judge {
 
+/// The data module of a source of batches.
 template <class Source>
 using ModuleOf = std::remove_reference_t<decltype(std::declval<Source&>().module())>;
 
@@ -83,6 +84,7 @@ consteval HookVerdict transfer_fault(HookId id) {
   if constexpr (!Probeable<Module>) return of_model;
   else return worst(HookVerdict{hook::override_fault<Hook, Module, true, Ctx, B>(), id}, of_model);
 }
+/// What happens to a batch without a transfer hook: nothing.
 struct Same {
   template <class B>
   B&& operator()(B&& batch) const {
@@ -94,6 +96,7 @@ template <class R, class Module, class Hook, class Ctx, class B, class Otherwise
 using Staged = std::remove_reference_t<decltype(loop::transfer_stage<Hook>(
     std::declval<Module&>(), std::declval<typename R::Model&>(), std::declval<Ctx&>(), std::declval<B&>(),
     std::declval<Otherwise>()))>;
+/// What happens to a batch without transfer_batch_to_device: the strategy moves it.
 template <class Strategy>
 struct Moves {
   Strategy& strategy;

@@ -24,6 +24,7 @@ struct Parts<Scheduled<O, S, Configured>> {
   using Optimizer = typename Parts<O>::Optimizer;
   static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>;
 };
+/// What the tensor library can take as an optimizer.
 template <class Backend, class T>
 concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
   requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
@@ -38,32 +39,39 @@ template <class Metrics, class O, class S, bool Configured>
   requires requires { typename S::Watches; }
 inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> =
     follows_declared<Metrics, O> && watches_declared<Metrics, S>();
+/// A schedule names its metric by a text, where a constant of the model is wanted.
 template <class T>
 inline constexpr bool follows_text = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_text<Scheduled<O, S, Configured>> = follows_text<O> || watches_a_text<S>();
+/// The same of one of the optimizers that were returned.
 template <class List>
 inline constexpr bool any_follows_text = false;
 template <class... Os>
 inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
+/// A schedule follows a metric that has several numbers.
 template <class T>
 inline constexpr bool follows_several = false;
 template <class O, class S, bool Configured>
 inline constexpr bool follows_several<Scheduled<O, S, Configured>> = follows_several<O> || watches_several<S>();
+/// The same of one of the optimizers that were returned.
 template <class List>
 inline constexpr bool any_follows_several = false;
 template <class... Os>
 inline constexpr bool any_follows_several<OptimizerList<Os...>> = (follows_several<Os> || ...);
+/// All schedules that follow a metric follow one of the model's.
 template <class Metrics, class List>
 inline constexpr bool all_follow_declared = false;
 template <class Metrics, class... Os>
 inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
 
+/// All that was returned are optimizers, and there is one at least.
 template <class Backend, class List>
 inline constexpr bool all_optimize = false;
 template <class Backend, class... Os>
 inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
     sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
+/// Every schedule is one that an optimizer can have.
 template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
@@ -75,6 +83,7 @@ inline constexpr bool has_momentum_for = true;
 template <class Backend, class O, class S, bool Configured>
 inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
     has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
+/// The same of all optimizers that were returned.
 template <class Backend, class List>
 inline constexpr bool all_have_momentum = false;
 template <class Backend, class... Os>
@@ -85,11 +94,13 @@ template <class T>
 inline constexpr bool is_configured = false;
 template <class O, class S, bool Configured>
 inline constexpr bool is_configured<Scheduled<O, S, Configured>> = Configured || is_configured<O>;
+/// The same of one of the schedules that were returned.
 template <class List>
 inline constexpr bool any_configured = false;
 template <class... Os>
 inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
 
+/// What configure_optimizers returns.
 template <class R>
 using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
                                                                             std::declval<Context<R, phase::Fit>&>()))>;
@@ -115,23 +126,28 @@ consteval bool returns_optimizers() {
   if constexpr (std::is_void_v<Returned<R>>) return false;
   else return returns_by_value<R> && all_optimize<typename R::Backend, typename loop::AsList<Returned<R>>::type>;
 }
+/// The gradients of all optimizers stay at one place in memory.
 template <class Os>
 inline constexpr bool all_stable = false;
 template <class... Os>
 inline constexpr bool all_stable<std::tuple<Os...>> = (Os::stable_gradients && ...);
+/// The same of the optimizers of a run.
 template <class R>
 consteval bool all_gradients_stable() {
   return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
 }
+/// Each process can keep its own part of the state of all optimizers.
 template <class Os>
 inline constexpr bool all_in_parts = false;
 template <class... Os>
 inline constexpr bool all_in_parts<std::tuple<Os...>> = (state_in_parts<Os>() && ...);
+/// The same of the optimizers of a run.
 template <class R>
 consteval bool all_states_in_parts() {
   return all_in_parts<decltype(loop::Optimizers<R>::optimizers)>;
 }
 
+/// The strategy can bring the parts of all these optimizers together.
 template <class S, class... Os>
 consteval bool gathers_all(std::tuple<Os...> const*) {
   return (gathers<S, Os>() && ...);

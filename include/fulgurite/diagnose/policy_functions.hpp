@@ -163,6 +163,7 @@ template <class T>
 struct OptimizerOf : std::type_identity<T> {};
 template <class O, class S, bool Configured>
 struct OptimizerOf<Scheduled<O, S, Configured>> : OptimizerOf<O> {};
+/// The first optimizer that has a function which cannot be called as the loops call it.
 template <class... Os>
 consteval auto optimizers_unfit(std::type_identity<OptimizerList<Os...>>) {
   return first(about<optimizer_functions<typename OptimizerOf<Os>::type>(), typename OptimizerOf<Os>::type>()...);
@@ -177,6 +178,7 @@ consteval auto schedule_unfit(std::type_identity<Scheduled<O, S, Configured>>) {
   return first(schedule_unfit<Backend>(std::type_identity<O>{}),
                about<schedule_functions<S, typename loop::Entry<Backend, O>::Optimizer>(), S>());
 }
+/// The first schedule that has such a function.
 template <class Backend, class... Os>
 consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
   return first(schedule_unfit<Backend>(std::type_identity<Os>{})...);
@@ -190,10 +192,12 @@ inline constexpr bool says_constants<T> = requires {
   { T::needs_closure } -> std::convertible_to<bool>;
   { T::stable_gradients } -> std::convertible_to<bool>;
 };
+/// All optimizers say the constants that their functions need.
 template <class List>
 inline constexpr bool all_say_constants = true;
 template <class... Os>
 inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<typename OptimizerOf<Os>::type> && ...);
+/// A schedule has the function of one that sets rates, and does not say `sets_rates`.
 template <class T>
 inline constexpr bool sets_rates_unsaid = false;
 template <class O, class S, bool Configured>
@@ -203,6 +207,7 @@ template <class O, class S, bool Configured>
 inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
     sets_rates_unsaid<O> || FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
 #undef FULGURITE_SCHEDULE_CALLS
+/// The same of one of the optimizers that were returned.
 template <class List>
 inline constexpr bool any_sets_rates_unsaid = false;
 template <class... Os>

@@ -15,6 +15,7 @@ struct Refused {
   using type = Subject;
   constexpr explicit operator bool() const { return false; }
 };
+/// Whom a rule refuses, as the compiler prints it: the Subject. Used in rows of FULGURITE_RULE.
 template <class Subject>
 inline constexpr Refused<Subject> accepts{};
 
@@ -67,6 +68,7 @@ consteval auto first_of(V verdict, Vs... rest) {
   if constexpr (!V::ok) return verdict;
   else return first_of(rest...);
 }
+/// The first verdict that is not fine; Fine where all are.
 template <class... Vs>
 consteval auto first(Vs... verdicts) {
   if constexpr ((Vs::ok && ...)) return Fine{};

@@ -26,11 +26,13 @@ template <class S>
 concept FixedSchedule = !RateSetter<S> && requires(S const& schedule, long moves) {
   { schedule(moves) } -> std::convertible_to<double>;
 };
+/// The schedule can be saved, or needs no state.
 template <class T>
 inline constexpr bool schedule_remembers = true;
 template <class O, class S, bool Configured>
 inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> =
     schedule_remembers<O> && (Remembers<S> || FixedSchedule<S>);
+/// The same of all schedules that were returned.
 template <class List>
 inline constexpr bool all_schedules_remember = true;
 template <class... Os>

@@ -19,6 +19,7 @@ struct Nothing {
   template <class T>
   operator T() const;
 };
+/// In the place of a result after a refusal, so that nothing else is said. Never called.
 template <class T>
 T& nothing();
 
@@ -27,6 +28,7 @@ template <template <class...> class T, class C>
 inline constexpr bool made_from = false;
 template <template <class...> class T, class... Args>
 inline constexpr bool made_from<T, T<Args...>> = true;
+/// The only type of those found, where there is one alone.
 template <class... Found>
 struct OneOf : std::type_identity<Nothing> {
   static constexpr bool found = false;

@@ -18,6 +18,7 @@
 
 namespace fulgurite::judge {
 
+/// The first verdict that finds a fault; none where none does.
 constexpr HookVerdict worst(HookVerdict a) { return a ? a : HookVerdict{}; }
 template <class... Vs>
 constexpr HookVerdict worst(HookVerdict a, Vs... rest) {
@@ -41,6 +42,7 @@ template <>
 struct PhaseAt<Where::test_end> : std::type_identity<phase::TestEnd> {};
 template <>
 struct PhaseAt<Where::predict> : std::type_identity<phase::Predict> {};
+/// The context that a hook receives.
 template <class R, class Hook>
 using ContextOf = Context<R, typename PhaseAt<Hook::where>::type>;
 
@@ -147,6 +149,7 @@ template <class S>
 consteval HookVerdict strategy_calls() {
   return worst(uncallable<hook::no_sync, S, bool>(HookId::no_sync), uncallable<hook::account, S>(HookId::account));
 }
+/// Whether the strategy's hooks around backward, and its backward, can be called with the loss.
 template <class S, class Loss>
 consteval HookVerdict seam_calls() {
   using Seed = decltype(S::Backend::seed(std::declval<Loss&>(), 1.0));
