@@ -35,7 +35,7 @@ class RanksContext : public PlaceContext<R> {
   /// A line on stdout, or several, of rank 0 alone. On a terminal it comes out above a progress bar.
   void print(std::string_view line) const {
     asked(Asks::warn);
-    if (speaks_for_all(*state_)) tell(stdout, std::string(line) + "\n");
+    if (speaks_for_all(*state_)) fulgurite::tell(stdout, std::string(line) + "\n");
   }
   /// The numbers that each rank gives, in the order of ranks. Every rank has to come here, each as often as the others:
   /// never inside of an `if (ctx.rank() == 0)`, or in a step of an evaluation, of which ranks may have different

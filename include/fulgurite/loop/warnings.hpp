@@ -39,7 +39,7 @@ class Warnings {
   void say(std::string_view identifier, std::string_view sentence, bool aloud) {
     auto& said = said_.emplace_back("[");
     said.append(identifier).append("] ").append(sentence);
-    if (aloud) tell(stderr, "warning: " + said + "\n");
+    if (aloud) fulgurite::tell(stderr, "warning: " + said + "\n");
   }
 
   std::vector<std::string> said_{};
