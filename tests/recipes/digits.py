@@ -82,6 +82,11 @@ def wheel(folder: pathlib.Path, content: bytes) -> None:
         file.writestr(f'{about}/RECORD', '')
 
 
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
 class Here:
     """An empty folder, a server, and what digits.py did there."""
 
@@ -109,10 +114,10 @@ class Here:
         os.chdir(self.before)
         self.kept.cleanup()
 
-    def run(self, *words: str) -> int:
+    def run(self, *words: str, out: io.StringIO | None = None) -> int:
         sys.argv = ['digits.py', *words]
         self.server.asked.clear()
-        out = io.StringIO()
+        out = io.StringIO() if out is None else out
         with contextlib.redirect_stdout(out):
             status = digits.main()
         self.said = out.getvalue()
@@ -266,6 +271,18 @@ def contradiction():
         yield from expect(f'{words} with --download', (done.returncode, told), (1, True))
 
 
+def progress():
+    name, large = 'train-images-idx3-ubyte.gz', b'x' * 200_000
+    sizes = {**digits.MNIST, name: (len(large), hashlib.sha256(large).hexdigest())}
+    with Here({**SERVED, name: large}) as here, unittest.mock.patch.object(digits, 'MNIST', sizes):
+        yield from expect('status', here.run(out=Screen()), 0)
+        for share in (32, 65, 98, 100):
+            yield from expect(f'{share} % on a screen', f'\r   {name}: {share} %' in here.said, True)
+    with Here() as here:
+        here.run()
+        yield from expect('what a log gets', here.said, '== fetching MNIST (11.6 MB)\n')
+
+
 CASES = {'digits that are there are taken, and nobody is asked': files_that_are_there,
          'images without labels, or labels without images, are no digits: the rest is fetched': halves,
          'MNIST is fetched whole, once': mnist_first,
@@ -274,6 +291,7 @@ CASES = {'digits that are there are taken, and nobody is asked': files_that_are_
          'a download that was broken off goes on, and no half of it is ever used': goes_on,
          "where MNIST cannot be had, scikit-learn's digits are taken, in time": otherwise_the_wheel,
          '--download asks for MNIST although other digits are there': asked_once_more,
+         'a download shows its progress on a screen, and one line in a log': progress,
          'tools/dev run refuses --download where the digits are named': contradiction,
          'where nothing can be had, or kept, the status and two sentences say so': nothing}
 

@@ -36,6 +36,15 @@ struct LastBatch {
 struct GlobalStep {
   static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.global_step() >= 40 ? value * 2 : value; }
 };
+struct BatchIndex {
+  static torch::Tensor of(torch::Tensor value, auto& ctx) { return ctx.batch_idx() >= 15 ? value * 2 : value; }
+};
+struct TrainingBatches {
+  static torch::Tensor of(torch::Tensor value, auto& ctx) { return value / double(*ctx.num_training_batches()); }
+};
+struct EstimatedSteps {
+  static torch::Tensor of(torch::Tensor value, auto& ctx) { return value / double(*ctx.estimated_steps()); }
+};
 struct Rate {
   static torch::Tensor of(torch::Tensor value, auto& ctx) { return value * ctx.optimizer().lr(0); }
 };
@@ -44,6 +53,12 @@ struct Stops {
     if (ctx.global_step() == 1000) ctx.request_stop();
     return value;
   }
+};
+
+/// Asked for a loader in each epoch, it has ten batches more each time.
+struct Grows {
+  int asked = 0;
+  std::vector<data::Batch> train_dataloader() { return batches(40 + 10 * asked++, 8); }
 };
 
 /// The usual layers, one of which a hook changes before batch `changed_at`, or time and again.
@@ -87,6 +102,9 @@ struct DropoutRate {
 };
 struct Momentum {
   static void of(auto& net) { net.norm->options.momentum(0.9); }
+};
+struct Eps {
+  static void of(auto& net) { net.norm->options.eps(0.1); }
 };
 struct WeightMember {
   static void of(auto& net) { net.first->weight = torch::full({16, 6}, 0.01, torch::requires_grad()); }
@@ -150,6 +168,30 @@ TEST_CASE("a step that asks for the epoch is recorded anew in each of three, and
   CHECK(epoch.tapes.size() == 3);
   CHECK(epoch.replayed > 300);
 }
+TEST_CASE("a step that asks for a count of the fit is replayed, and recorded anew when the count is another") {
+  for (auto const& report : {twice<Asks<TrainingBatches>>(batches(50, 8), {}, 2).first,
+                             twice<Asks<EstimatedSteps>>(batches(50, 8), {}, 2).first}) {
+    CHECK(report.reasons.empty());
+    CHECK(report.tapes.size() == 1);
+    CHECK(report.replayed > 80);
+  }
+  auto const trained = [](auto strategy) {
+    auto model = fresh<Asks<TrainingBatches>>();
+    Grows data;
+    auto trainer = make_trainer<Asks<TrainingBatches>>({.max_epochs = 3, .reload_dataloaders_every_n_epochs = 1},
+                                                       strategy, Float32{}, Automatic{}, NoDefaults{});
+    trainer.fit(*model, data);
+    CHECK(trainer.warnings().empty());
+    CHECK(data.asked == 3);
+    return model->parameters();
+  };
+  Captured strategy{SingleDevice{cpu}};
+  auto const report = strategy.report();
+  auto const plain = trained(SingleDevice{cpu}), captured = trained(strategy);
+  for (std::size_t i = 0; i != plain.size(); ++i) CHECK(fixtures::same_bits(plain[i], captured[i]));
+  CHECK(report->tapes.size() == 3);
+  CHECK(report->replayed > 100);
+}
 TEST_CASE("what changes again and again is named as the user knows it: by its layer, or as a member") {
   auto const rate = twice<Layers<DropoutRate, true>>(batches(500, 8), {}, 1).first;
   REQUIRE(rate.reasons.size() == 1);
@@ -166,6 +208,10 @@ TEST_CASE(
   CHECK(step.replayed == 0);
   REQUIRE(step.reasons.size() == 1);
   CHECK(step.reasons[0] == "training_step asks ctx.global_step(), which is another number at each step");
+  auto const index = twice<Asks<BatchIndex>>(batches(20, 8), {}, 4).first;
+  CHECK(index.replayed == 0);
+  REQUIRE(index.reasons.size() == 1);
+  CHECK(index.reasons[0] == "training_step asks ctx.batch_idx(), which is another number at each step");
   auto const rate = twice<Asks<Rate>>(batches(20, 8), {}, 4).first;
   CHECK(rate.replayed == 0);
   REQUIRE(rate.reasons.size() == 1);
@@ -177,7 +223,7 @@ TEST_CASE("what a hook changes on the host is noticed before the next replay: a 
           "option, a weight, a buffer") {
   for (auto const& report :
        {twice<Layers<Number>>(batches(50, 8), {}, 1).first, twice<Layers<DropoutRate>>(batches(50, 8), {}, 1).first,
-        twice<Layers<Momentum>>(batches(50, 8), {}, 1).first}) {
+        twice<Layers<Momentum>>(batches(50, 8), {}, 1).first, twice<Layers<Eps>>(batches(50, 8), {}, 1).first}) {
     CHECK(report.reasons.empty());
     CHECK(report.tapes.size() == 2);
     CHECK(report.replayed > 20);

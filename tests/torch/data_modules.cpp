@@ -13,6 +13,7 @@
 // After LibTorch, which has a CHECK of its own.
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/data/digits.hpp>
 #include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
@@ -47,6 +48,17 @@ struct Folder {
     put(part + "-images-idx3-ubyte", images);
     put(part + "-labels-idx1-ubyte", labels);
   }
+};
+
+/// One weight; what it is trained on.
+struct Sees : torch::nn::Module {
+  torch::Tensor weight = register_parameter("weight", torch::ones({1}));
+  std::vector<torch::Tensor> seen = {};
+  torch::Tensor training_step(Batch const& batch) {
+    seen.push_back(batch.data.clone());
+    return (batch.data.to(torch::kFloat).mean() * weight).sum();
+  }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.1); }
 };
 
 /// Which images a loader yields, by their grey.
@@ -221,6 +233,36 @@ TEST_CASE("put in order, as overfit_batches asks for, each epoch of every module
   repeats(drawn.train_dataloader());
   auto words = text_of(std::string(50, 'a') + "bcdefghijklmnopqrstuvwxyz", {.block = 4, .batch_size = 2});
   repeats(words.train_dataloader());
+}
+
+TEST_CASE("a fit with overfit_batches sees the same batches of shuffled MNIST, digits and text in each epoch") {
+  auto const repeats = [](auto module) {
+    auto const seen = [&](fulgurite::TrainerOptions options) {
+      options.max_epochs = 3;
+      options.num_sanity_val_steps = 0;
+      Sees model;
+      auto trainer =
+          fulgurite::make_trainer<Sees>(options, fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{},
+                                        fulgurite::Automatic{}, fulgurite::NoDefaults{});
+      trainer.fit(model, module.train_dataloader());
+      REQUIRE(model.seen.size() == 6);
+      std::vector<torch::Tensor> epochs;
+      for (std::size_t i = 0; i != 6; i += 2) epochs.push_back(torch::stack({model.seen[i], model.seen[i + 1]}));
+      return epochs;
+    };
+    auto const same = seen({.overfit_batches = fulgurite::Batches{2}});
+    CHECK(torch::equal(same[0], same[1]));
+    CHECK(torch::equal(same[0], same[2]));
+    auto const shuffled = seen({.limit_train_batches = fulgurite::Batches{2}});
+    CHECK_FALSE(torch::equal(shuffled[0], shuffled[1]));
+  };
+  Folder const folder;
+  folder.put_mnist("train", 40);
+  repeats(mnist(folder.path, {.batch_size = 4, .shuffle = true}));
+  repeats(digits({.train = 20, .validation = 2, .batch_size = 4, .shuffle = true}));
+  std::string content;
+  for (int i = 0; i < 200; ++i) content += static_cast<char>('a' + i % 23);
+  repeats(text_of(content, {.block = 4, .batch_size = 2}));
 }
 
 TEST_CASE("blocks reach the whole text") {
