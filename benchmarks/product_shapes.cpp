@@ -96,4 +96,9 @@ int main() {
           compare(row, a_turned, b_turned, epilogue);
         }
       }
+  // What else there is of a product, once each: into a cleared gradient, a bias in A B + row, added to a whole matrix.
+  compare({0, 128, 128, 64}, true, false, Epilogue::zero_plus);
+  compare({0, 64, 128, 128}, false, false, Epilogue::row);
+  compare({0, 64, 128, 128}, false, false, Epilogue::onto);
+  compare({48, 64, 64, 32}, false, false, Epilogue::onto);
 }
