@@ -3,7 +3,9 @@
 digits.py takes what is there; else MNIST; else the digits of scikit-learn's wheel. It keeps no byte that is not the
 expected one, never waits for ever, lets no half of MNIST pass for all of it, whenever it is ended, and ends
 with status 1 and both reasons where it finds nothing. `digits.py alone` is one run of it here, with the bytes of this
-test."""
+test.
+
+    digits.py [MNIST]     MNIST: the program of examples/mnist.cpp, of which it is shown what it trains on"""
 
 import contextlib
 import hashlib
@@ -36,6 +38,7 @@ digits.PATIENCE = 3
 if 'alone' in sys.argv:
     sys.argv.remove('alone')
     sys.exit(digits.main())
+EXAMPLE = pathlib.Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else None
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -283,6 +286,59 @@ def progress():
         yield from expect('what a log gets', here.said, '== fetching MNIST (11.6 MB)\n')
 
 
+def example(*words: str, until: str = '') -> tuple[int, str]:
+    """Runs examples/mnist, to its end or to a line with `until`: its status, and all that it said."""
+    environment = {name: value for name, value in os.environ.items() if name != 'FULGURITE_DATA'}
+    with subprocess.Popen([EXAMPLE, '--device', 'cpu', *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, env=environment) as program:
+        clock = threading.Timer(200, program.kill)
+        clock.start()
+        said = ''
+        for line in program.stdout:
+            said += line
+            if until and until in line:
+                program.kill()
+                break
+        program.wait()
+        clock.cancel()
+    return program.returncode, said
+
+
+def says(said: str, *sentences: str) -> list[str]:
+    return [f'"{sentence}" is not in:\n{said}' for sentence in sentences if sentence not in said]
+
+
+def trained_on():
+    with Here():
+        status, said = example()
+        yield from expect('status where no digits are', status, 1)
+        yield from says(said, 'there are no handwritten digits in data/mnist, ../shared/data/mnist, data/digits: '
+                              '`tools/dev run` fetches some', 'or take --drawn ones')
+        yield from expect('what it drew unasked', 'drawn by the program' in said, False)
+        yield from says(example('--drawn', until='expect ')[1], 'digits drawn by the program: ',
+                        'expect a validation accuracy of 100 % after 8 epochs')
+        pathlib.Path('data/digits').mkdir(parents=True)
+        rows = (','.join([str(i % 17)] * 64 + [str(i % 10)]) for i in range(100))
+        pathlib.Path('data/digits/digits.csv').write_text('\n'.join(rows) + '\n')
+        status, said = example()
+        yield from expect('status with digits of 8 x 8', status, 0)
+        yield from says(said, '8 x 8 digits from data/digits: ', 'validation accuracy ', ', expected 99.1 to 99.7 %',
+                        'expect a validation accuracy of 99.1 to 99.7 % after 30 epochs')
+        for part, count in (('train', 100), ('t10k', 20)):
+            pathlib.Path('data/mnist').mkdir(exist_ok=True)
+            number = count.to_bytes(4, 'big')
+            pathlib.Path(f'data/mnist/{part}-images-idx3-ubyte').write_bytes(
+                b'\0\0\x08\x03' + number + 2 * (28).to_bytes(4, 'big') + bytes(28 * 28 * count))
+            pathlib.Path(f'data/mnist/{part}-labels-idx1-ubyte').write_bytes(
+                b'\0\0\x08\x01' + number + bytes(i % 10 for i in range(count)))
+        yield from says(example(until='expect ')[1], 'MNIST from data/mnist: ',
+                        'expect a validation accuracy of at least 97.7 %')
+
+
+SHOWN = 'examples/mnist trains on real digits, draws some only where asked to, and says which figure to expect'
+if EXAMPLE is None or not EXAMPLE.is_file():
+    SHOWN += ' # SKIP the examples are not built'
+    trained_on = list  # noqa: F811
 CASES = {'digits that are there are taken, and nobody is asked': files_that_are_there,
          'images without labels, or labels without images, are no digits: the rest is fetched': halves,
          'MNIST is fetched whole, once': mnist_first,
@@ -292,6 +348,7 @@ CASES = {'digits that are there are taken, and nobody is asked': files_that_are_
          "where MNIST cannot be had, scikit-learn's digits are taken, in time": otherwise_the_wheel,
          '--download asks for MNIST although other digits are there': asked_once_more,
          'a download shows its progress on a screen, and one line in a log': progress,
+         SHOWN: trained_on,
          'tools/dev run refuses --download where the digits are named': contradiction,
          'where nothing can be had, or kept, the status and two sentences say so': nothing}
 

@@ -270,6 +270,20 @@ TEST_CASE("an average and a lottery ticket of 25 million weights: the file is th
   load_state(*state.find("callbacks")->find("EMAWeightAveraging"), [&](auto& archive) { callback.state(archive); });
 }
 
+TEST_CASE("SWA of 25 million weights: the file is twice the weights, and the average is no text") {
+  auto const path =
+      std::filesystem::temp_directory_path() / ("fulgurite-swa-" + std::to_string(::getpid()) + ".safetensors");
+  Wide model;
+  make_trainer<Wide>(TrainerOptions{.max_epochs = 2, .log_every_n_steps = 0}, SingleDevice{cpu}, Float32{}, Automatic{},
+                     StochasticWeightAveraging{{.swa_lrs = 0.1, .swa_epoch_start = 1}}, SavesAtEnd{path}, NoDefaults{})
+      .fit(model, batches(1, 1));
+  auto const size = static_cast<double>(model.w.nbytes());
+  auto const all = static_cast<double>(std::filesystem::file_size(path));
+  std::filesystem::remove(path);
+  CHECK(all > 2 * size);
+  CHECK(all < 2 * size + 32768);
+}
+
 TEST_CASE("tensors of LibTorch in a state: kept in place, made where there is none, refused where they do not fit") {
   auto const types = {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong,
                       torch::kInt,    torch::kShort, torch::kChar, torch::kByte,     torch::kBool};
