@@ -77,7 +77,6 @@ int wrong_cuts(Plan const& plan, std::string& first) {
   for (auto const& cut : std::vector<Cut>(cuts)) {
     Lines const rest(whole.begin() + static_cast<std::ptrdiff_t>(cut.heard), whole.end());
     if (rest.empty()) continue;                             // the fit had ended
-    if (rest.size() == 1 && !plan.stops.empty()) continue;  // training was stopped and had ended: it may go on now
     Lines now = trace(plan, cut.file);
     if (rest.size() == 1)  // training had ended: what opens a fit is heard, and its end
       now.erase(now.begin(), now.end() - 1);
