@@ -35,15 +35,12 @@ struct Modes {
     onednn = context.userEnabledMkldnn();
     flash = context.userEnabledFlashSDP();
     efficient = context.userEnabledMemEfficientSDP();
-    products = context.float32Precision(type == at::kCPU ? at::Float32Backend::MKLDNN : at::Float32Backend::CUDA,
-                                        at::Float32Op::MATMUL);
   }
   bool graph = c10::GradMode::is_enabled();
   bool inference = c10::InferenceMode::is_enabled();
   bool autocast;
   at::ScalarType cast;
   bool deterministic, onednn, flash, efficient;
-  at::Float32Precision products;  ///< of float32 matrices: a tape's own kernels and a graph compute as was recorded
   c10::ScalarType floating = c10::get_default_dtype_as_scalartype();
   friend bool operator==(Modes const&, Modes const&) = default;
 };
