@@ -76,7 +76,7 @@ int wrong_cuts(Plan const& plan, std::string& first) {
   int wrong = 0;
   for (auto const& cut : std::vector<Cut>(cuts)) {
     Lines const rest(whole.begin() + static_cast<std::ptrdiff_t>(cut.heard), whole.end());
-    if (rest.empty()) continue;                             // the fit had ended
+    if (rest.empty()) continue;  // the fit had ended
     Lines now = trace(plan, cut.file);
     if (rest.size() == 1)  // training had ended: what opens a fit is heard, and its end
       now.erase(now.begin(), now.end() - 1);
