@@ -3,7 +3,6 @@
 // keys, as long as there are no more than 512). Built and run by `tools/dev bench attention`, by g++ alone: LibTorch is
 // built with it, and clang joins other multiplications and additions into one.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +18,8 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/randn.h>
 #include <libxsmm.h>
+
+#include "least.hpp"
 
 namespace {
 
@@ -87,17 +88,6 @@ void attend(Heads const& heads, bool causal, float const* q, float const* k, flo
   }
 }
 
-template <class Work>
-double least(Work&& work) {
-  double best = 1e18;
-  for (int round = 0; round != 50; ++round) {
-    auto const began = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count());
-  }
-  return best;
-}
-
 /// Whether all bits are those of the operator.
 bool compare(Heads const& heads, bool causal) {
   auto const made = [&] { return at::randn({1, heads.count, heads.rows, heads.wide}); };
@@ -112,7 +102,7 @@ bool compare(Heads const& heads, bool causal) {
   };
   by_hand();
   bool const same = at::equal(operators(), ours);
-  double const theirs = least(operators), mine = least(by_hand);
+  auto const [theirs, mine] = least(50, operators, by_hand);
   std::printf("| %d of %dx%d%s | %.1f | %.1f | %.2f | %s |\n", heads.count, heads.rows, heads.wide,
               causal ? ", causal" : "", theirs, mine, theirs / mine, same ? "same" : "other");
   return same;

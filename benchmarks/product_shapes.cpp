@@ -2,7 +2,6 @@
 // torch/native/rule.hpp says of a processor stands on this table. Built and run by `tools/dev bench products`.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 
@@ -12,6 +11,7 @@
 #include <fulgurite/torch/native/eager.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
+#include "least.hpp"
 #include "workloads.hpp"
 
 using namespace fulgurite::libtorch::native;
@@ -30,23 +30,6 @@ constexpr std::array rows{
     Row{0, 65, 128, 768},  Row{0, 8, 784, 128},   Row{0, 8, 16, 784},    Row{0, 64, 17, 784},   Row{0, 32, 40, 256},
     Row{0, 100, 80, 20},   Row{0, 512, 512, 512}, Row{48, 64, 64, 32},   Row{48, 64, 32, 64}};
 
-/// Least microseconds of a call, of 15 rounds in which both take turns.
-template <class A, class B>
-std::array<double, 2> least(double work, A a, B b) {
-  int const times = static_cast<int>(std::clamp(2e7 / work, 1.0, 2000.0));
-  std::array<double, 2> best{1e18, 1e18};
-  auto const time = [&](auto& f) {
-    auto const began = std::chrono::steady_clock::now();
-    for (int i = 0; i != times; ++i) f();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - began).count() / times;
-  };
-  for (int round = 0; round != 15; ++round) {
-    best[0] = std::min(best[0], time(a));
-    best[1] = std::min(best[1], time(b));
-  }
-  return best;
-}
-
 at::Tensor matrix(std::int64_t batch, std::int64_t m, std::int64_t n, bool turned) {
   auto const made = batch == 0 ? turned ? at::randn({n, m}) : at::randn({m, n})
                     : turned ? at::randn({batch, n, m})
@@ -63,7 +46,8 @@ void compare(Row const& row, bool a_turned, bool b_turned, Epilogue epilogue) {
   auto theirs = new_result(*shape), ours = new_result(*shape);
   auto const work = static_cast<double>(shape->work());
   auto const [mkl, xsmm] = least(
-      work, [&] { product_by_libtorch(epilogue, a, b, theirs, start); },
+      static_cast<int>(std::clamp(2e7 / work, 1.0, 2000.0)),
+      [&] { product_by_libtorch(epilogue, a, b, theirs, start); },
       [&] {
         if (plan) plan->run(numbers(a), numbers(b), static_cast<float*>(ours.mutable_data_ptr()), numbers(start));
       });

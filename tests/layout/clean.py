@@ -80,7 +80,8 @@ licence = (flags.ROOT / 'LICENSE').read_text().splitlines()[:1]
 said = re.search(r"license: '([^']*)'", (flags.ROOT / 'meson.build').read_text())
 results = [("README's program is the one that is built", list(stale_readme())),
            ('LICENSE is the one that meson.build names',
-            [] if (licence, said and said[1]) == (['BSD 3-Clause License'], 'BSD-3-Clause') else [f'{licence}, {said}'])]
+            [] if licence == ['BSD 3-Clause License'] and said and said[1] == 'BSD-3-Clause'
+            else [f'{licence}, {said}'])]
 if names is not None:  # a release's archive has no git: nothing to read then
     files = {}
     for name in names:

@@ -13,18 +13,9 @@ namespace fulgurite::refusal {
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
       using Subject = typename Whom::Subject;                                                                          \
-      if constexpr (fault == HookFault::not_of_model)                                                                  \
-        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
-                      "model: move it to the model or a callback");                                                    \
-      if constexpr (fault == HookFault::not_of_callback)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
-                      "callback: move it to the model or a callback");                                                 \
       if constexpr (fault == HookFault::not_of_data)                                                                   \
         static_assert(judge::accepts<Subject>, "[fulgurite.data.foreign_hook] " #NAME " is never asked of a "          \
                       "data module: move it to the model or a callback");                                              \
-      if constexpr (fault == HookFault::not_of_strategy)                                                               \
-        static_assert(judge::accepts<Subject>, "[fulgurite.policy.foreign_hook] " #NAME " is never asked of a "        \
-                      "strategy: move it to the model or a callback");                                                 \
       if constexpr (fault == HookFault::parameters)                                                                    \
         static_assert(judge::accepts<Subject>, "[fulgurite.hook.parameters] " #NAME " cannot be called: make it a "    \
                       "public function, " #NAME FORM);                                                                 \
@@ -95,9 +86,6 @@ namespace fulgurite::refusal {
     template <bool, class Whom> static consteval auto judge() {                                                        \
       constexpr auto fault = Whom::fault;                                                                              \
       using Subject = typename Whom::Subject;                                                                          \
-      if constexpr (fault == HookFault::not_of_model)                                                                  \
-        static_assert(judge::accepts<Subject>, "[fulgurite.model.foreign_hook] " #NAME " is never asked of a "         \
-                      "model: move it to the model");                                                                  \
       if constexpr (fault == HookFault::not_of_callback)                                                               \
         static_assert(judge::accepts<Subject>, "[fulgurite.callback.foreign_hook] " #NAME " is never asked of a "      \
                       "callback: move it to the model");                                                               \

@@ -46,16 +46,17 @@ class GradientBuckets {
       hooks_.add(plan.items[i].parameter, i, [this](std::size_t item) { ready(item); });
   }
 
-  /// backward() makes gradients that `sum` is asked for next, but for those of the items that are `unused`: nothing
-  /// waits for them.
+  /// backward() makes gradients that `sum` is asked for next: of all items, or of those that are `used`, where that is
+  /// known. Nothing waits for the others.
   template <class Backward>
-  void during(Group& group, std::vector<bool> const& unused, Backward&& backward) {
+  void during(Group& group, std::vector<bool> const* used, Backward&& backward) {
     if (!plan.overlaps() || any_begun()) return backward();
     ready_.assign(plan.items.size(), false);
     left_.clear();
     for (auto const& bucket : plan.buckets) left_.push_back(bucket.items);
-    for (std::size_t i = 0; i != unused.size(); ++i)
-      if (unused[i]) ready_[i] = true, --left_[plan.items[i].bucket];
+    if (used)
+      for (std::size_t i = 0; i != used->size(); ++i)
+        if (!(*used)[i]) ready_[i] = true, --left_[plan.items[i].bucket];
     struct Open {
       GradientBuckets& all;
       ~Open() { all.group_ = nullptr; }

@@ -54,7 +54,7 @@ class GradientExchange {
   template <class Backward>
   void backward(Group& group, Backward&& run) {
     bool const as_before = buckets_.plan.overlaps() && changes_ < most_changes && current_() == signature_;
-    if (as_before) buckets_.during(group, used_.unused(list_, buckets_.plan.items.size()), run);
+    if (as_before) buckets_.during(group, used_.used(list_), run);
     else run();
   }
 

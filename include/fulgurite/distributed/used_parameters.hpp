@@ -1,6 +1,7 @@
 #pragma once
 // Which parameters the steps of this rank use, where the program has promised something about that.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <unordered_map>
@@ -28,39 +29,37 @@ class UsedParameters {
   /// the first parameter of which the promise is not true.
   void check(std::vector<Item> const& items, std::size_t list, Replica const& replica) {
     if (!promised_.all && !promised_.as_in_first) return;
-    std::vector<bool> used;
-    bool any = false;
-    for (auto const& item : items) used.push_back(item.received), any = any || item.received;
-    if (!any) return;
-    if (promised_.all) require_all(items, used, replica);
-    if (promised_.as_in_first) require_as_in_first(items, used, list, replica);
+    if (std::none_of(items.begin(), items.end(), [](auto const& item) { return item.received; })) return;
+    if (promised_.all) require_all(items, replica);
+    if (promised_.as_in_first) require_as_in_first(items, list, replica);
   }
 
-  /// The parameters of a list that no step of this rank uses, as far as is known and promised: what waits for all
-  /// gradients need not wait for theirs.
-  std::vector<bool> unused(std::size_t list, std::size_t size) const {
-    std::vector<bool> result(size, false);
-    if (auto const first = first_.find(list); first != first_.end())
-      for (std::size_t i = 0; i != size; ++i) result[i] = !first->second[i];
-    return result;
+  /// Which parameters of a list the steps of this rank use, as far as is known and promised, else null: what waits for
+  /// all gradients need not wait for those of the others.
+  std::vector<bool> const* used(std::size_t list) const {
+    auto const first = first_.find(list);
+    return first == first_.end() ? nullptr : &first->second;
   }
 
  private:
-  static void require_all(std::vector<Item> const& items, std::vector<bool> const& used, Replica const& replica) {
-    for (std::size_t i = 0; i != items.size(); ++i)
-      if (!used[i])
+  static void require_all(std::vector<Item> const& items, Replica const& replica) {
+    for (auto const& item : items)
+      if (!item.received)
         throw Error("fulgurite.distributed.unused_parameter",
-                    "this step gave parameter '" + replica.name(items[i].parameter) +
+                    "this step gave parameter '" + replica.name(item.parameter) +
                         "' no gradient, and find_unused_parameters = false says that each step uses all of them: use "
                         "it in the loss, freeze it, or leave the option out");
   }
-  void require_as_in_first(std::vector<Item> const& items, std::vector<bool> const& used, std::size_t list,
-                           Replica const& replica) {
-    auto const& first = first_.try_emplace(list, used).first->second;
+  void require_as_in_first(std::vector<Item> const& items, std::size_t list, Replica const& replica) {
+    auto const [known, is_first] = first_.try_emplace(list);
+    auto& first = known->second;
+    if (is_first)
+      for (auto const& item : items) first.push_back(item.received);
     for (std::size_t i = 0; i != items.size(); ++i) {
-      if (used[i] == first[i]) continue;
+      bool const used = items[i].received;
+      if (used == first[i]) continue;
       std::string const otherwise =
-          used[i] ? "a gradient, and the first one did not" : "no gradient, and the first one did";
+          used ? "a gradient, and the first one did not" : "no gradient, and the first one did";
       throw Error("fulgurite.distributed.static_graph",
                   "this step gave parameter '" + replica.name(items[i].parameter) + "' " + otherwise +
                       ", though static_graph = true says that all steps use the same parameters: leave the option out");
