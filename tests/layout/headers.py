@@ -31,7 +31,7 @@ def main() -> None:
     words, folder = how
     with tempfile.TemporaryDirectory() as scratch:
         out = pathlib.Path(scratch) / 'torch.pch'
-        source = flags.ROOT / 'tests' / 'torch' / 'pch' / 'torch.hpp'
+        source = flags.ROOT / 'tests' / 'layout' / 'libtorch_alone.hpp'
         subprocess.run(
             words + ['-fpch-instantiate-templates', '-x', 'c++-header', source, '-o', out], cwd=folder, check=True
         )

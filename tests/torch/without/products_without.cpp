@@ -2,7 +2,7 @@
 #ifdef FULGURITE_HAS_LIBXSMM
 #undef FULGURITE_HAS_LIBXSMM
 #endif
-#include "fixtures.hpp"
+#include "../fixtures.hpp"
 
 #include <fulgurite/torch/native/products.hpp>
 
