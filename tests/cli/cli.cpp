@@ -266,6 +266,13 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--trainer.max_epochs=1", "--trainer.max_epochs", "2"}),
             "[fulgurite.cli.words] --trainer.max_epochs is said more than once\n"));
   CHECK(has(said({"fit", "--config"}), "[fulgurite.cli.words] --config has no value\n"));
+  CHECK(has(said({"fit", "--trainer.max_epochs", "--trainer.fast_dev_run=1"}),
+            "[fulgurite.cli.words] --trainer.max_epochs has no value: after it comes --trainer.fast_dev_run=1"));
+  CHECK(has(said({"fit", "--trainer.max_epochs=", "--trainer.fast_dev_run=1"}),
+            "--trainer.max_epochs = : expected is a whole number"));
+  CHECK(has(said({"fit", "--ckpt_path=", "--trainer.fast_dev_run=1"}), "--ckpt_path"));
+  CHECK(has(said({"fit", "--seed_everything=9223372036854775808"}),
+            "--seed_everything = 9223372036854775808: expected is a whole number from 0 to 9223372036854775807\n"));
   CHECK(has(said({"fit", "--trainer.clip", "norm", "1.0"}),
             "'1.0' belongs to no option; a value of several words stands in quotes"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));

@@ -436,3 +436,55 @@ TEST_CASE("checkpoints: a name that another process takes meanwhile is left to i
     }
   }
 }
+
+TEST_CASE(
+    "checkpoints: the file that a fit goes on from stays while it lasts, so the same command can be started again") {
+  Folder const folder;
+  auto const fit = [&](int epochs, std::optional<CkptPath> const& from, auto callback) {
+    Scripted model{.script = {5, 4, 3, 2}};
+    auto trainer = make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, std::move(callback));
+    if (from) trainer.fit(model, toy::batches(2), toy::batches(1), *from);
+    else trainer.fit(model, toy::batches(2), toy::batches(1));
+  };
+  SECTION("the latest one is kept") {
+    auto const kept = [&] { return ModelCheckpoint{{.dirpath = folder.path}}; };
+    fit(2, std::nullopt, kept());
+    for (int times = 0; times != 2; ++times) {
+      fit(3, CkptPath{folder / name(1, 4)}, kept());
+      CHECK(folder.files() == Kept{name(1, 4), name(2, 6)});
+      std::filesystem::remove(folder / name(2, 6));  // as if the machine had died before
+    }
+  }
+  SECTION("the best one is kept") {
+    auto const kept = [&] { return Watched{Scripted::vl, {.dirpath = folder.path}}; };
+    fit(2, std::nullopt, kept());
+    fit(3, CkptPath{folder / name(1, 4)}, kept());
+    CHECK(folder.files() == Kept{name(1, 4), name(2, 6)});
+    fit(4, CkptPath{folder / name(1, 4)}, kept());  // what that one makes gives way as ever
+    CHECK(folder.files() == Kept{name(1, 4), name(2, 6), name(3, 8)});
+  }
+}
+
+TEST_CASE("checkpoints: a folder that is spelt in another way is the same folder") {
+  Folder const folder;
+  std::filesystem::create_directories(folder / "x");
+  auto const fit = [&](int epochs, std::filesystem::path const& place, std::optional<CkptPath> const& from) {
+    Scripted model{.script = {1, 5, 6, 7}};
+    auto trainer = make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+                                          Watched{Scripted::vl, {.dirpath = place, .save_last = true}});
+    if (from) trainer.fit(model, toy::batches(2), toy::batches(1), *from);
+    else trainer.fit(model, toy::batches(2), toy::batches(1));
+    CHECK(trainer.template callback<Watched>().best_model_path().filename() == name(0, 2));
+    for (auto const& one : trainer.warnings()) CHECK(one.find("checkpoint_moved") == one.npos);
+  };
+  auto const here = std::filesystem::relative(folder.path);
+  for (auto const& spelt : {folder / "c" / "", folder / "." / "c", folder / "x" / ".." / "c", here / "c"}) {
+    INFO(spelt);
+    std::filesystem::remove_all(folder / "c");
+    fit(2, folder / "c", std::nullopt);
+    fit(4, spelt, CkptPath{"last"});
+    Kept files;
+    for (auto const& file : std::filesystem::directory_iterator(folder / "c")) files.insert(file.path().filename());
+    CHECK(files == Kept{name(0, 2), "last.safetensors"});
+  }
+}

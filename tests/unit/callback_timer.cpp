@@ -1,3 +1,4 @@
+#include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/timer.hpp>
 
 #include "callback_run.hpp"
@@ -98,4 +99,17 @@ TEST_CASE("timer: a fit that goes back does not get its time back, and the clock
   CHECK(trainer.progress().global_step == 5);  // the sixth second was a validation
   CHECK(timer.elapsed() == seconds(7));
   CHECK(timer.start_time().has_value());
+}
+
+TEST_CASE("timer: a file that is written at a validation's end holds the time of the validation") {
+  Folder const folder;
+  Scripted model{.seconds_per_batch = 1};
+  auto options = quick(1);
+  options.val_check_interval = 2;
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, Timer{},
+                                        ModelCheckpoint{Scripted::vl, {.dirpath = folder.path, .save_top_k = -1}});
+  trainer.fit(model, toy::batches(4), toy::batches(3));
+  auto const text = to_text(run_state(SafetensorsFile(folder / "epoch=0-step=2.safetensors")));
+  INFO(text);
+  CHECK(text.find("\"elapsed\":[5") != text.npos);  // two steps and three batches of validation
 }

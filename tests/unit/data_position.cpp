@@ -1,6 +1,8 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/position.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 #include "data_testing.hpp"
 
@@ -90,4 +92,25 @@ TEST_CASE("another layout is refused in the middle of an epoch only") {
   CHECK_NOTHROW(data_test::load(other, data_test::saved(end)));
   for (int i = 0; i < 4; ++i) end.position.advance();
   CHECK_NOTHROW(data_test::load(other, data_test::saved(end)));
+}
+
+TEST_CASE("within an epoch the kind of order, and which samples a split has, stay what they were") {
+  std::vector<double> const numbers(6);
+  auto const refused = [&](auto before, auto after, int batches) {
+    auto at = before.begin();
+    for (int i = 0; i != batches; ++i) ++at;
+    return data_test::refusal([&] { data_test::load(after, data_test::saved(before)); });
+  };
+  auto const loader = [&](bool shuffle, std::uint64_t seed = 3) {
+    return Loader{numbers, {.batch_size = 2, .shuffle = shuffle, .seed = seed}};
+  };
+  CHECK(refused(loader(true), loader(false), 2) == "fulgurite.data.resume");
+  CHECK(refused(loader(false), loader(true), 2) == "fulgurite.data.resume");
+  CHECK(refused(loader(true), loader(false), 3) == "nothing was thrown");    // the epoch is over
+  CHECK(refused(loader(true), loader(true, 4), 2) == "nothing was thrown");  // the file's seed is taken
+  auto const part = [&](std::vector<std::size_t> chosen) {
+    return Loader{numbers, Subset{std::move(chosen)}, {.batch_size = 1}};
+  };
+  CHECK(refused(part({5, 1, 3}), part({5, 3, 1}), 1) == "fulgurite.data.resume");
+  CHECK(refused(part({5, 1, 3}), part({5, 1, 3}), 1) == "nothing was thrown");
 }

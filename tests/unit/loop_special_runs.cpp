@@ -90,6 +90,21 @@ struct Net : toy::P {
   void on_train_end() { order.push_back("on_train_end"); }
 };
 
+struct Two : toy::P {
+  toy::Tensor q = toy::Tensor::parameter(0.0);
+  std::vector<double> validated;
+  auto configure_optimizers() { return optimizers(toy::Sgd{.params = {p}}, toy::Sgd{.params = {q}}); }
+  void training_step(double, auto& ctx) {
+    auto& [first, second] = ctx.optimizers();
+    ctx.minimize(first, p * -1.0);
+    ctx.minimize(second, q * -1.0);
+  }
+  void validation_step(double batch) { validated.push_back(batch); }
+};
+struct Predicts : toy::P {
+  double predict_step(double batch) { return batch; }
+};
+
 }  // namespace
 
 TEST_CASE("fast_dev_run runs so many batches of everything once, without a sanity check, and savers, stoppers and "
@@ -109,6 +124,22 @@ TEST_CASE("fast_dev_run runs so many batches of everything once, without a sanit
   CHECK(run({.max_epochs = 7, .log_every_n_steps = 1, .fast_dev_run = 3}) == std::pair(3L, std::size_t{3}));
   CHECK(run({.max_epochs = 7, .fast_dev_run = 3, .overfit_batches = Batches{2}}) == std::pair(2L, std::size_t{2}));
   CHECK(toy::refusal([&] { run({.max_epochs = 1, .fast_dev_run = -1}); }) == "fulgurite.options.range");
+}
+
+TEST_CASE("fast_dev_run has all of its batches, and validates, where a batch takes several steps") {
+  Two model;
+  auto trainer =
+      make_trainer<Two>(TrainerOptions{.max_epochs = 4, .fast_dev_run = 3}, toy::Device{}, Float32{}, Manual{});
+  trainer.fit(model, toy::batches(9), toy::batches(9));
+  CHECK(trainer.progress().global_step == 6);
+  CHECK(model.validated.size() == 3);
+}
+
+TEST_CASE("a prediction of nothing is an Error, as an evaluation is") {
+  Predicts predicting;
+  auto predictor = toy::train<Predicts>({.max_epochs = 1}, {});
+  CHECK(toy::refusal([&] { predictor.predict(predicting, toy::batches(0)); }) == "fulgurite.data.empty");
+  CHECK(toy::refusal([&] { predictor.predict(predicting, toy::Unsized(0)); }) == "fulgurite.data.empty");
 }
 
 TEST_CASE(

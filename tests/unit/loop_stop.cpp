@@ -51,6 +51,12 @@ TrainerOptions::Clock::time_point fake() {
 
 using Hooks = std::vector<std::string>;
 
+/// A hundred seconds before training, one for each batch.
+struct Prepares : toy::P {
+  void on_fit_start() { now += 100; }
+  void on_train_batch_end(auto const&, double, auto&) { ++now; }
+};
+
 }  // namespace
 
 TEST_CASE("stops asked for elsewhere: at an epoch's start none of its batches runs; at an epoch's end, or by "
@@ -73,14 +79,24 @@ TEST_CASE("minima win over a stop: min_steps inside an epoch stops exactly there
 
 TEST_CASE("max_time is looked at after each batch, and stops inside an epoch; a pending window is stepped") {
   now = 0;
-  tick = 1;  // asked once at on_fit_start, once for the spent timer, then once a batch: elapsed is 1, then 2, 3, ...
+  tick = 1;  // asked once as training begins, then once a batch: elapsed is 1, then 2, 3, ...
   toy::P model;
-  auto trainer = toy::train<toy::P>({.max_time = Seconds(4), .now = &fake}, Automatic{.accumulate_grad_batches = 2});
+  auto trainer = toy::train<toy::P>({.max_time = Seconds(3), .now = &fake}, Automatic{.accumulate_grad_batches = 2});
   trainer.fit(model, toy::batches(100));
   CHECK(model.seen.size() == 3);
   CHECK(trainer.progress().global_step == 2);
   CHECK(trainer.progress().logged_steps == 2);
   CHECK(trainer.progress().epoch == 1);
+}
+
+TEST_CASE("max_time is of training: what comes before on_train_start is not counted, in each fit anew") {
+  now = tick = 0;
+  Prepares model;
+  auto trainer = toy::train<Prepares>({.max_epochs = 4, .max_time = Seconds(12), .now = &fake}, {});
+  trainer.fit(model, toy::batches(5));
+  CHECK(trainer.progress().global_step == 12);
+  trainer.fit(model, toy::batches(5));
+  CHECK(trainer.progress().global_step == 17);
 }
 
 TEST_CASE("the first of max_epochs and max_steps ends the run; a cut epoch counts; inside epoch e it is e") {

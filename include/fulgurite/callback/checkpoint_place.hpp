@@ -74,7 +74,11 @@ class Place {
     folder_ = before_;
     loaded_.clear();
     moved_from_.clear();
+    other_spelling_.clear();
   }
+  /// The loaded state spells this folder in another way, as "runs/c" and "/home/me/runs/c" are one; else empty. Asked
+  /// once.
+  std::filesystem::path take_other_spelling() { return std::exchange(other_spelling_, {}); }
   /// The move was told of before.
   void forget_move() { moved_from_.clear(); }
 
@@ -82,14 +86,21 @@ class Place {
   /// A run that is resumed into another folder must not delete what the first one left.
   bool moved() {
     if (loaded_.empty() || folder_.empty() || loaded_ == folder_) return false;
-    moved_from_ = std::exchange(loaded_, {});
-    return true;
+    bool const same = is_same(loaded_, folder_);
+    (same ? other_spelling_ : moved_from_) = std::exchange(loaded_, {});
+    return !same;
+  }
+  FULGURITE_COLD static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other) {
+    std::error_code no_one, no_other;
+    auto const a = std::filesystem::weakly_canonical(std::filesystem::absolute(one), no_one),
+               b = std::filesystem::weakly_canonical(std::filesystem::absolute(other), no_other);
+    return !no_one && !no_other && a == b;
   }
 
   std::filesystem::path given_;
   std::filesystem::path folder_{};
   std::filesystem::path before_{};  ///< the folder before this call's setup
-  std::filesystem::path loaded_{}, moved_from_{};
+  std::filesystem::path loaded_{}, moved_from_{}, other_spelling_{};
   bool chosen_ = false;
 };
 

@@ -56,6 +56,18 @@ class KeptNames {
     if (is_one(ranking_.best)) ranking_.take_best();
   }
 
+  /// The folder is spelt in another way from now on, and so are the files in it. Nothing where `before` is empty.
+  FULGURITE_COLD void respell(std::filesystem::path const& before, std::filesystem::path const& now) {
+    if (before.empty()) return;
+    auto const respelt = [&](std::filesystem::path const& file) {
+      auto const inside = file.lexically_relative(before);
+      return inside.empty() || *inside.begin() == ".." ? file : now / inside;
+    };
+    ranking_.top.rename(respelt);
+    ranking_.best = respelt(ranking_.best);
+    last_.file = respelt(last_.file);
+  }
+
   /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
   void leave() {
     ranking_.top.clear();

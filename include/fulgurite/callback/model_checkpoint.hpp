@@ -69,6 +69,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   void setup(auto& ctx) {
     if (place_.choose(ctx)) kept_.leave();
+    kept_.respell(place_.take_other_spelling(), place_.folder());
     bool const writes = watch::in_fit(ctx) && ctx.rank() == 0;
     place_.tell_of_move(ctx);
     if (writes && options_.save_top_k != 0) place_.tell_of_files(ctx);
@@ -162,6 +163,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     timing_.state(archive);
     kept_.state(archive);
     if (!archive.loading) return;
+    kept_.respell(place_.take_other_spelling(), place_.folder());
     if (!in_fit_) gone_ = kept_.gone();
     kept_.forget(gone_);
     if (moved) kept_.leave();

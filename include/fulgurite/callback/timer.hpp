@@ -37,7 +37,7 @@ class Timer {
   using Seconds = fulgurite::Seconds;
   using Hooks = Implements<hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end,
                            hook::on_train_end, hook::on_validation_start, hook::on_validation_end, hook::on_test_start,
-                           hook::on_test_end, hook::on_exception>;
+                           hook::on_test_end, hook::before_save, hook::on_exception>;
   static constexpr Order order = Order::timer;
   static constexpr std::string_view reads = "the clock", writes = "the end of training";
   /// What is measured apart; training includes the validations inside of it.
@@ -71,6 +71,10 @@ class Timer {
   void on_validation_end(auto& ctx) { end(Timed::validate, ctx); }
   void on_test_start(auto& ctx) { begin(Timed::test, ctx); }
   void on_test_end(auto& ctx) { end(Timed::test, ctx); }
+  // A file holds the time that was used until it was asked for.
+  void before_save(auto& ctx) {
+    for (auto const what : {Timed::train, Timed::validate, Timed::test}) look(what, ctx);
+  }
   // Time after a run has failed does not count for it.
   void on_exception(auto& ctx) {
     for (auto const what : {Timed::train, Timed::validate, Timed::test})

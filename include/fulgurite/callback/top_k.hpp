@@ -10,6 +10,7 @@
 
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 
 namespace fulgurite {
 
@@ -47,6 +48,10 @@ class TopK {
   void drop(std::filesystem::path const& file) {
     if (auto const found = std::find(paths_.begin(), paths_.end(), file); found != paths_.end())
       drop(static_cast<std::size_t>(found - paths_.begin()));
+  }
+  /// Each file gets the name that `named(file)` says.
+  void rename(FunctionRef<std::filesystem::path(std::filesystem::path const&)> named) {
+    for (auto& path : paths_) path = named(path);
   }
   void clear() {
     paths_.clear();

@@ -2,6 +2,7 @@
 // The words of a command line, read by CLI11.
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,31 @@ inline std::string words_error(CLI::ParseError const& error, std::vector<std::st
   return option + (std::ranges::count_if(arguments, names_it) > 1 ? " is said more than once" : " has no value");
 }
 
+/// The words as CLI11 is to see them, which would take the next word for the value of `--name=`, and an option that
+/// follows `--name` as well. `takes_value(word)`: whether it is an option with a value.
+template <class TakesValue>
+std::vector<std::string> with_values(std::vector<std::string> const& arguments, TakesValue takes_value) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i != arguments.size(); ++i) {
+    auto const& word = arguments[i];
+    auto const name = word.substr(0, word.find('='));
+    if (!takes_value(name) || word.size() > name.size() + 1) {
+      words.push_back(word);
+      continue;
+    }
+    words.push_back(name);
+    if (name != word) {
+      words.emplace_back();
+    } else if (i + 1 != arguments.size()) {
+      if (arguments[i + 1].starts_with("--"))
+        throw Error("fulgurite.cli.words", name + " has no value: after it comes " + arguments[i + 1] +
+                                               " (a value that begins so is written " + name + "=VALUE)");
+      words.push_back(arguments[++i]);
+    }
+  }
+  return words;
+}
+
 /// Errors: an option without a value, one that is given twice, a word that is no option.
 inline Words read_words(std::vector<std::string> const& arguments, Table const& table,
                         std::vector<std::string> const& verbs) {
@@ -48,8 +74,12 @@ inline Words read_words(std::vector<std::string> const& arguments, Table const& 
   std::vector<CLI::Option*> given;
   for (std::size_t i = 0; i != entries.size(); ++i)
     given.push_back(app.add_option("--" + entries[i].name, texts[i])->expected(1));
+  auto const given_words = with_values(arguments, [&](std::string const& word) {
+    return word == "-c" || word == "--config" ||
+           std::ranges::any_of(entries, [&](auto const& entry) { return word == "--" + entry.name; });
+  });
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // as CLI11 takes them
+    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // as CLI11 takes them
   } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
   for (auto const& word : app.remaining()) {
     if (!word.starts_with('-'))

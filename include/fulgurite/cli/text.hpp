@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -40,6 +41,14 @@ concept Textual = requires(T& value, std::string_view text) {
   { Value<T>::text(value) } -> std::convertible_to<std::string>;
 };
 
+/// The largest N that a file of options can hold as well: TOML's whole numbers have 63 bits.
+template <class N>
+constexpr N largest() {
+  if constexpr (std::unsigned_integral<N> && sizeof(N) == sizeof(std::int64_t))
+    return std::numeric_limits<std::int64_t>::max();
+  else return std::numeric_limits<N>::max();
+}
+
 /// The number that a whole text stands for. Where it is none, or does not fit into N, `Expected` is thrown with
 /// `expected`, a noun such as "a count"; the caller makes an Error of it that names the option.
 template <class N>
@@ -48,9 +57,9 @@ N number_of(std::string_view text, std::string const& expected) {
   N number{};
   char const* const end = text.data() + text.size();
   auto const [stopped, fault] = std::from_chars(text.data(), end, number);
-  if (fault == std::errc::result_out_of_range)
+  if (fault == std::errc::result_out_of_range || (fault == std::errc{} && number > largest<N>()))
     throw Expected{expected + " from " + std::to_string(std::numeric_limits<N>::lowest()) + " to " +
-                   std::to_string(std::numeric_limits<N>::max())};
+                   std::to_string(largest<N>())};
   if (fault != std::errc{} || stopped != end) throw Expected{expected};
   return number;
 }

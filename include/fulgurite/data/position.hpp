@@ -11,6 +11,7 @@ namespace fulgurite::data {
 /// Decides which samples batch k holds. A negative number means that it is not known, as of a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
+  long order = -1;  ///< stands for the samples and the kind of their order; the seed and the epoch are saved apart
   bool operator==(Layout const&) const = default;
 };
 
@@ -74,7 +75,7 @@ class Position {
   void state(auto& archive, Layout const now) {
     Layout saved = now;
     archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
-        "samples", saved.samples);
+        "samples", saved.samples)("order", saved.order);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) loaded(saved, now);
   }
 
@@ -83,10 +84,13 @@ class Position {
     first_ = consumed_;
     begun_ = chosen_ = false;
     bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
+    auto in_its_order = now;
+    in_its_order.order = saved.order;
     if (!between && saved != now)
       throw Error("fulgurite.data.resume",
                   "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " +
-                      said(saved) + "; this loader has " + said(now) +
+                      said(saved) + "; this loader has " +
+                      (saved == in_its_order ? "others, or these in another kind of order (.shuffle)" : said(now)) +
                       ": resume with the same data and options, or from a checkpoint written between epochs");
   }
 

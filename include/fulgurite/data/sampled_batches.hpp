@@ -20,7 +20,10 @@ class SampledBatches : public Batches<Derived, B> {
   std::size_t size() const { return batch_count(samples(), batch_size_, drop_last_); }
 
   Layout layout() const {
-    return {.batches = static_cast<long>(size()), .batch_size = batch_size_, .samples = static_cast<long>(samples())};
+    return {.batches = static_cast<long>(size()),
+            .batch_size = batch_size_,
+            .samples = static_cast<long>(samples()),
+            .order = order_of(sampler_)};
   }
 
   long batch_size() const { return batch_size_; }

@@ -24,6 +24,14 @@ concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
 
+/// A number that stands for what `sampler` visits and how, but for its seed and the epoch: a fit that goes on inside an
+/// epoch needs the same. -1: the sampler does not say, by `std::uint64_t order_key() const`.
+template <Sampler S>
+long order_of(S const& sampler) {
+  if constexpr (requires { sampler.order_key(); }) return static_cast<long>(sampler.order_key() >> 1);
+  else return -1;
+}
+
 /// Calls `f(index)` for each position of an epoch. Error [fulgurite.data.index] for one that a dataset of `samples`
 /// samples does not have.
 template <Sampler S>
@@ -55,6 +63,7 @@ struct Sequential {
 
   std::size_t size() const { return count; }
   auto indices(long /*epoch*/) const { return std::views::iota(std::size_t{0}, count); }
+  std::uint64_t order_key() const { return 2; }
 };
 
 /// Visits 0 to count-1 in an order that is another one in each epoch: the shuffle of Fisher and Yates, from the end,
@@ -73,6 +82,7 @@ struct Shuffle {
     for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
     return order;
   }
+  std::uint64_t order_key() const { return 4; }
 
   void state(auto& archive) {
     long saved = static_cast<long>(seed);  // archives save it as a signed number
@@ -96,6 +106,8 @@ struct OptionalShuffle {
     std::iota(order.begin(), order.end(), std::size_t{0});
     return order;
   }
+
+  std::uint64_t order_key() const { return shuffle ? Shuffle{}.order_key() : Sequential{}.order_key(); }
 
   void state(auto& archive) {
     Shuffle inner{count, seed};
@@ -131,6 +143,13 @@ class Subset {
     order.reserve(size());
     for (std::size_t const position : inner_.indices(epoch)) order.push_back(chosen_[position]);
     return order;
+  }
+  std::uint64_t order_key() const
+    requires requires(Inner const& inner) { inner.order_key(); }
+  {
+    std::uint64_t key = inner_.order_key();
+    for (auto const index : chosen_) key = (key ^ index) * 0x100000001b3U;  // Fowler, Noll and Vo
+    return key;
   }
 
   void state(auto& archive) {

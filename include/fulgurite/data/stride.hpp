@@ -2,6 +2,7 @@
 // The sampler of one process among several: it takes every world-th sample of an order that all of them share.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,12 @@ class Stride {
     auto const order = inner_.indices(epoch) | ranges::to<std::vector<std::size_t>>();
     return order | views::cycle | views::drop(rank()) | views::stride(world()) | views::take(size()) |
            ranges::to<std::vector<std::size_t>>();
+  }
+
+  std::uint64_t order_key() const
+    requires requires(Inner const& inner) { inner.order_key(); }
+  {
+    return inner_.order_key();
   }
 
   void state(auto& archive) {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/file_exists.hpp>
 #include <fulgurite/core/function_ref.hpp>
 
@@ -34,6 +35,13 @@ class HeldFiles {
     return found != holders_.end() && found->second.size() > found->second.count(holder);
   }
 
+  /// The fit goes on from this file, which nobody removes while it lasts: the same call would begin with it again. It
+  /// may be written anew. An empty path: the fit began without one.
+  FULGURITE_COLD void begins_with(std::filesystem::path const& file) {
+    first_ = file.empty() ? std::filesystem::path{} : key(file);
+  }
+  bool is_begun_with(std::filesystem::path const& file) const { return !first_.empty() && key(file) == first_; }
+
   /// One file has one key, whatever its folder is called by. A link is itself, not what it leads to.
   static std::filesystem::path key(std::filesystem::path const& file) {
     std::error_code error;
@@ -44,6 +52,7 @@ class HeldFiles {
 
  private:
   std::map<std::filesystem::path, std::set<Holder>> holders_{};
+  std::filesystem::path first_{};
 };
 
 class CheckpointFiles;
@@ -127,11 +136,12 @@ class CheckpointFiles {
     if (first_says_ ? first_says_(exists) : exists) throw FileExists(file);
     held_.hold(file, holder_);
   }
-  /// The holder of this request needs the file no more; it is removed unless somebody else does. Says whether it was.
+  /// The holder of this request needs the file no more; it is removed unless somebody else does, or the fit began with
+  /// it. Says whether it was.
   bool give_up(std::filesystem::path const& file) {
     held_.give_up(file, holder_);
     std::error_code ignored;  // a file that somebody else removed is gone, as wanted
-    if (!writes_ || of_others(file)) return false;
+    if (!writes_ || of_others(file) || held_.is_begun_with(file)) return false;
     return remove_ ? remove_(file) : std::filesystem::remove(file, ignored);
   }
   void can_remove(Remove how) { remove_ = how; }

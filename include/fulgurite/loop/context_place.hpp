@@ -76,9 +76,9 @@ class PlaceContext : public NotHere {
   bool validating_each_epoch_end() const {
     return has_validation() && options().val_check_interval.epoch_end() && options().check_val_every_n_epoch == 1;
   }
-  /// Seconds of this run, on the clock `options().now`. Where a fit goes on from a file, those before the file was
-  /// written count, too; 0 before training begins.
-  double seconds_since_fit_start() const { return asked(Asks::seconds), state_->seconds_since_fit_start(); }
+  /// Seconds of training, on the clock `options().now`, which max_time is compared with: it runs from on_train_start
+  /// on. Where a fit goes on from a file, those before the file was written count, too.
+  double training_seconds() const { return asked(Asks::seconds), state_->training_seconds(); }
   /// The clock `options().now` in seconds, from a beginning of its own: only differences mean something.
   double seconds_now() const { return asked(Asks::seconds), Seconds(options().now().time_since_epoch()).count(); }
 

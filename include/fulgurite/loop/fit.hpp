@@ -137,6 +137,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     run_.measured.train_board.restart();
     run_.loading.write = decltype(Loading::write)::template to<&OpenFit::write>(*this);
     Context<R, phase::Train> ctx(run_);
+    run_.clock.training_began = options.now();
     if (tell<hook::on_train_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     agree_on_stop(run_);
     if (options.val_check_interval.kind == ValidationInterval::Kind::time) run_.clock.last_validation = options.now();

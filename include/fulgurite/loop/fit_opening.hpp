@@ -38,6 +38,9 @@ class FitOpening {
     run_.facts.has_validation =
         Source::template evaluates<hook::val_dataloader> && !run_.asked.options.limit_val_batches.none();
     run_.due = {};
+    run_.clock.earlier = 0;
+    run_.clock.training_began.reset();
+    run_.made.held_files.begins_with({});
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;
@@ -69,7 +72,6 @@ class FitOpening {
     auto const every = static_cast<std::size_t>(run_.asked.options.log_every_n_steps) *
                        static_cast<std::size_t>(run_.asked.window_length);
     run_.measured.train_board.reserve(every == 0 ? State<R>::Board::most_waiting : every);
-    run_.clock.fit_began = run_.asked.options.now();
     if (tell<hook::on_fit_start>(run_, pack_, ctx) == Flow::stop) wish_stop(run_);
     answer_settings();
     if (!is_resumed()) answer_searches();  // one that goes on has its state later

@@ -56,10 +56,11 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
     tell<hook::on_predict_epoch_start>(run, pack, ctx);
     each_loader(loaders, [&](auto& loader, std::size_t position) {
       if (ends_pass(pack)) return;
+      check_not_empty<R>(loader);
       facts.loader = position;
       auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
-      each_batch(
+      bool const any = each_batch(
           loader, batches,
           [&](auto&& raw, long b, auto&& end) {
             facts.batch_idx = b;
@@ -88,6 +89,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
             return !facts.is_last_batch && !ends_pass(pack);
           },
           hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
+      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // of several ranks, one may have none
     });
     facts.loader = 0;
     tell<hook::on_predict_epoch_end>(run, pack, ctx);

@@ -75,8 +75,9 @@ struct State {
     said.each(identifier, sentence, aloud(identifier));
   }
 
-  double seconds_since_fit_start() const {
-    return clock.fit_began ? Seconds(asked.options.now() - *clock.fit_began).count() : 0.0;
+  double training_seconds() const {
+    double const now = clock.training_began ? Seconds(asked.options.now() - *clock.training_began).count() : 0.0;
+    return clock.earlier + now;
   }
 
  private:

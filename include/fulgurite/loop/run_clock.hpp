@@ -8,7 +8,9 @@
 namespace fulgurite::loop {
 
 struct RunClock {
-  std::optional<TrainerOptions::Clock::time_point> fit_began = std::nullopt;
+  double earlier = 0;  ///< seconds of training before the file that the fit goes on from
+  /// When training began, or went on; nullopt before: what is looked for and tried out until then is no training.
+  std::optional<TrainerOptions::Clock::time_point> training_began = std::nullopt;
   std::optional<TrainerOptions::Clock::time_point> last_validation = std::nullopt;
 };
 

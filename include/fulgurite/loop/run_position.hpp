@@ -132,7 +132,7 @@ void fold_run(State<R>& run, Archive& archive) {
       "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
       "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
   fold_stop(run, archive);
-  double elapsed = run.seconds_since_fit_start();
+  double elapsed = run.training_seconds();
   auto const now = run.asked.options.now();
   std::optional<double> validated;
   if (run.clock.last_validation) validated = Seconds(now - *run.clock.last_validation).count();
@@ -160,7 +160,8 @@ void fold_run(State<R>& run, Archive& archive) {
       return now - std::chrono::duration_cast<Clock::duration>(Seconds(seconds));
     };
     run.due.window.before = run.due.rows - in_window;
-    run.clock.fit_began = ago(elapsed);
+    run.clock.earlier = elapsed;
+    if (run.clock.training_began) run.clock.training_began = now;  // a fit that goes back
     if (validated) run.clock.last_validation = ago(*validated);
     run.facts.accumulating = run.facts.has_gradients = run.point.accumulating;
     run.facts.is_last_batch = run.point.last;

@@ -37,7 +37,7 @@ template <class R>
 template <class R>
 bool time_is_up(State<R> const& run) {
   auto const& most = run.asked.options.max_time;
-  return most && run.seconds_since_fit_start() >= most->count();
+  return most && run.training_seconds() >= most->count();
 }
 /// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
 template <class R>

@@ -18,11 +18,12 @@
 
 namespace fulgurite::loop {
 
-/// fast_dev_run = n: one epoch of n steps, n batches of validation, test and predict, no sanity check.
+/// fast_dev_run = n: one epoch of n batches, as many of validation, test and predict, no sanity check. A batch may take
+/// several steps, and validation comes all the same, so no limit of steps is below that of batches.
 inline void apply_dev_run(TrainerOptions& o) {
   if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
   o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
-  o.max_steps = o.fast_dev_run;
+  if (o.max_steps && *o.max_steps >= 0 && *o.max_steps < o.fast_dev_run) o.max_steps = o.fast_dev_run;
   o.max_epochs = 1;
   o.min_epochs.reset();
   o.min_steps.reset();

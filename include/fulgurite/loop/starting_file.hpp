@@ -1,6 +1,7 @@
 #pragma once
 // The file that a call begins with: looked for before setup, so that loggers know whose run goes on.
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -40,7 +41,10 @@ class StartingFile {
       look_for_rescued(run, pack);
     }
     files_of_first_rank(run);
-    with_whole_file(run, files_, ForFit, [&](RunFile file) { file_.emplace(std::move(file)); });
+    with_whole_file(run, files_, ForFit, [&](RunFile file, std::filesystem::path const& path) {
+      file_.emplace(std::move(file));
+      if constexpr (ForFit) run.made.held_files.begins_with(path);
+    });
   }
   bool is_found() const { return file_.has_value(); }
 

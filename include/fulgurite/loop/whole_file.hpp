@@ -42,10 +42,10 @@ constexpr bool is_of_trainer(Snapshot<R> const&) {
                      "and evaluations take it as it is");
 }
 
-/// f(file) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit is an
-/// Error. Of files that were searched for, one that is damaged or holds too little is passed over where another is
-/// left, which is said; files of others do not count. Whether there was any. Error where all that there are are damaged
-/// or hold weights alone.
+/// f(file, its path) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit
+/// is an Error. Of files that were searched for, one that is damaged or holds too little is passed over where another
+/// is left, which is said; files of others do not count. Whether there was any. Error where all that there are are
+/// damaged or hold weights alone.
 template <class R, class F>
 bool with_whole_file(State<R>& run, Candidates const& from, bool for_fit, F&& f) {
   using RunFile = typename R::Backend::RunFile;
@@ -69,7 +69,7 @@ bool with_whole_file(State<R>& run, Candidates const& from, bool for_fit, F&& f)
       refuse_weights_of_others(name);
     }
     if (!from.searched || (for_fit ? holds_run(*file) : is_of_trainer(*file))) {
-      f(std::move(*file));
+      f(std::move(*file), files[i]);
       return true;
     }
     if (is_of_trainer(*file)) weights = name;
