@@ -59,7 +59,7 @@ TEST_CASE("a loader that is given another batch size cuts its next epoch by it")
     loader.set_batch_size(5);
     CHECK(loader.batch_size() == 5);
     CHECK(loader.size() == 2);
-    CHECK(loader.layout() == Layout{.batches = 2, .batch_size = 5, .samples = 10});
+    CHECK(loader.layout() == Layout{.batches = 2, .batch_size = 5, .samples = 10, .order = order_of(Sequential{})});
     CHECK(sizes(loader) == Sizes{5, 5});
     loader.set_batch_size(64);
     CHECK(content(loader) == numbers(10));
