@@ -76,7 +76,7 @@ class Place {
     moved_from_.clear();
     other_spelling_.clear();
   }
-  /// The loaded state spells this folder in another way, as "runs/c" and "/home/me/runs/c" are one; else empty. Asked
+  /// The loaded state spells this folder in another way, as "runs/c" and "./runs/c" are one; else empty. Asked
   /// once.
   std::filesystem::path take_other_spelling() { return std::exchange(other_spelling_, {}); }
   /// The move was told of before.
