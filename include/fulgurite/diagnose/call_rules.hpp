@@ -5,6 +5,7 @@
 #pragma GCC system_header  // spares g++ the trace through the macro of a row
 
 #include <cstddef>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -28,6 +29,9 @@ struct BorrowRules {
     FULGURITE_RULE("[fulgurite.trainer.swapped] the model comes first, the data after it: write trainer.fit(model, "
                    "data)",
                    accepts<T>, std::is_same_v<T, M> || !(std::is_same_v<std::remove_cvref_t<Data>, M> || ...))
+    FULGURITE_RULE("[fulgurite.trainer.text] a text is no data: a file to go on from is CkptPath{\"last\"}, the last "
+                   "argument, and a loader is a range of batches",
+                   accepts<T>, !(std::is_convertible_v<Data, std::string_view> || ...))
     FULGURITE_RULE("[fulgurite.trainer.pointer] the trainer takes the model itself, not a pointer or a holder: pass "
                    "*model",
                    accepts<T>, !points<T>)
