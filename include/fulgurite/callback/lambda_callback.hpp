@@ -2,6 +2,8 @@
 // Hooks written in place: LambdaCallback{on<hook::on_train_start>([](auto& ctx) { ... })}.
 
 #include <concepts>
+#include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/state.hpp>
@@ -34,10 +36,25 @@ On<Event, F> on(F function) {
   return {std::move(function)};
 }
 
+namespace lambda {
+template <class>
+struct EventOf;
+template <class Event, class F>
+struct EventOf<On<Event, F>> {
+  using type = Event;
+};
+template <class On, class... Ons>
+inline constexpr bool heard_once =
+    (std::size_t{std::is_same_v<typename EventOf<On>::type, typename EventOf<Ons>::type>} + ...) == 1;
+}  // namespace lambda
+
 /// A callback that is made of functions, each for another event, where a struct would be too much: prints, counters,
 /// probes. What the functions capture is not saved.
 template <class... Ons>
 struct LambdaCallback : Ons... {
+  static_assert((lambda::heard_once<Ons, Ons...> && ...),
+                "[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one of "
+                "them, or give a second LambdaCallback");
   using Stateless = ByChoice;
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };

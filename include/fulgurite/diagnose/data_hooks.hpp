@@ -84,6 +84,16 @@ consteval HookVerdict transfer_fault(HookId id) {
   if constexpr (!Probeable<Module>) return of_model;
   else return worst(HookVerdict{hook::override_fault<Hook, Module, true, Ctx, B>(), id}, of_model);
 }
+/// The transfer hook of the data module, or the model's, returns nothing, so the step would get none.
+template <class Hook, class Module, class M, class Ctx, class B>
+consteval bool swallows() {
+  if constexpr (Overrides<Hook, Module, Ctx, B>)
+    return std::is_void_v<decltype(call_override<Hook>(std::declval<Module&>(), std::declval<Ctx&>(),
+                                                       std::declval<B&>()))>;
+  else if constexpr (Overrides<Hook, M, Ctx, B>)
+    return std::is_void_v<decltype(call_override<Hook>(std::declval<M&>(), std::declval<Ctx&>(), std::declval<B&>()))>;
+  else return false;
+}
 /// What happens to a batch without a transfer hook: nothing.
 struct Same {
   template <class B>

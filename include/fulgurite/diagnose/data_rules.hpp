@@ -104,6 +104,19 @@ consteval HookVerdict move_fault() {
   else return {HookFault::parameters, HookId::of_strategy_move};
 }
 
+/// What a transfer hook returns; `Returns`: something.
+template <class M, bool Returns>
+struct BatchResultRules {
+  using Rules = BatchResultRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.hook.batch_result] a transfer hook returns nothing, and the step gets what it returns: "
+                   "return the batch",
+                   accepts<M>, Returns)
+    return Fine{};
+  }
+};
+
 /// The three transfer hooks, each against what the one before it leaves of a batch `Raw`.
 template <class R, class Module, class Ctx, class Raw>
 struct TransferRules {
@@ -116,9 +129,11 @@ struct TransferRules {
   template <bool Says = false, class = void>
   static consteval auto judge() {
     FULGURITE_HOOKS(M, transfer_fault<Before, Module, M, Ctx, Raw>(HookId::on_before_batch_transfer))
+    FULGURITE_RULES(BatchResultRules<M, !swallows<Before, Module, M, Ctx, Raw>()>::judge())
     {
       using First = Staged<R, Module, Before, Ctx, Raw>;
       FULGURITE_HOOKS(M, transfer_fault<Move, Module, M, Ctx, First>(HookId::transfer_batch_to_device))
+      FULGURITE_RULES(BatchResultRules<M, !swallows<Move, Module, M, Ctx, First>()>::judge())
       FULGURITE_RULES(TraitRules<S, !moves_too_late<S, First>()>::judge())
       FULGURITE_RULE("[fulgurite.data.opaque_batch] this batch type cannot be looked into, so its tensors would not "
                      "reach the GPU: give it `Batch to(torch::Device) const`",
@@ -127,6 +142,7 @@ struct TransferRules {
       FULGURITE_HOOKS(S, move_fault<S, First, Overrides<Move, Module, Ctx, First> || Overrides<Move, M, Ctx, First>>())
       {
         using Second = Staged<R, Module, Move, Ctx, First, Moves<S>>;
+        FULGURITE_RULES(BatchResultRules<M, !swallows<After, Module, M, Ctx, Second>()>::judge())
         return about<transfer_fault<After, Module, M, Ctx, Second>(HookId::on_after_batch_transfer), M>();
       }
     }

@@ -17,12 +17,20 @@ namespace fulgurite::judge {
 template <class T>
 struct Parts {
   using Optimizer = T;
-  static constexpr bool scheduled_well = true;
+  static constexpr bool scheduled_well = true, whole_factor = false;
 };
+/// The factor of a schedule is a whole number or a truth, in which 1 / (1 + n) is 0.
+template <class S>
+inline constexpr bool has_whole_factor = false;
+template <class S>
+  requires requires(S& schedule, long moves) { schedule(moves); }
+inline constexpr bool has_whole_factor<S> =
+    std::is_integral_v<std::remove_cvref_t<decltype(std::declval<S&>()(std::declval<long>()))>>;
 template <class O, class S, bool Configured>
 struct Parts<Scheduled<O, S, Configured>> {
   using Optimizer = typename Parts<O>::Optimizer;
-  static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>;
+  static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>,
+                        whole_factor = Parts<O>::whole_factor || has_whole_factor<S>;
 };
 /// What the tensor library can take as an optimizer.
 template <class Backend, class T>
@@ -76,6 +84,10 @@ template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
 inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
+template <class List>
+inline constexpr bool any_whole_factor = false;
+template <class... Os>
+inline constexpr bool any_whole_factor<OptimizerList<Os...>> = (Parts<Os>::whole_factor || ...);
 
 /// A schedule that moves a momentum is on an optimizer that has one.
 template <class Backend, class T>
