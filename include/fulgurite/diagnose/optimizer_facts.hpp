@@ -84,6 +84,7 @@ template <class List>
 inline constexpr bool all_scheduled_well = false;
 template <class... Os>
 inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
+/// Any of their schedules has.
 template <class List>
 inline constexpr bool any_whole_factor = false;
 template <class... Os>
