@@ -51,14 +51,6 @@ class Context : public loop::LogContext<R, Phase> {
   {
     return std::get<0>(optimizers());
   }
-  template <bool Fine = false>
-  auto& optimizer() const
-    requires(Phase::trains && !R::automatic)
-  {
-    static_assert(Fine, "[fulgurite.context.automatic_only] under Manual there may be several optimizers: write "
-                        "`auto& [optimizer] = ctx.optimizers();`");
-    return std::get<0>(optimizers());
-  }
   /// f(position, optimizer) for each; nothing outside of fit.
   template <class F>
   void each_optimizer(F&& f) const {
