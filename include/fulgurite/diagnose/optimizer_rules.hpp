@@ -35,8 +35,8 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
                      "schedule::Cosine{100}, or a function from a number of steps (or epochs) to a factor",
                      accepts<M>, all_scheduled_well<List>)
-      FULGURITE_RULE("[fulgurite.schedule.whole_factor] this schedule returns a whole number, in which 1 / (1 + n) is 0: "
-                     "return a double, as 1.0 / (1.0 + n)",
+      FULGURITE_RULE("[fulgurite.schedule.whole_factor] this schedule returns a whole number, in which 1 / (1 + n) is "
+                     "0: return a double, as 1.0 / (1.0 + n)",
                      accepts<M>, !any_whole_factor<List>)
       FULGURITE_RULE("[fulgurite.schedule.sets_rates] this schedule has move or observe, which are asked only of one "
                      "that sets the rates itself: add `static constexpr bool sets_rates = true`, or leave them out",
