@@ -46,17 +46,31 @@ struct EventOf<On<Event, F>> {
 template <class On, class... Ons>
 inline constexpr bool heard_once =
     (std::size_t{std::is_same_v<typename EventOf<On>::type, typename EventOf<Ons>::type>} + ...) == 1;
+
+/// What a LambdaCallback with two functions for one event is made of: nothing that could be called.
+struct Twice {
+  static constexpr bool hears_twice = true;
+  template <class... Ons>
+  explicit Twice(Ons...) {}
+};
 }  // namespace lambda
 
 /// A callback that is made of functions, each for another event, where a struct would be too much: prints, counters,
 /// probes. What the functions capture is not saved.
 template <class... Ons>
 struct LambdaCallback : Ons... {
-  static_assert((lambda::heard_once<Ons, Ons...> && ...),
-                "[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one of "
-                "them, or give a second LambdaCallback");
   using Stateless = ByChoice;
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };
+
+template <>
+struct LambdaCallback<lambda::Twice> : lambda::Twice {
+  using Twice::Twice;
+};
+
+/// Refused by the trainer: only one function hears an event.
+template <class... Ons>
+  requires(!(lambda::heard_once<Ons, Ons...> && ...))
+LambdaCallback(Ons...) -> LambdaCallback<lambda::Twice>;
 
 }  // namespace fulgurite

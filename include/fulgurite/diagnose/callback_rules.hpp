@@ -42,6 +42,9 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
                    "number or text",
                    accepts<T>, std::is_class_v<T> && !points<T>)
+    FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one "
+                   "of them, or give a second LambdaCallback",
+                   accepts<T>, !FULGURITE_SAYS(T, bool, hears_twice))
     FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "callback",
                    accepts<T>, !std::is_final_v<T>)
