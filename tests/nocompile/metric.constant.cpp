@@ -1,4 +1,4 @@
-// refused: [fulgurite.metric.constant] ctx.log takes a metric of the model, not a text: declare `static constexpr Metric<"loss"> loss{}` and log that
+// refused: [fulgurite.metric.constant] ctx.log takes a metric of the model, then its value, and no text: declare `static constexpr Metric<"loss"> loss{}` and write ctx.log(loss, value)
 #include <toy.hpp>
 
 #include <fulgurite/loop/context.hpp>

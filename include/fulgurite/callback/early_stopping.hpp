@@ -145,6 +145,15 @@ class EarlyStopping {
   std::string message_{};
 };
 
+/// Refused by the trainer: it watches a metric.
+template <>
+class EarlyStopping<MetricLeftOut> {
+ public:
+  static constexpr bool lacks_metric = true;
+  explicit EarlyStopping(EarlyStoppingOptions = {}) {}
+};
+EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
+
 /// Refused by the trainer: a metric is a constant, not a text.
 template <std::convertible_to<std::string_view> Text>
 EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;

@@ -11,9 +11,13 @@
 
 namespace fulgurite {
 
-/// Gives one function the name of one event.
+/// Gives one function the name of one event. Of what is no event (an override, a step) nothing is called: the trainer
+/// refuses it.
 template <class Event, class F>
-struct On;
+struct On {
+  static constexpr bool hears_no_event = true;
+  F function;
+};
 
 #define FULGURITE_ROW(NAME, ...)                                                                                       \
   template <class F>                                                                                                   \
@@ -29,9 +33,8 @@ FULGURITE_EVENTS(FULGURITE_ROW)
 #undef FULGURITE_ROW
 
 /// A function for one event, in any form that the event has: `on<hook::on_train_batch_end>([](auto& batch, auto& ctx) {
-/// ... })`. What is no event (an override, a step) does not compile.
+/// ... })`.
 template <class Event, class F>
-  requires requires { sizeof(On<Event, F>); }
 On<Event, F> on(F function) {
   return {std::move(function)};
 }

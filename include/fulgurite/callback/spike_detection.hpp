@@ -112,6 +112,15 @@ class SpikeDetection {
   long seen_ = 0;
 };
 
+/// Refused by the trainer: it watches a metric.
+template <>
+class SpikeDetection<MetricLeftOut> {
+ public:
+  static constexpr bool lacks_metric = true;
+  explicit SpikeDetection(SpikeDetectionOptions = {}) {}
+};
+SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
+
 /// Refused by the trainer: a metric is a constant, not a text.
 template <std::convertible_to<std::string_view> Text>
 SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;

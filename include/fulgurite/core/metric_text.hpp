@@ -1,5 +1,6 @@
 #pragma once
-// What stands in the place of a metric where a text was given, so that the trainer can refuse it in one sentence.
+// What stands in the place of a metric where a text or nothing was given, so that the trainer can refuse it in one
+// sentence.
 
 #include <concepts>
 #include <string_view>
@@ -12,6 +13,12 @@ struct MetricText {
   using metric = MetricText;
   template <std::convertible_to<std::string_view> Text>
   constexpr MetricText(Text const&) {}
+  static constexpr std::string_view name() { return {}; }
+};
+
+/// `EarlyStopping{{.patience = 5}}` is an `EarlyStopping<MetricLeftOut>`, by a deduction guide, too.
+struct MetricLeftOut {
+  using metric = MetricLeftOut;
   static constexpr std::string_view name() { return {}; }
 };
 

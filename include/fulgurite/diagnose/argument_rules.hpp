@@ -110,6 +110,9 @@ struct PartRules {
   static constexpr bool has_strategy = count_of<Argument::strategy, Given...> == 1;
   template <bool Says = false, class = void>
   static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.options_twice] make_trainer is given TrainerOptions twice: write all of them "
+                   "into the first",
+                   accepts<M>, !(std::is_convertible_v<Given, TrainerOptions> || ...))
     FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, "
                    "a word twice, or a callback and the word that leaves it out: keep one of them",
                    accepts<refusal::given<Given...>>,

@@ -174,6 +174,9 @@ struct FitRules {
   static constexpr bool loader = Source::template evaluates<hook::val_dataloader>;
   template <bool Says = false, class = void>
   static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.training_tuple] training reads one loader, and a std::tuple of several is for "
+                   "evaluation: join them, data::combined(first, second)",
+                   accepts<M>, !trains_on_tuple<Source>())
     FULGURITE_RULE("[fulgurite.data.train_loader] there is nothing to train on: pass a loader, or a data module with "
                    "train_dataloader()",
                    accepts<M>, Source::trains)

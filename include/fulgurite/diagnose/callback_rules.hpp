@@ -17,6 +17,24 @@
 
 namespace fulgurite::judge {
 
+/// Several things in one: an array, a vector, a tuple.
+template <class T>
+consteval bool is_list() {
+  return requires(T& list) { list.begin(); } || requires { std::tuple_size<T>::value; };
+}
+/// It can be called, as a lambda can, and hears nothing. A generic one is asked by the name of its operator.
+template <class T>
+consteval bool is_bare_function() {
+  if constexpr (!Probeable<T> || has_any_hook<T>()) return false;
+  else {
+    struct Call {
+      void operator()();
+    };
+    struct Both : T, Call {};
+    return !requires { &Both::operator(); };
+  }
+}
+
 // clang-format off
 /// What is watched is named by the model's constant.
 template <class Subject, bool WatchesText>
@@ -42,9 +60,21 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
                    "number or text",
                    accepts<T>, std::is_class_v<T> && !points<T>)
+    FULGURITE_RULE("[fulgurite.callback.list] callbacks are given one by one, each with its own type, and this is a "
+                   "list: make_trainer<Net>(options, EarlyStopping{...}, ModelCheckpoint{...})",
+                   accepts<T>, !is_list<T>() || has_any_hook<T>())
+    FULGURITE_RULE("[fulgurite.callback.function] a function alone hears no event: name one, "
+                   "LambdaCallback{on<hook::on_train_start>(f)}",
+                   accepts<T>, !is_bare_function<T>())
+    FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback hears events, and this is none: steps and "
+                   "overrides are functions of the model",
+                   accepts<T>, !FULGURITE_SAYS(T, bool, hears_no_event))
     FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one "
                    "of them, or give a second LambdaCallback",
                    accepts<T>, !FULGURITE_SAYS(T, bool, hears_twice))
+    FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
+                   "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
+                   accepts<T>, !FULGURITE_SAYS(T, bool, lacks_metric))
     FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
                    "callback",
                    accepts<T>, !std::is_final_v<T>)

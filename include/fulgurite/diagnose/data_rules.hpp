@@ -15,6 +15,24 @@
 
 namespace fulgurite::judge {
 
+/// The function that is asked for a loader is there, and returns nothing.
+template <class Hook, class Module>
+consteval bool returns_nothing() {
+  if constexpr (Hook::template accepts<Module>) return std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
+  else return false;
+}
+template <class Module>
+consteval bool any_returns_nothing() {
+  return returns_nothing<hook::train_dataloader, Module>() || returns_nothing<hook::val_dataloader, Module>() ||
+         returns_nothing<hook::test_dataloader, Module>() || returns_nothing<hook::predict_dataloader, Module>();
+}
+/// Several loaders stand where training reads one.
+template <class Source>
+consteval bool trains_on_tuple() {
+  if constexpr (Source::trains) return loop::is_tuple<std::remove_cvref_t<decltype(std::declval<Source&>().train())>>;
+  else return loop::is_tuple<std::remove_cv_t<ModuleOf<Source>>>;
+}
+
 // clang-format off
 /// A data module, where it is not the model.
 template <class Module>
@@ -41,6 +59,19 @@ struct PrepareRules {
     FULGURITE_RULE("[fulgurite.data.prepare_data] prepare_data runs in one process only, so what it stores the others "
                    "lack: make it `void prepare_data() const`, and read in setup()",
                    accepts<T>, prepares_const<T>)
+    return Fine{};
+  }
+};
+
+/// What the functions of a data module, or of a model that has its loaders itself, return.
+template <class Module>
+struct ReturnedLoaderRules {
+  using Rules = ReturnedLoaderRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.returns_nothing] a function that is asked for a loader, such as train_dataloader, "
+                   "returns nothing: return the loader",
+                   accepts<Module>, !any_returns_nothing<Module>())
     return Fine{};
   }
 };
@@ -155,6 +186,7 @@ template <class R, class Source, class... Cs>
 consteval auto sources() {
   FULGURITE_RULES(first(SourceRules<Cs, !std::is_same_v<ModuleOf<Source>, NoModule>>::judge()...))
   FULGURITE_RULES(PrepareRules<ModuleOf<Source>>::judge())
+  FULGURITE_RULES(ReturnedLoaderRules<ModuleOf<Source>>::judge())
   return PrepareRules<typename R::Model>::judge();
 }
 

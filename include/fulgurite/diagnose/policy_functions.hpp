@@ -2,7 +2,6 @@
 // What is wrong with the functions of an optimizer, a schedule or a strategy: a name that is almost one of them, one
 // that is missing, one that cannot be called as the loops call it.
 
-#include <concepts>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -73,7 +72,10 @@ consteval HookVerdict optimizer_functions() {
   if constexpr (!hook::of_optimizer::NAME::template named<T>) return {HookFault::missing, HookId::of_optimizer_##NAME};
     FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW)
 #undef FULGURITE_ROW
-    constexpr bool with_closure = requires { requires bool(T::needs_closure); };
+    constexpr bool with_closure = [] {
+      if constexpr (FULGURITE_SAYS(T, bool, needs_closure)) return T::needs_closure;
+      else return false;
+    }();
     return worst(FULGURITE_NEEDED(zero_grad, T), with_closure ? HookVerdict{} : FULGURITE_NEEDED(step, T),
                  FULGURITE_NEEDED(parameters, T), FULGURITE_NEEDED(groups, T), FULGURITE_NEEDED(lr, T, std::size_t),
                  FULGURITE_NEEDED(set_lr, T, std::size_t, double), FULGURITE_OPTIONAL(momentum, T, std::size_t),
@@ -188,10 +190,8 @@ consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
 template <class T>
 inline constexpr bool says_constants = true;
 template <MeantAsOptimizer T>
-inline constexpr bool says_constants<T> = requires {
-  { T::needs_closure } -> std::convertible_to<bool>;
-  { T::stable_gradients } -> std::convertible_to<bool>;
-};
+inline constexpr bool says_constants<T> =
+    FULGURITE_SAYS(T, bool, needs_closure) && FULGURITE_SAYS(T, bool, stable_gradients);
 /// All optimizers say the constants that their functions need.
 template <class List>
 inline constexpr bool all_say_constants = true;

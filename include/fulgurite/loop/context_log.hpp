@@ -67,8 +67,8 @@ class LogContext : public DynamicContext<R, Phase> {
         tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
     static_assert(
         constant,
-        "[fulgurite.metric.constant] ctx.log takes a metric of the model, not a text: declare `static constexpr "
-        "Metric<\"loss\"> loss{}` and log that");
+        "[fulgurite.metric.constant] ctx.log takes a metric of the model, then its value, and no text: declare `static "
+        "constexpr Metric<\"loss\"> loss{}` and write ctx.log(loss, value)");
     static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
                             "MetricList<...>`: add it there");
     static_assert(loggable, "[fulgurite.metric.counted] this metric is declared with a definition, which has the "

@@ -45,6 +45,7 @@ class StepContext : public Context<R, phase::Train> {
 
   /// Accumulates gradients of the loss. Clearing is yours: `optimizer.zero_grad()` before it.
   template <class Loss>
+    requires(Backend::template is_value<Loss>)
   void backward(Loss loss) {
     Base& ctx = *this;
     auto& run = *this->state_;
@@ -59,6 +60,12 @@ class StepContext : public Context<R, phase::Train> {
     if constexpr (loop::shares<R>)
       if (run.shared.syncs) loop::exchange(run);
     run.watch.manual.after_backward(run, run.parts.optimizers->optimizers);
+  }
+  template <class NoLoss, bool Fine = false>
+    requires(!Backend::template is_value<NoLoss>)
+  void backward(NoLoss const&) {
+    static_assert(Fine, "[fulgurite.context.backward_loss] ctx.backward takes the loss, which is a tensor: pass the "
+                        "one that the model computed");
   }
 
   /// One update with the gradients at hand; counts as a step.
@@ -106,11 +113,18 @@ class StepContext : public Context<R, phase::Train> {
 
   /// Toggle, clear, backward, step: what a GAN does for each of its networks.
   template <class O, class Loss>
+    requires(!Backend::template is_value<O>)
   void minimize(O& optimizer, Loss loss) {
     [[maybe_unused]] auto const only_its_parameters = toggle(optimizer);
     optimizer.zero_grad();
     backward(std::move(loss));
     step(optimizer);
+  }
+  template <class Loss, class O, bool Fine = false>
+    requires(Backend::template is_value<Loss>)
+  void minimize(Loss const&, O const&) {
+    static_assert(Fine, "[fulgurite.context.minimize_order] ctx.minimize takes the optimizer, then the loss: write "
+                        "ctx.minimize(optimizer, loss)");
   }
 
   /// While the returned scope lives, or until its `untoggle()`, parameters that belong to other optimizers alone

@@ -1,0 +1,25 @@
+// refused: [fulgurite.data.returns_nothing] a function that is asked for a loader, such as train_dataloader, returns nothing: return the loader
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Digits {
+  auto train_dataloader() { return toy::batches(4); }
+#ifdef LEGAL
+  auto test_dataloader() { return toy::batches(4); }
+#else
+  void test_dataloader() {}
+#endif
+};
+
+int main() {
+  toy::P net;
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+#ifdef LEGAL
+  trainer.fit(net, Digits{});
+#else
+  trainer.fit(net, Digits{});
+#endif
+}
