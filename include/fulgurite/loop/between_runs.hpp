@@ -8,6 +8,7 @@
 
 #include <fulgurite/diagnose/checked_options.hpp>
 #include <fulgurite/diagnose/judged_calls.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/loop/owned_run.hpp>
 #include <fulgurite/loop/save_checkpoint.hpp>
@@ -89,8 +90,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   template <class T>
   T& callback() {
     constexpr bool found = (std::is_same_v<T, Cs> || ...);
-    static_assert(found, "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those "
-                         "given to make_trainer");
+    static_assert(found, FULGURITE_SENTENCE_TRAINER_CALLBACK);
     if constexpr (found) return pack_.slots.template get<T>();
     else return refusal::nothing<T>();
   }
@@ -99,9 +99,7 @@ class BetweenRuns : public OwnedRun<R, Pack<Cs...>> {
   auto& callback() {
     using Found = refusal::Only<T, Cs...>;
     constexpr bool found = Found::found;
-    static_assert(
-        found, "[fulgurite.trainer.callback] this trainer has none, or several, of these callbacks: name the type of "
-               "the one that is meant");
+    static_assert(found, FULGURITE_SENTENCE_TRAINER_CALLBACK_OF_TEMPLATE);
     if constexpr (found) return pack_.slots.template get<typename Found::type>();
     else return refusal::nothing<typename Found::type>();
   }

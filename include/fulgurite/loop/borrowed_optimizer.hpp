@@ -5,6 +5,8 @@
 #include <tuple>
 #include <type_traits>
 
+#include <fulgurite/diagnose/member_sentences.hpp>
+
 namespace fulgurite {
 
 /// `auto& [g, d] = ctx.optimizers(); g.zero_grad(); ctx.backward(loss); ctx.step(g);` A step past the context would
@@ -25,9 +27,7 @@ class BorrowedOptimizer {
 
   template <bool Fine = false, class... Args>
   void step(Args const&...) {
-    static_assert(Fine, "[fulgurite.optimizer.raw_step] optimizer.step() would go past the precision, the hooks and "
-                        "the count of steps: call "
-                        "ctx.step(optimizer), or ctx.minimize(optimizer, loss)");
+    static_assert(Fine, FULGURITE_SENTENCE_OPTIMIZER_RAW_STEP);
   }
 
   /// The optimizer itself, for what the trainer does not know; stepping it is yours to answer for.

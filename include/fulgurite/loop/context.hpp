@@ -12,6 +12,7 @@
 
 #include <fulgurite/concept/traits.hpp>
 #include <fulgurite/core/each_of.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/clip_rules.hpp>
 #include <fulgurite/loop/context_log.hpp>
 #include <fulgurite/loop/own_actions.hpp>
@@ -152,8 +153,7 @@ class Context : public loop::LogContext<R, Phase> {
   template <bool Fine = !judge::fixed_window<typename R::Strategy>()>
     requires(std::same_as<Phase, phase::Train> && R::automatic)
   void accumulate(int batches) const {
-    static_assert(Fine, "[fulgurite.context.fixed_window] this strategy keeps one accumulation window for "
-                        "a whole fit: use Automatic{.accumulate_grad_batches = k}");
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW);
     asked(Asks::accumulate);
     loop::check_window<R>("ctx.accumulate", batches);
     loop::check_slices<typename R::Model>(state_->asked.optimization.tbptt, batches);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context_values.hpp>
 
 namespace fulgurite::loop {
@@ -31,8 +32,7 @@ class DynamicContext : public ValuesContext<R, Phase> {
   template <class V>
   void log_dynamic(std::string_view name, V value) const {
     constexpr bool number = std::is_arithmetic_v<V>;
-    static_assert(number, "[fulgurite.metric.dynamic_value] ctx.log_dynamic takes a number, since a tensor would have "
-                          "to be waited for: pass tensor.item<double>(), and do it seldom");
+    static_assert(number, FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE);
     if constexpr (number) {
       this->asked(Base::Asks::log_dynamic);
       post_dynamic(name, static_cast<double>(value));

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context_dynamic.hpp>
 #include <fulgurite/loop/phase.hpp>
 
@@ -65,21 +66,11 @@ class LogContext : public DynamicContext<R, Phase> {
     constexpr bool readable = !constant || !declared || tensor || std::is_arithmetic_v<V>;
     constexpr bool replayable =
         tensor || !std::is_arithmetic_v<V> || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
-    static_assert(
-        constant,
-        "[fulgurite.metric.constant] ctx.log takes a metric of the model, then its value, and no text: declare `static "
-        "constexpr Metric<\"loss\"> loss{}` and write ctx.log(loss, value)");
-    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
-                            "MetricList<...>`: add it there");
-    static_assert(loggable, "[fulgurite.metric.counted] this metric is declared with a definition, which has the "
-                            "formula: ctx.update(metric, predictions, target) counts a batch for it");
-    static_assert(
-        readable,
-        "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()");
-    static_assert(
-        replayable,
-        "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "
-        "it would never change: log a tensor");
+    static_assert(constant, FULGURITE_SENTENCE_METRIC_CONSTANT);
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(loggable, FULGURITE_SENTENCE_METRIC_COUNTED);
+    static_assert(readable, FULGURITE_SENTENCE_METRIC_VALUE);
+    static_assert(replayable, FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER);
     if constexpr (at < Metrics::size) {
       if (is_lost()) return;
       check_place(at);
@@ -105,15 +96,10 @@ class LogContext : public DynamicContext<R, Phase> {
     constexpr bool counted = !declared || is_counted<M>;
     constexpr bool replayable =
         !(std::is_arithmetic_v<Args> || ...) || !R::Strategy::captures || !std::same_as<Phase, phase::Train>;
-    static_assert(here, "[fulgurite.metric.update_here] ctx.update does not work here: call it in a step, or in a hook "
-                        "of a batch, of training, validation or test");
-    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
-                            "MetricList<...>`: add it there");
-    static_assert(counted, "[fulgurite.metric.no_definition] ctx.update counts for a metric with a definition: declare "
-                           "`static constexpr Metric<\"val/f1\", metric::F1> f1{}`, or ctx.log a value");
-    static_assert(replayable,
-                  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number "
-                  "that is counted in it would never change: update the metric with tensors");
+    static_assert(here, FULGURITE_SENTENCE_METRIC_UPDATE_HERE);
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(counted, FULGURITE_SENTENCE_METRIC_NO_DEFINITION);
+    static_assert(replayable, FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER_COUNTED);
     if constexpr (here && declared && counted && replayable) {
       if (is_lost()) return;
       if (!state_->facts.in_batch)
@@ -128,8 +114,7 @@ class LogContext : public DynamicContext<R, Phase> {
   template <class M, class V, bool Fine = Phase::logs>
     requires(!Phase::logs)
   void log(M const&, V const&, LogOptions = {}) {
-    static_assert(Fine, "[fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of "
-                        "training, validation or test");
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NO_LOG);
   }
 
   /// Several at once: `ctx.log_dict(Net::loss, loss, Net::accuracy, accuracy)`.

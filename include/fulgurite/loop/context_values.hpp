@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/context_ranks.hpp>
 #include <fulgurite/loop/counted_value.hpp>
 #include <fulgurite/loop/names.hpp>
@@ -44,10 +45,8 @@ class ValuesContext : public RanksContext<R> {
   template <class M>
   std::optional<double> value(M const& metric) const {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
-    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
-                            "MetricList<...>`: add it there");
-    static_assert(one, "[fulgurite.metric.several] this metric's definition computes several numbers, which go to the "
-                       "loggers and results alone: keep a metric::Meter of it in the model, and compute() it");
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
     if constexpr (trains_by_count<M>)
       if (auto const so_far = counted_so_far<M>([](auto&, auto& meter) { return own_value(meter); })) return so_far;
     return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
@@ -79,8 +78,7 @@ class ValuesContext : public RanksContext<R> {
   template <class M>
   std::optional<double> known(M const& metric) const {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size;
-    static_assert(declared, "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = "
-                            "MetricList<...>`: add it there");
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     return find(metric, [](auto&) {}, Reduced<M>{});
   }
   /// Whether figures of a metric still wait on a device: to ask for its value would wait for them.

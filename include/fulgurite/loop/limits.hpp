@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <fulgurite/core/time_text.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 
 namespace fulgurite {
 
@@ -39,16 +40,12 @@ template <class T>
 inline constexpr bool is_truth = std::same_as<T, bool>;
 template <class T>
 consteval void refuse_truth() {
-  static_assert(
-      !is_truth<T>,
-      "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "
-      "out for all batches");
+  static_assert(!is_truth<T>, FULGURITE_SENTENCE_OPTIONS_LIMIT_TRUTH);
 }
 /// 0.5 is a part and 10.0 perhaps a count: the number alone does not tell.
 template <class T>
 consteval void refuse_plain_fraction() {
-  static_assert(!is_plain_fraction<T>, "[fulgurite.options.plain_fraction] a number with a decimal point could mean a "
-                                       "count or a part: write Batches{10} or Fraction{0.5}");
+  static_assert(!is_plain_fraction<T>, FULGURITE_SENTENCE_OPTIONS_PLAIN_FRACTION);
 }
 }  // namespace loop
 

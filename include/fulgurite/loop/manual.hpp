@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/closure_step.hpp>
@@ -64,15 +65,13 @@ class StepContext : public Context<R, phase::Train> {
   template <class NoLoss, bool Fine = false>
     requires(!Backend::template is_value<NoLoss>)
   void backward(NoLoss const&) {
-    static_assert(Fine, "[fulgurite.context.backward_loss] ctx.backward takes the loss, which is a tensor: pass the "
-                        "one that the model computed");
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_BACKWARD_LOSS);
   }
 
   /// One update with the gradients at hand; counts as a step.
   template <class O>
   void step(O& optimizer) {
-    static_assert(!O::needs_closure, "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a "
-                                     "step: call ctx.step(optimizer, closure)");
+    static_assert(!O::needs_closure, FULGURITE_SENTENCE_OPTIMIZER_CLOSURE);
     if constexpr (!O::needs_closure) {
       auto& stepped = loop::raw(optimizer);
       before(stepped);
@@ -123,8 +122,7 @@ class StepContext : public Context<R, phase::Train> {
   template <class Loss, class O, bool Fine = false>
     requires(Backend::template is_value<Loss>)
   void minimize(Loss const&, O const&) {
-    static_assert(Fine, "[fulgurite.context.minimize_order] ctx.minimize takes the optimizer, then the loss: write "
-                        "ctx.minimize(optimizer, loss)");
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MINIMIZE_ORDER);
   }
 
   /// While the returned scope lives, or until its `untoggle()`, parameters that belong to other optimizers alone

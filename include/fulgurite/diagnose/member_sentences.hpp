@@ -1,0 +1,78 @@
+#pragma once
+// What a member of a context, an optimizer's handle, a limit or the trainer says where it is used as it cannot be: each
+// sentence once. The member itself asks, in a static_assert, for what must hold. A row of rules (rule.hpp) would stand
+// one call further from the program, and compilers print every call on the way. Includes nothing, so that everything
+// may include it.
+
+// Metrics: ctx.log, log_dynamic, update, value.
+#define FULGURITE_SENTENCE_METRIC_DYNAMIC_VALUE                                                                        \
+  "[fulgurite.metric.dynamic_value] ctx.log_dynamic takes a number, since a tensor would have to be waited for: "      \
+  "pass tensor.item<double>(), and do it seldom"
+#define FULGURITE_SENTENCE_METRIC_CONSTANT                                                                             \
+  "[fulgurite.metric.constant] ctx.log takes a metric of the model, then its value, and no text: declare `static "     \
+  "constexpr Metric<\"loss\"> loss{}` and write ctx.log(loss, value)"
+#define FULGURITE_SENTENCE_METRIC_UNDECLARED                                                                           \
+  "[fulgurite.metric.undeclared] this metric is not in the model's `using Metrics = MetricList<...>`: add it "         \
+  "there"
+#define FULGURITE_SENTENCE_METRIC_COUNTED                                                                              \
+  "[fulgurite.metric.counted] this metric is declared with a definition, which has the formula: "                      \
+  "ctx.update(metric, predictions, target) counts a batch for it"
+#define FULGURITE_SENTENCE_METRIC_VALUE                                                                                \
+  "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()"
+#define FULGURITE_SENTENCE_METRIC_UPDATE_HERE                                                                          \
+  "[fulgurite.metric.update_here] ctx.update does not work here: call it in a step, or in a hook of a batch, of "      \
+  "training, validation or test"
+#define FULGURITE_SENTENCE_METRIC_NO_DEFINITION                                                                        \
+  "[fulgurite.metric.no_definition] ctx.update counts for a metric with a definition: declare `static constexpr "      \
+  "Metric<\"val/f1\", metric::F1> f1{}`, or ctx.log a value"
+#define FULGURITE_SENTENCE_METRIC_SEVERAL                                                                              \
+  "[fulgurite.metric.several] this metric's definition computes several numbers, which go to the loggers and "         \
+  "results alone: keep a metric::Meter of it in the model, and compute() it"
+
+// The same in a captured step.
+#define FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER                                                                         \
+  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number logged in "      \
+  "it would never change: log a tensor"
+#define FULGURITE_SENTENCE_CAPTURE_HOST_NUMBER_COUNTED                                                                 \
+  "[fulgurite.capture.host_number] a captured step is replayed without running your code, so a number that is "        \
+  "counted in it would never change: update the metric with tensors"
+
+// Members that one context has, and others lack.
+#define FULGURITE_SENTENCE_CONTEXT_FIXED_WINDOW                                                                        \
+  "[fulgurite.context.fixed_window] this strategy keeps one accumulation window for a whole fit: use "                 \
+  "Automatic{.accumulate_grad_batches = k}"
+#define FULGURITE_SENTENCE_CONTEXT_NO_LOG                                                                              \
+  "[fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of training, validation or "     \
+  "test"
+#define FULGURITE_SENTENCE_CONTEXT_BACKWARD_LOSS                                                                       \
+  "[fulgurite.context.backward_loss] ctx.backward takes the loss, which is a tensor: pass the one that the model "     \
+  "computed"
+#define FULGURITE_SENTENCE_CONTEXT_MINIMIZE_ORDER                                                                      \
+  "[fulgurite.context.minimize_order] ctx.minimize takes the optimizer, then the loss: write "                         \
+  "ctx.minimize(optimizer, loss)"
+#define FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY(NAME, CURE)                                                             \
+  "[fulgurite.context.manual_only] only a manual training_step has ctx." NAME ": " CURE
+
+// Optimizers in a manual step.
+#define FULGURITE_SENTENCE_OPTIMIZER_RAW_STEP                                                                          \
+  "[fulgurite.optimizer.raw_step] optimizer.step() would go past the precision, the hooks and the count of "           \
+  "steps: call ctx.step(optimizer), or ctx.minimize(optimizer, loss)"
+#define FULGURITE_SENTENCE_OPTIMIZER_CLOSURE                                                                           \
+  "[fulgurite.optimizer.closure] this optimizer evaluates the loss several times a step: call "                        \
+  "ctx.step(optimizer, closure)"
+
+// Counts and parts.
+#define FULGURITE_SENTENCE_OPTIONS_LIMIT_TRUTH                                                                         \
+  "[fulgurite.options.limit_truth] a limit is a count or a part, not yes or no: write Batches{1}, or leave it "        \
+  "out for all batches"
+#define FULGURITE_SENTENCE_OPTIONS_PLAIN_FRACTION                                                                      \
+  "[fulgurite.options.plain_fraction] a number with a decimal point could mean a count or a part: write "              \
+  "Batches{10} or Fraction{0.5}"
+
+// The trainer.
+#define FULGURITE_SENTENCE_TRAINER_CALLBACK                                                                            \
+  "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those given to "                \
+  "make_trainer"
+#define FULGURITE_SENTENCE_TRAINER_CALLBACK_OF_TEMPLATE                                                                \
+  "[fulgurite.trainer.callback] this trainer has none, or several, of these callbacks: name the type of the one "      \
+  "that is meant"
