@@ -14,10 +14,13 @@ for name in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
 os.environ['XLA_FLAGS'] = '--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1'
 os.environ['JAX_PLATFORMS'] = 'cpu'
 
-WARM_UP = 200
-# The nets of the loops in C++: layers, then how many samples a batch has. The convolutional one is a net of its own.
+WARM_UP, WARM_UP_OF_LARGE = 200, 20
+# The nets of the loops in C++: layers, then how many samples a batch has.
 MLPS = {'tiny-mlp': ([32, 32, 32, 2], 8), 'mnist-mlp': ([784, 128, 128, 10], 64)}
-CNN_BATCH, BATCHES, CLASSES = 16, 32, 10
+BATCHES, CLASSES = 32, 10
+# Nets of their own on pictures: samples in a batch, shape of one, batches.
+PICTURES = {'mnist-cnn': (16, (1, 28, 28), BATCHES), 'resnet18': (8, (3, 32, 32), 8)}
+GPT = {'characters': 65, 'block': 64, 'layers': 4, 'heads': 4, 'width': 128, 'batch': 12, 'batches': 8}
 RATES = {'sgd': 1e-2, 'adam': 1e-3}
 MOMENTUM = 0.9
 
@@ -26,6 +29,11 @@ def parts(workload: str) -> tuple[str, str]:
     """The net and the optimizer."""
     net, _, rule = workload.rpartition('-')
     return net, rule
+
+
+def warm_up(workload: str) -> int:
+    """How many steps come before the clock; those of a large net take tens of milliseconds."""
+    return WARM_UP if parts(workload)[0] in ('mnist-cnn', *MLPS) else WARM_UP_OF_LARGE
 
 
 def answer(version: str, variants: dict) -> None:
@@ -42,7 +50,7 @@ def answer(version: str, variants: dict) -> None:
             try:
                 if key not in loops:
                     loops[key] = prepare(asked['workload'])
-                steps = WARM_UP if asked.get('warm_up') else asked['steps'].get(name)
+                steps = warm_up(key[0]) if asked.get('warm_up') else asked['steps'].get(name)
                 if loops[key] and steps:
                     said[name] = loops[key](steps)
             except Exception as error:  # a peer that does not work here is named, and the others go on
