@@ -104,12 +104,9 @@ def batches_of(workload: str) -> list:
     torch.manual_seed(2)
     net, _ = p.parts(workload)
     if net == 'char-gpt':
-        return [
-            (text[:, :-1].contiguous(), text[:, 1:].flatten())
-            for text in (
-                torch.randint(p.GPT['characters'], (p.GPT['batch'], p.GPT['block'] + 1)) for _ in range(p.GPT['batches'])
-            )
-        ]
+        size = p.GPT['batch'], p.GPT['block'] + 1
+        texts = [torch.randint(p.GPT['characters'], size) for _ in range(p.GPT['batches'])]
+        return [(text[:, :-1].contiguous(), text[:, 1:].flatten()) for text in texts]
     if net in p.PICTURES:
         size, shape, count = p.PICTURES[net]
         return [(torch.randn(size, *shape), torch.randint(p.CLASSES, (size,))) for _ in range(count)]
