@@ -60,6 +60,12 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.class] a callback is an object with hooks, given by value: pass no pointer, "
                    "number or text",
                    accepts<T>, std::is_class_v<T> && !points<T>)
+    FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
+                   "callback",
+                   accepts<T>, !std::is_final_v<T>)
+    FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
+                   "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
+                   accepts<T>, !FULGURITE_SAYS(T, bool, lacks_metric))
     FULGURITE_RULE("[fulgurite.callback.list] callbacks are given one by one, each with its own type, and this is a "
                    "list: make_trainer<Net>(options, EarlyStopping{...}, ModelCheckpoint{...})",
                    accepts<T>, !is_list<T>() || has_any_hook<T>())
@@ -72,12 +78,6 @@ struct CallbackRules {
     FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one "
                    "of them, or give a second LambdaCallback",
                    accepts<T>, !FULGURITE_SAYS(T, bool, hears_twice))
-    FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
-                   "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
-                   accepts<T>, !FULGURITE_SAYS(T, bool, lacks_metric))
-    FULGURITE_RULE("[fulgurite.callback.final] the hooks of a final class cannot be seen: remove `final` from the "
-                   "callback",
-                   accepts<T>, !std::is_final_v<T>)
     FULGURITE_RULE("[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for "
                    "the second",
                    accepts<T>, times<T, All...> < 2)
