@@ -91,7 +91,10 @@ def main() -> None:
 
         def alone(chain: list[str]) -> list[tuple[str, list[str]]]:
             good = not complaints(chain)
-            return [(name, [] if good else complaints([name])) for name in chain]
+            found = [(name, [] if good else complaints([name])) for name in chain]
+            if not good and not any(said for _, said in found):  # only together do they not compile
+                found[-1] = chain[-1], complaints(chain)
+            return found
 
         flags.tap(sorted(result for chain in flags.each(alone, chains(names)) for result in chain))
 

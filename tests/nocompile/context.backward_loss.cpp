@@ -1,4 +1,4 @@
-// refused: [fulgurite.context.backward_loss] ctx.backward takes the loss, which is a tensor: pass the one that the model computed
+// refused: [fulgurite.context.backward_loss] ctx.backward and ctx.minimize take the loss, which is a tensor: pass the one that the model computed
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -114,7 +114,7 @@ struct Backend {
   using Meter = fulgurite::metric::BasicMeter<D, HostStore>;
   using Tally = std::vector<double>;
   template <class T>
-  static constexpr bool is_value = std::is_same_v<std::remove_cvref_t<T>, Tensor>;
+  static constexpr bool is_value = std::is_base_of_v<Tensor, std::remove_cvref_t<T>>;
 
   static Value keep(Value const& v) { return v; }
   static bool reading_waits(Value const&) { return world.device_waits; }

@@ -34,3 +34,13 @@ TEST_CASE("lambda callback: an answer counts") {
          LambdaCallback{on<hook::on_train_epoch_end>([](auto& ctx) { return Stop{ctx.current_epoch() == 2}; })});
   CHECK(model.epochs == 3);
 }
+
+TEST_CASE("lambda callback: it can be copied, and come from a function") {
+  int heard = 0;
+  auto const made = [&] { return LambdaCallback{on<hook::on_train_start>([&] { ++heard; })}; };
+  LambdaCallback first = made();
+  LambdaCallback second{first};
+  Scripted model;
+  fitted(model, quick(1), 1, second);
+  CHECK(heard == 1);
+}

@@ -40,8 +40,10 @@ On<Event, F> on(F function) {
 }
 
 namespace lambda {
-template <class>
-struct EventOf;
+template <class T>
+struct EventOf {  // of a whole LambdaCallback, which is copied
+  using type = T;
+};
 template <class Event, class F>
 struct EventOf<On<Event, F>> {
   using type = Event;
@@ -63,6 +65,7 @@ struct Twice {
 template <class... Ons>
 struct LambdaCallback : Ons... {
   using Stateless = ByChoice;
+  static constexpr bool hears_no_event = (requires { Ons::hears_no_event; } || ...);
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };
 

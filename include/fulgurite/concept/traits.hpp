@@ -24,6 +24,9 @@ namespace fulgurite::judge {
   ROW(needs_data_module)      /* it has loaders made again */                                                       \
   ROW(needs_one_eval_loader)  /* it rehearses evaluation with one loader */                                         \
   ROW(searches)               /* it asks for steps to be tried out, by ctx.request_search */                         \
+  ROW(lacks_metric)           /* no metric was given to what watches one */                                         \
+  ROW(hears_no_event)         /* a function of a LambdaCallback stands under what is no event */                    \
+  ROW(hears_twice)            /* two of them stand under one event */                                               \
   ROW(finds_rate)             /* it searches for a learning rate */                                                 \
   ROW(finds_batch_size)       /* it searches for a batch size */                                                    \
   ROW(keeps_checkpoints)      /* it saves files in the course of training: no other is added by default */          \

@@ -51,7 +51,7 @@ template <class Options, class S, class P, class O, class... Cs>
 inline constexpr bool as_written<Options, S, P, O, Cs...> =
     std::is_convertible_v<Options, TrainerOptions> && may_be<Argument::strategy, S>() &&
     may_be<Argument::precision, P>() && may_be<Argument::optimization, O>() &&
-    ((argument_of<Cs>() == Argument::callback) && ...) &&
+    ((argument_of<Cs>() == Argument::callback && !std::is_base_of_v<TrainerOptions, Cs>) && ...) &&
     (!policy::adds_defaults<S>() || argument_of<S>() != Argument::strategy || argument_of<P>() != Argument::precision ||
      argument_of<O>() != Argument::optimization);
 
@@ -112,7 +112,7 @@ struct PartRules {
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.trainer.options_twice] make_trainer is given TrainerOptions twice: write all of them "
                    "into the first",
-                   accepts<M>, !(std::is_convertible_v<Given, TrainerOptions> || ...))
+                   accepts<M>, !(std::is_base_of_v<TrainerOptions, Given> || ...))
     FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, "
                    "a word twice, or a callback and the word that leaves it out: keep one of them",
                    accepts<refusal::given<Given...>>,

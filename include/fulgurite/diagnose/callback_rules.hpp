@@ -22,7 +22,8 @@ template <class T>
 consteval bool is_list() {
   return requires(T& list) { list.begin(); } || requires { std::tuple_size<T>::value; };
 }
-/// It can be called, as a lambda can, and hears nothing. A generic one is asked by the name of its operator.
+/// It can be called, as a lambda can, and hears nothing. Asked by name, since a generic operator() has no address:
+/// beside a second one the name is ambiguous.
 template <class T>
 consteval bool is_bare_function() {
   if constexpr (!Probeable<T> || has_any_hook<T>()) return false;
@@ -65,19 +66,13 @@ struct CallbackRules {
                    accepts<T>, !std::is_final_v<T>)
     FULGURITE_RULE("[fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's "
                    "constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}",
-                   accepts<T>, !FULGURITE_SAYS(T, bool, lacks_metric))
-    FULGURITE_RULE("[fulgurite.callback.list] callbacks are given one by one, each with its own type, and this is a "
-                   "list: make_trainer<Net>(options, EarlyStopping{...}, ModelCheckpoint{...})",
-                   accepts<T>, !is_list<T>() || has_any_hook<T>())
-    FULGURITE_RULE("[fulgurite.callback.function] a function alone hears no event: name one, "
-                   "LambdaCallback{on<hook::on_train_start>(f)}",
-                   accepts<T>, !is_bare_function<T>())
+                   accepts<T>, !lacks_metric<T>())
     FULGURITE_RULE("[fulgurite.callback.lambda_event] a LambdaCallback hears events, and this is none: steps and "
                    "overrides are functions of the model",
-                   accepts<T>, !FULGURITE_SAYS(T, bool, hears_no_event))
+                   accepts<T>, !hears_no_event<T>())
     FULGURITE_RULE("[fulgurite.callback.lambda_twice] two functions of a LambdaCallback hear the same event: make one "
                    "of them, or give a second LambdaCallback",
-                   accepts<T>, !FULGURITE_SAYS(T, bool, hears_twice))
+                   accepts<T>, !hears_twice<T>())
     FULGURITE_RULE("[fulgurite.callback.twice] two callbacks have the same type: leave one out, or derive a type for "
                    "the second",
                    accepts<T>, times<T, All...> < 2)
@@ -87,6 +82,12 @@ struct CallbackRules {
     FULGURITE_HOOKS(T, broken_promise<T>())
     FULGURITE_HOOKS(T, misspelt<T, NoneMisspelt>())
     FULGURITE_HOOKS(T, foreign_to_callback<T>())
+    FULGURITE_RULE("[fulgurite.callback.list] callbacks are given one by one, each with its own type, and this is a "
+                   "list: make_trainer<Net>(options, EarlyStopping{...}, ModelCheckpoint{...})",
+                   accepts<T>, !is_list<T>() || has_any_hook<T>())
+    FULGURITE_RULE("[fulgurite.callback.function] a function alone hears no event: name one, "
+                   "LambdaCallback{on<hook::on_train_start>(f)}",
+                   accepts<T>, !is_bare_function<T>())
     FULGURITE_RULE("[fulgurite.callback.inert] this callback has no hook, so it would never be called: give it one, "
                    "such as on_train_batch_end",
                    accepts<T>, has_any_hook<T>())

@@ -63,7 +63,8 @@ struct PrepareRules {
   }
 };
 
-/// What the functions of a data module, or of a model that has its loaders itself, return.
+/// What the functions of a data module, or of a model that has its loaders itself, return, whether or not this call asks
+/// for them.
 template <class Module>
 struct ReturnedLoaderRules {
   using Rules = ReturnedLoaderRules;

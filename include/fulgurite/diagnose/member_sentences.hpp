@@ -45,8 +45,8 @@
   "[fulgurite.context.no_log] ctx.log does not work here: log in a step, or in a hook of training, validation or "     \
   "test"
 #define FULGURITE_SENTENCE_CONTEXT_BACKWARD_LOSS                                                                       \
-  "[fulgurite.context.backward_loss] ctx.backward takes the loss, which is a tensor: pass the one that the model "     \
-  "computed"
+  "[fulgurite.context.backward_loss] ctx.backward and ctx.minimize take the loss, which is a tensor: pass the one "    \
+  "that the model computed"
 #define FULGURITE_SENTENCE_CONTEXT_MINIMIZE_ORDER                                                                      \
   "[fulgurite.context.minimize_order] ctx.minimize takes the optimizer, then the loss: write "                         \
   "ctx.minimize(optimizer, loss)"

@@ -1,0 +1,20 @@
+// refused: [fulgurite.callback.lambda_event] a LambdaCallback hears events, and this is none: steps and overrides are functions of the model
+#include <toy.hpp>
+
+#include <fulgurite/callback/lambda_callback.hpp>
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+int main() {
+  toy::P net;
+#ifdef LEGAL
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+                                      LambdaCallback{on<hook::on_train_start>([](auto&) {})});
+#else
+  auto trainer = make_trainer<toy::P>(
+      TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{},
+      LambdaCallback{on<hook::on_train_end>([] {}), on<hook::optimizer_step>([] {}), on<hook::training_step>([] {})});
+#endif
+  trainer.fit(net, toy::batches(4));
+}
