@@ -86,6 +86,7 @@ struct TrainingStages {
   using Ctx = std::conditional_t<R::automatic, Context<R, phase::Train>, StepContext<R, Pack<Cs...>>>;
   static consteval auto step() {
     FULGURITE_RULES(given<Passed, R, Source, Cs...>())
+    FULGURITE_RULES(ReturnedLoaderRules<ModuleOf<Source>, hook::train_dataloader, hook::val_dataloader>::judge())
     FULGURITE_RULES(FitRules<R, Source, Waived>::judge())
     FULGURITE_RULES(loader<R, Source, phase::Train, TrainLoader<Source>>())
     FULGURITE_RULES(place_remembered<TrainLoader<Source>, Cs...>())
@@ -116,6 +117,7 @@ struct RequestStages {
   using M = typename R::Model;
   static consteval auto judge() {
     FULGURITE_RULES(given<Passed, R, Source, Cs...>())
+    FULGURITE_RULES(ReturnedLoaderRules<ModuleOf<Source>, typename Kind::Loader>::judge())
     return about<missing_half<Kind, M, Source>(), M>();
   }
 };

@@ -21,11 +21,6 @@ consteval bool returns_nothing() {
   if constexpr (Hook::template accepts<Module>) return std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
   else return false;
 }
-template <class Module>
-consteval bool any_returns_nothing() {
-  return returns_nothing<hook::train_dataloader, Module>() || returns_nothing<hook::val_dataloader, Module>() ||
-         returns_nothing<hook::test_dataloader, Module>() || returns_nothing<hook::predict_dataloader, Module>();
-}
 /// Several loaders stand where training reads one.
 template <class Source>
 consteval bool trains_on_tuple() {
@@ -63,16 +58,15 @@ struct PrepareRules {
   }
 };
 
-/// What the functions of a data module, or of a model that has its loaders itself, return, whether or not this call asks
-/// for them.
-template <class Module>
+/// What the functions that a call asks for loaders return, in a data module or in a model that has them itself.
+template <class Module, class... Hooks>
 struct ReturnedLoaderRules {
   using Rules = ReturnedLoaderRules;
   template <bool Says = false, class = void>
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.data.returns_nothing] a function that is asked for a loader, such as train_dataloader, "
                    "returns nothing: return the loader",
-                   accepts<Module>, !any_returns_nothing<Module>())
+                   accepts<Module>, !(returns_nothing<Hooks, Module>() || ...))
     return Fine{};
   }
 };
@@ -187,7 +181,6 @@ template <class R, class Source, class... Cs>
 consteval auto sources() {
   FULGURITE_RULES(first(SourceRules<Cs, !std::is_same_v<ModuleOf<Source>, NoModule>>::judge()...))
   FULGURITE_RULES(PrepareRules<ModuleOf<Source>>::judge())
-  FULGURITE_RULES(ReturnedLoaderRules<ModuleOf<Source>>::judge())
   return PrepareRules<typename R::Model>::judge();
 }
 
