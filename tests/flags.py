@@ -1,6 +1,7 @@
 """What the Python-driven suites share: the compiler and flags of a build folder, TAP lines, and work on all cores."""
 
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -27,6 +28,24 @@ def part(header: pathlib.Path) -> str:
 
 def on_torch(header: pathlib.Path) -> bool:
     return part(header) in TORCH_FOLDERS or part(header) in PROGRAMS
+
+
+@functools.cache
+def includes(header: pathlib.Path) -> tuple[str, ...]:
+    """What a header includes itself."""
+    code = re.sub(r'//[^\n]*|/\*.*?\*/', '', header.read_text(), flags=re.S)
+    return tuple(re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', code, re.M))
+
+
+@functools.cache
+def reached(header: pathlib.Path) -> frozenset[str]:
+    """All that a header includes, at once or through ours."""
+    found, to_read = set(), [header]
+    while to_read:
+        new = set(includes(to_read.pop())) - found
+        found |= new
+        to_read += [INCLUDE / name for name in new if (INCLUDE / name).is_file()]
+    return frozenset(found)
 
 
 def included(header: str) -> str:

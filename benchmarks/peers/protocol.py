@@ -1,6 +1,6 @@
 """How a peer is asked: a line of JSON on its input for each turn, a line of JSON on its output as the answer.
 
-    {"workload": "tiny-mlp-adam", "warm_up": true}             -> {"pytorch": 566.0, ...}, microseconds a step of the very first steps
+    {"workload": "tiny-mlp-adam", "warm_up": 200}              -> {"pytorch": 566.0, ...}, microseconds of a step
     {"workload": "tiny-mlp-adam", "steps": {"pytorch": 1500}}  -> {"pytorch": 540.0}
 
 A variant answers a text instead of a number where it could not run. One thread, whatever the library would like."""
@@ -14,7 +14,6 @@ for name in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS', 'OPENBLAS_NUM_THREADS'):
 os.environ['XLA_FLAGS'] = '--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1'
 os.environ['JAX_PLATFORMS'] = 'cpu'
 
-WARM_UP, WARM_UP_OF_LARGE = 200, 20
 # The nets of the loops in C++: layers, then how many samples a batch has.
 MLPS = {'tiny-mlp': ([32, 32, 32, 2], 8), 'mnist-mlp': ([784, 128, 128, 10], 64)}
 BATCHES, CLASSES = 32, 10
@@ -31,11 +30,6 @@ def parts(workload: str) -> tuple[str, str]:
     return net, rule
 
 
-def warm_up(workload: str) -> int:
-    """How many steps come before the clock; those of a large net take tens of milliseconds."""
-    return WARM_UP if parts(workload)[0] in ('mnist-cnn', *MLPS) else WARM_UP_OF_LARGE
-
-
 def answer(version: str, variants: dict) -> None:
     """`variants[name](workload)` prepares a loop, a function that takes n steps and gives the microseconds of one, or
     None where it has no such."""
@@ -50,7 +44,7 @@ def answer(version: str, variants: dict) -> None:
             try:
                 if key not in loops:
                     loops[key] = prepare(asked['workload'])
-                steps = warm_up(key[0]) if asked.get('warm_up') else asked['steps'].get(name)
+                steps = asked.get('warm_up') or asked['steps'].get(name)
                 if loops[key] and steps:
                     said[name] = loops[key](steps)
             except Exception as error:  # a peer that does not work here is named, and the others go on

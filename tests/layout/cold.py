@@ -18,20 +18,6 @@ TWO = '#include <fulgurite/core/cold.hpp>\nint other();\nint other() { return 0;
 NAME = 'fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none'
 
 
-def included(file: pathlib.Path) -> list[str]:
-    return re.findall(r'^#include <(fulgurite/[^>]+)>', file.read_text(), re.M)
-
-
-def reached() -> set[str]:
-    found, left = set(), included(flags.ROOT / 'src' / 'compiled.cpp')
-    while left:
-        header = left.pop()
-        if header not in found:
-            found.add(header)
-            left += included(flags.INCLUDE / header)
-    return found
-
-
 def marked() -> dict[str, pathlib.Path]:
     names = {header.relative_to(flags.INCLUDE).as_posix(): header for header in flags.headers()}
     return {name: header for name, header in names.items()
@@ -63,13 +49,13 @@ def links(how, *flavours: bool) -> tuple[bool, str]:
 
 def main() -> None:
     how = flags.command(pathlib.Path(sys.argv[1]), 'bare_one.cpp')
-    there, cold = reached(), marked()
+    there, cold = flags.reached(flags.ROOT / 'src' / 'compiled.cpp'), marked()
     results = [
         ('headers mark cold bodies', [] if len(cold) > 50 else [f'{len(cold)} do']),
         ('src/compiled.cpp reaches every header with a cold body',
          [f'src/compiled.cpp does not include {name}' for name in cold if name not in there]),
         ('a header with a cold body includes core/cold.hpp',
-         [f'{name} does not' for name, header in cold.items() if COLD not in included(header)]),
+         [f'{name} does not' for name, header in cold.items() if COLD not in flags.includes(header)]),
         ('a cold body depends on no template parameter and has no static local',
          [complaint for header in cold.values() for complaint in templates(header)]),
     ]

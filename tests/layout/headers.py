@@ -4,12 +4,11 @@ bare: all headers but LibTorch's part. torch: the headers of torch/ and distribu
 would take 20 s each (that a header includes LibTorch is layers.py's to check). Builds by clang ask this; those by g++
 have the units of `twice-bare` and `twice-full`, which include every header in both orders.
 
-A header that includes another one, at once or by way of others, is none the less alone behind it. So a unit holds a
-chain of headers, each of which includes the one before it, and there are as few chains as can be. Only where one does
-not compile is each of its headers compiled alone."""
+A header that includes another one, at once or by way of others, is as good as alone behind it: only the order of what
+it includes is another. So a unit holds a chain of headers, each of which includes the one before it, and there are as
+few chains as can be. Only where one does not compile is each of its headers compiled alone."""
 
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,28 +17,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
 
 
-def included_by() -> dict[str, set[str]]:
-    """All headers that each header includes, at once or by way of others."""
-    direct = {
-        header.relative_to(flags.INCLUDE).as_posix(): set(
-            re.findall(r'^[ \t]*#[ \t]*include <(fulgurite/[^>]+)>', header.read_text(), re.M)
-        )
-        for header in flags.headers()
-    }
-
-    def reached(name: str, seen: set[str]) -> set[str]:
-        for other in direct[name] - seen:
-            seen.add(other)
-            reached(other, seen)
-        return seen
-
-    return {name: reached(name, set()) for name in direct}
-
-
 def chains(names: list[str]) -> list[list[str]]:
-    """The names in as few chains as can be: a largest matching between headers and those that may follow them (Fulkerson
-    1956), by augmenting paths."""
-    below = included_by()
+    """The names in as few chains as can be: a largest matching between headers and those that may follow them, by
+    augmenting paths (Fulkerson 1956)."""
+    below = {name: flags.reached(flags.INCLUDE / name) for name in names}
     after = {name: sorted((m for m in names if name in below[m]), key=lambda m: len(below[m])) for name in names}
     before: dict[str, str] = {}
 

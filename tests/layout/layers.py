@@ -45,9 +45,6 @@ MOST_LINES, AIM = 400, 150
 
 text = {header: header.read_text() for header in flags.headers()}
 code = {header: re.sub(r'//[^\n]*|/\*.*?\*/', '', source, flags=re.S) for header, source in text.items()}
-includes = {
-    header: re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', source, re.M) for header, source in code.items()
-}
 
 
 def name(header: pathlib.Path) -> str:
@@ -55,7 +52,7 @@ def name(header: pathlib.Path) -> str:
 
 
 def ours(header: pathlib.Path) -> list[pathlib.Path]:
-    return [flags.INCLUDE / path for path in includes[header] if path.startswith('fulgurite/')]
+    return [flags.INCLUDE / path for path in flags.includes(header) if path.startswith('fulgurite/')]
 
 
 def arrows():
@@ -98,32 +95,21 @@ def cycles():
         yield from visit(header)
 
 
-def reached(header, seen=None) -> list[str]:
-    """All that a header includes, directly or through ours."""
-    seen = set() if seen is None else seen
-    seen.add(header)
-    found = list(includes.get(header, []))
-    for target in ours(header) if header in text else []:
-        if target not in seen:
-            found += reached(target, seen)
-    return found
-
-
 def libtorch():
     for header in text:
         if flags.on_torch(header):
             uses = re.search(r'\b(torch|at|c10|c10d)::', code[header])
-            if uses and not any(LIBTORCH.match(path) for path in reached(header)):
+            if uses and not any(LIBTORCH.match(path) for path in flags.reached(header)):
                 yield f'{name(header)} uses {uses[0]} and includes no header of LibTorch, not even through ours'
             continue
-        for path in includes[header]:
+        for path in flags.includes(header):
             if LIBTORCH.match(path):
                 yield f'{name(header)} includes <{path}>: only torch/ and distributed/ know LibTorch'
 
 
 def forbidden():
     for header in text:
-        for path in includes[header]:
+        for path in flags.includes(header):
             if path in NEVER:
                 yield f'{name(header)} includes <{path}>: {NEVER[path]}'
 
@@ -131,7 +117,7 @@ def forbidden():
 def forward():
     for header in text:
         if name(header) in OPEN:
-            for path in includes[header]:
+            for path in flags.includes(header):
                 if '/' in path or path.endswith(('.hpp', '.h')):
                     yield f'{name(header)} includes <{path}>: it may include the standard library only'
 

@@ -18,9 +18,5 @@ struct Digits {
 int main() {
   toy::P net;
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
-#ifdef LEGAL
   trainer.fit(net, Digits{});
-#else
-  trainer.fit(net, Digits{});
-#endif
 }

@@ -7,14 +7,12 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / 'benchmarks' / 'peers'
-WORKLOADS = [
-    'tiny-mlp-sgd', 'tiny-mlp-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam', 'char-gpt-adam', 'resnet18-sgd'
-]
+LARGE = ['char-gpt-adam', 'resnet18-sgd']  # a step takes tens of milliseconds
+WORKLOADS = ['tiny-mlp-sgd', 'tiny-mlp-adam', 'mnist-mlp-sgd', 'mnist-mlp-adam', 'mnist-cnn-adam', *LARGE]
 QUICK = ['tiny-mlp-adam', 'mnist-mlp-adam']  # torch.compile alone takes 20 s for each
 VARIANTS = ['pytorch', 'torch.compile', 'lightning barebones', 'lightning', 'jax', 'jax scan']
 NOT_ASKED = 'run with --peers'
 STEPS, A_ROUND = 1500, 0.6  # at most so many steps a round; where a step is slower, about so many seconds
-TRIAL = {'char-gpt-adam': 6, 'resnet18-sgd': 6}  # steps of a first try, 30 elsewhere; and the fewest of a round
 
 
 class Peer:
@@ -61,9 +59,9 @@ class Peers:
 
     def prepare(self, workload: str) -> None:
         """The first steps, apart: imports, compilations, memory. How many steps a round has is decided here."""
-        first = self.ask({'workload': workload, 'warm_up': True})
+        warm_up, few = (20, 6) if workload in LARGE else (200, 30)
+        first = self.ask({'workload': workload, 'warm_up': warm_up})
         self.warm_up[workload] = first
-        few = TRIAL.get(workload, 30)
         trial = self.ask({'workload': workload, 'steps': dict.fromkeys(first, few)})
         self.steps[workload] = {
             variant: max(few, int(min(STEPS, A_ROUND * 1e6 / micro) * self.factor)) for variant, micro in trial.items()

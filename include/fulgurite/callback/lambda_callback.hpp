@@ -40,10 +40,8 @@ On<Event, F> on(F function) {
 }
 
 namespace lambda {
-template <class T>
-struct EventOf {  // of a whole LambdaCallback, which is copied
-  using type = T;
-};
+template <class>
+struct EventOf;
 template <class Event, class F>
 struct EventOf<On<Event, F>> {
   using type = Event;
@@ -51,13 +49,6 @@ struct EventOf<On<Event, F>> {
 template <class On, class... Ons>
 inline constexpr bool heard_once =
     (std::size_t{std::is_same_v<typename EventOf<On>::type, typename EventOf<Ons>::type>} + ...) == 1;
-
-/// What a LambdaCallback with two functions for one event is made of: nothing that could be called.
-struct Twice {
-  static constexpr bool hears_twice = true;
-  template <class... Ons>
-  explicit Twice(Ons...) {}
-};
 }  // namespace lambda
 
 /// A callback that is made of functions, each for another event, where a struct would be too much: prints, counters,
@@ -65,18 +56,10 @@ struct Twice {
 template <class... Ons>
 struct LambdaCallback : Ons... {
   using Stateless = ByChoice;
+  // The trainer refuses both.
   static constexpr bool hears_no_event = (requires { Ons::hears_no_event; } || ...);
+  static constexpr bool hears_twice = !(lambda::heard_once<Ons, Ons...> && ...);
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
 };
-
-template <>
-struct LambdaCallback<lambda::Twice> : lambda::Twice {
-  using Twice::Twice;
-};
-
-/// Refused by the trainer: only one function hears an event.
-template <class... Ons>
-  requires(!(lambda::heard_once<Ons, Ons...> && ...))
-LambdaCallback(Ons...) -> LambdaCallback<lambda::Twice>;
 
 }  // namespace fulgurite

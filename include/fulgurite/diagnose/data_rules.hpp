@@ -15,12 +15,6 @@
 
 namespace fulgurite::judge {
 
-/// The function that is asked for a loader is there, and returns nothing.
-template <class Hook, class Module>
-consteval bool returns_nothing() {
-  if constexpr (Hook::template accepts<Module>) return std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
-  else return false;
-}
 /// Several loaders stand where training reads one.
 template <class Source>
 consteval bool trains_on_tuple() {
@@ -66,7 +60,7 @@ struct ReturnedLoaderRules {
   static consteval auto judge() {
     FULGURITE_RULE("[fulgurite.data.returns_nothing] a function that is asked for a loader, such as train_dataloader, "
                    "returns nothing: return the loader",
-                   accepts<Module>, !(returns_nothing<Hooks, Module>() || ...))
+                   accepts<Module>, ((loop::gives_loader<Hooks, Module>() || !Hooks::template accepts<Module>) && ...))
     return Fine{};
   }
 };

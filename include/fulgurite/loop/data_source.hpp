@@ -88,14 +88,19 @@ struct GivenLoaders {
   }
 };
 
+/// It has that function, and the function returns something.
+template <class Hook, class Module>
+consteval bool gives_loader() {
+  if constexpr (Hook::template accepts<Module>) return !std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
+  else return false;
+}
+
 /// A data module, or a model that has the loaders itself; `Validates` is false where NoValidation was said.
 template <class Module, bool Validates>
 struct ModuleLoaders {
-  /// It has that function, and the function returns something.
   template <class Hook>
   static consteval bool returns() {
-    if constexpr (Hook::template accepts<Module>) return !std::is_void_v<decltype(Hook::call(std::declval<Module&>()))>;
-    else return false;
+    return gives_loader<Hook, Module>();
   }
   static constexpr bool trains = returns<hook::train_dataloader>();
   template <class Hook>
