@@ -6,6 +6,7 @@ Every start has a time limit. What is compared: the bits of all weights after ea
 ranks with batches of b samples with those of one process with k * b; and what is said when something goes wrong."""
 
 import argparse
+import concurrent.futures
 import fcntl
 import os
 import pathlib
@@ -26,6 +27,12 @@ CASES = []
 
 def case(function):
     CASES.append(function)
+    return function
+
+
+def alone(function):
+    """For a case beside which no other may run: it looks at all processes of the machine, or changes its own."""
+    function.alone = True
     return function
 
 
@@ -385,6 +392,7 @@ def output_of_other_ranks_is_prefixed_or_silenced(lab):
 
 
 @case
+@alone
 def output_that_is_read_slowly_is_not_lost(lab):
     never_waits = lambda: fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)
     start = Start(lab.trainee, 2, lab.folder, ['--devices', '2', '--prints', '20000'], prepare=never_waits)
@@ -620,6 +628,7 @@ def an_environment_that_cannot_be_is_refused(lab):
 
 
 @case
+@alone
 def processes_that_cannot_be_started_are_said(lab):
     few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
     start = Start(lab.trainee, 16, lab.folder, ['--devices', '16'], prepare=few).wait()
@@ -761,6 +770,7 @@ def holders_of_shared_data():
 
 
 @case
+@alone
 def nothing_is_left_of_shared_data_where_ranks_are_killed(lab):
     words = '--run', 'kept', '--shares', '1', '--keeps', str(lab.folder)
     before = [name for name in os.listdir('/dev/shm') if 'fulgurite-data' in name]
@@ -887,28 +897,43 @@ def slurm_and_mpi_are_understood(lab):
         need(steps[0] == steps[1], f'{name}: other bits')
 
 
+def judged(trainee, one):
+    """Whether a case is content, its name, and what is said of it beside."""
+    began = time.monotonic()
+    name = one.__name__.replace('_', ' ')
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            one(Lab(trainee, folder))
+        except Skipped as why:
+            return True, name, f'# SKIP {why}'
+        except Failed as why:
+            print(f'{one.__name__}: {why}', file=sys.stderr, flush=True)
+            return False, name, f'({time.monotonic() - began:.1f} s)'
+    return True, name, f'({time.monotonic() - began:.1f} s)'
+
+
 def main(cases=CASES):
     parser = argparse.ArgumentParser()
     parser.add_argument('trainee')
     parser.add_argument('--only', default='')
     words = parser.parse_args()
     cases = [one for one in cases if re.search(words.only, one.__name__)]
+    apart = [one for one in cases if hasattr(one, 'alone')]
+    beside = [one for one in cases if one not in apart]
     print(f'1..{len(cases)}')
-    failed = False
-    for number, one in enumerate(cases, 1):
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                one(Lab(words.trainee, folder))
-                result = 'ok'
-            except Skipped as why:
-                print(f'ok {number} - {one.__name__.replace("_", " ")} # SKIP {why}', flush=True)
-                continue
-            except Failed as why:
-                result, failed = 'not ok', True
-                print(f'{one.__name__}: {why}', file=sys.stderr)
-        print(f'{result} {number} - {one.__name__.replace("_", " ")} ({time.monotonic() - began:.1f} s)', flush=True)
-    sys.exit(failed)
+    good = []
+
+    def told(verdict):
+        good.append(verdict[0])
+        print('ok' if verdict[0] else 'not ok', len(good), '-', *verdict[1:], flush=True)
+
+    for one in apart:
+        told(judged(words.trainee, one))
+    # Most of the time ranks wait for each other, so that there is time for one case more than there are processors.
+    with concurrent.futures.ThreadPoolExecutor(1 + len(os.sched_getaffinity(0))) as pool:
+        for verdict in pool.map(lambda one: judged(words.trainee, one), beside):
+            told(verdict)
+    sys.exit(not all(good))
 
 
 if __name__ == '__main__':
