@@ -58,6 +58,11 @@ struct OwnLoop {
 struct Half {
   static constexpr Dtype parameters = Dtype::float16;
 };
+/// Says its constants by other types than bool.
+struct SaysInts : toy::Sgd {
+  static constexpr int needs_closure = 0;
+  static constexpr std::true_type stable_gradients{};
+};
 struct NoRates {
   static constexpr bool needs_closure = false, stable_gradients = true;
   void zero_grad() {}
@@ -113,6 +118,7 @@ TEST_CASE("optimizations", "[concept]") {
 TEST_CASE("optimizers", "[concept]") {
   STATIC_REQUIRE(OptimizerLike<toy::Sgd>);
   STATIC_REQUIRE(OptimizerLike<toy::Repeating>);
+  STATIC_REQUIRE(OptimizerLike<SaysInts>);
   STATIC_REQUIRE(!OptimizerLike<NoRates>);
   STATIC_REQUIRE(!OptimizerLike<double>);
   STATIC_REQUIRE(judge::Optimizes<toy::Backend, toy::Sgd>);

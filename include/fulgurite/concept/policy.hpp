@@ -44,7 +44,7 @@ concept OptimizerLike = requires(O& optimizer, double lr) {
   { O::needs_closure } -> std::convertible_to<bool>;
   { O::stable_gradients } -> std::convertible_to<bool>;
   optimizer.zero_grad();
-  requires O::needs_closure || requires { optimizer.step(); };
+  requires bool(O::needs_closure) || requires { optimizer.step(); };
   optimizer.parameters();
   { optimizer.groups() } -> std::convertible_to<std::size_t>;
   { optimizer.lr(std::size_t{}) } -> std::convertible_to<double>;

@@ -121,6 +121,10 @@ struct TrainingRules {
       FULGURITE_RULE("[fulgurite.model.manual_result] under Manual, training_step steps its optimizers itself: "
                      "return nothing, or use Automatic",
                      accepts<M>, R::automatic || std::is_void_v<StepResult<hook::training_step, M, B, StepCtx>>)
+      FULGURITE_RULE("[fulgurite.model.manual_step] under Manual, training_step has its optimizers from ctx, and this "
+                     "one takes none: write `void training_step(auto const& batch, auto& ctx)`, or use Automatic",
+                     accepts<M>, R::automatic || hook::training_step::accepts<M, B, StepCtx> ||
+                     !hook::configure_optimizers::named<M>)
       return Fine{};
     }
   }
