@@ -57,7 +57,7 @@ struct AsksByItself : OfForgetful {
 template <bool First>
 struct TwoRates : Scripted {
   toy::Tensor q = toy::Tensor::parameter(1.0);
-  void training_step(double) {}
+  void training_step(double, auto&) {}
   auto configure_optimizers() {
     toy::Sgd one{.params = {p}, .rate = 0.125}, two{.params = {q}, .rate = 0.5};
     if constexpr (First) return optimizers(scheduled(one, schedule::Step{2, 0.5}), two);
