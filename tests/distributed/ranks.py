@@ -918,8 +918,8 @@ def main(cases=CASES):
     parser.add_argument('--only', default='')
     words = parser.parse_args()
     cases = [one for one in cases if re.search(words.only, one.__name__)]
-    apart = [one for one in cases if hasattr(one, 'alone')]
-    beside = [one for one in cases if one not in apart]
+    by_themselves = [one for one in cases if hasattr(one, 'alone')]
+    together = [one for one in cases if one not in by_themselves]
     print(f'1..{len(cases)}')
     good = []
 
@@ -927,11 +927,11 @@ def main(cases=CASES):
         good.append(verdict[0])
         print('ok' if verdict[0] else 'not ok', len(good), '-', *verdict[1:], flush=True)
 
-    for one in apart:
+    for one in by_themselves:
         told(judged(words.trainee, one))
     # Most of the time ranks wait for each other, so that there is time for one case more than there are processors.
     with concurrent.futures.ThreadPoolExecutor(1 + len(os.sched_getaffinity(0))) as pool:
-        for verdict in pool.map(lambda one: judged(words.trainee, one), beside):
+        for verdict in pool.map(lambda one: judged(words.trainee, one), together):
             told(verdict)
     sys.exit(not all(good))
 
