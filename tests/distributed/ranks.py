@@ -929,8 +929,8 @@ def main(cases=CASES):
 
     for one in by_themselves:
         told(judged(words.trainee, one))
-    # Most of the time ranks wait for each other, so that there is time for one case more than there are processors; with
-    # many, each rank has several threads.
+    # Most of the time ranks wait for each other, so that there is time for one case more than there are processors. Of
+    # many processors each rank takes several.
     with concurrent.futures.ThreadPoolExecutor(min(1 + len(os.sched_getaffinity(0)), 4)) as pool:
         for verdict in pool.map(lambda one: judged(words.trainee, one), together):
             told(verdict)
