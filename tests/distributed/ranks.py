@@ -899,17 +899,17 @@ def slurm_and_mpi_are_understood(lab):
 
 def judged(trainee, one):
     """Whether a case is content, its name, and what is said of it beside."""
-    began = time.monotonic()
+    began, good = time.monotonic(), True
     name = one.__name__.replace('_', ' ')
     with tempfile.TemporaryDirectory() as folder:
         try:
             one(Lab(trainee, folder))
         except Skipped as why:
-            return True, name, f'# SKIP {why}'
+            return good, name, f'# SKIP {why}'
         except Failed as why:
+            good = False
             print(f'{one.__name__}: {why}', file=sys.stderr, flush=True)
-            return False, name, f'({time.monotonic() - began:.1f} s)'
-    return True, name, f'({time.monotonic() - began:.1f} s)'
+    return good, name, f'({time.monotonic() - began:.1f} s)'
 
 
 def main(cases=CASES):

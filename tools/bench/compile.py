@@ -35,7 +35,7 @@ MOST_SHARE = {
     'mnist compiled pch': {'g++': 0.8, 'clang++': 0.62},
 }
 MOST_LEAN, MOST_TEXT_KB = 1.0, 420
-# A unit -> the header that is precompiled for it, a unit before it.
+# A unit that begins with a precompiled header -> the unit that makes the header.
 PRECOMPILED = {'mnist compiled pch': 'pch itself', 'mnist raw pch': 'raw pch itself'}
 OURS, RAW = 'examples/mnist.cpp', 'benchmarks/compile/mnist_raw.cpp'
 
