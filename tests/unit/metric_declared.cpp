@@ -146,6 +146,85 @@ TEST_CASE("several loaders have a declared metric each, and watching it means al
   CHECK(trainer.value(Net::rms.of("clean")) == std::sqrt(50.0 / 3));
 }
 
+namespace {
+
+/// Reads the metric wherever an evaluation can.
+struct Reader : Net {
+  using Read = std::vector<std::optional<double>>;
+  Read in_batch = {}, at_epoch_end = {}, shared = {}, known = {}, clean = {};
+  void read(auto& ctx) {
+    at_epoch_end.push_back(ctx.value(rms));
+    shared.push_back(ctx.shared_value(rms));
+    known.push_back(ctx.known(rms));
+    clean.push_back(ctx.value(rms.of("clean")));
+  }
+  void test_step(double batch, auto& ctx) { ctx.update(rms, batch); }
+  void on_validation_batch_end(auto& ctx) { in_batch.push_back(ctx.value(rms)); }
+  void on_validation_epoch_end(auto& ctx) { read(ctx); }
+  void on_validation_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+  void on_test_epoch_end(auto& ctx) { read(ctx); }
+  void on_test_end(auto& ctx) { at_end.push_back(ctx.value(rms)); }
+};
+
+auto unequal_loaders() {
+  return std::tuple(data::named<"clean">(std::vector<double>{3, 4, 5}), std::vector<double>{9});
+}
+
+}  // namespace
+
+TEST_CASE("a declared metric has one value of several loaders, whoever reads it and when") {
+  using Read = Reader::Read;
+  double const all = std::sqrt(131.0 / 4), clean = std::sqrt(50.0 / 3);
+  Reader net;
+  auto trainer = toy::train<Reader>({.max_epochs = 1}, {});
+  trainer.fit(net, toy::batches(2), unequal_loaders());
+  // The sanity check reads two batches of the first loader, and the only one of the second.
+  double const sane = std::sqrt(106.0 / 3);
+  CHECK(net.at_epoch_end == Read{sane, all});
+  CHECK(net.shared == Read{sane, all});
+  CHECK(net.known == Read{sane, all});
+  CHECK(net.clean == Read{three_four, clean});
+  CHECK(net.at_end.back() == all);
+
+  trainer.validate(net, unequal_loaders());
+  trainer.test(net, unequal_loaders());
+  CHECK(Read(net.at_epoch_end.end() - 2, net.at_epoch_end.end()) == Read{all, all});
+  CHECK(Read(net.at_end.end() - 2, net.at_end.end()) == Read{all, all});
+}
+
+TEST_CASE("in the middle of an evaluation a declared metric has the value of what was counted so far") {
+  Reader net;
+  auto trainer = toy::train<Reader>({.max_epochs = 2, .num_sanity_val_steps = 0}, {});
+  trainer.fit(net, toy::batches(2), unequal_loaders());
+  Reader::Read const once{3, three_four, std::sqrt(50.0 / 3), std::sqrt(131.0 / 4)};
+  REQUIRE(net.in_batch.size() == 8);
+  CHECK(Reader::Read(net.in_batch.begin(), net.in_batch.begin() + 4) == once);
+  CHECK(Reader::Read(net.in_batch.begin() + 4, net.in_batch.end()) == once);
+}
+
+TEST_CASE("ranks: a declared metric of several loaders has the bits of one process in every hook") {
+  double const one = 0.7;  // three times that over three is another number
+  auto const ranks = toy::on_ranks(3, [](Rank rank) {
+    Reader net;
+    auto trainer = make_trainer<Reader>({.max_epochs = 1, .num_sanity_val_steps = 0}, rank, Float32{}, Automatic{});
+    double const mine = rank.rank() + 1;
+    trainer.fit(net, toy::OwnPart<double>{toy::batches(3)},
+                std::tuple(data::named<"clean">(toy::OwnPart<double>{{mine}}), toy::OwnPart<double>{{0, 2 * mine}}));
+    trainer.validate(net, toy::OwnPart<double>{{0.7}});
+    return net;
+  });
+  for (auto const& rank : ranks) {
+    REQUIRE(rank.error == "");
+    auto const& net = *rank.result;
+    double const all = std::sqrt(70.0 / 9), clean = std::sqrt(14.0 / 3);
+    CHECK(net.at_epoch_end == Reader::Read{all, one});
+    CHECK(net.shared == Reader::Read{all, one});
+    CHECK(net.known == Reader::Read{all, one});
+    CHECK(net.clean.front() == clean);
+    CHECK(net.at_end == Reader::Read{all, one});
+  }
+}
+
 TEST_CASE("callbacks watch a declared metric") {
   Worse net;
   auto trainer =

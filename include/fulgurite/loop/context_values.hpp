@@ -47,8 +47,9 @@ class ValuesContext : public RanksContext<R> {
     constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
     static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
     static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
-    if constexpr (trains_by_count<M>)
-      if (auto const so_far = counted_so_far<M>([](auto&, auto& meter) { return own_value(meter); })) return so_far;
+    if constexpr (computes_so_far<M>)
+      if (auto const so_far = counted_so_far(metric, [](auto&, auto& meter) { return own_value(meter); }))
+        return so_far;
     return find(metric, [](auto& board) { board.collect(); }, Reduced<M>{});
   }
   /// The same as all processes together have it: for what decides something, in a hook of an epoch's or a validation's
@@ -58,8 +59,9 @@ class ValuesContext : public RanksContext<R> {
     if constexpr (!shares<R>) {
       return value(metric);
     } else {
-      if constexpr (trains_by_count<M>)
-        if (auto const so_far = counted_so_far<M>([](auto& run, auto& meter) { return counted_value(run, meter); }))
+      if constexpr (computes_so_far<M>)
+        if (auto const so_far =
+                counted_so_far(metric, [](auto& run, auto& meter) { return counted_value(run, meter); }))
           return so_far;
       Figures mine;
       bool news = false;
@@ -156,30 +158,51 @@ class ValuesContext : public RanksContext<R> {
     if constexpr (is_metric_constant<M>) return metric::counts_several<typename M::metric>;
     else return false;
   }
-  /// The metric itself, of one number, that training may count.
+  /// A counted metric of one number, of all loaders or of one.
   template <class M>
-  static constexpr bool trains_by_count =
-      Phase::trains && is_counted<M> && std::is_same_v<typename M::metric, M> && !metric::counts_several<M>;
+  static consteval bool computes_so_far_of() {
+    if constexpr (!is_counted<M>) return false;
+    else return !metric::counts_several<typename M::metric>;
+  }
+  template <class M>
+  static constexpr bool computes_so_far = computes_so_far_of<M>();
 
-  /// What the epoch that is open has counted so far, where it has no value of its batches yet; nothing where it has
-  /// counted nothing, or too little, or an evaluation counts for the same metric.
+  /// What the evaluation that runs, else the training epoch that is open, has counted so far, where it has no value of
+  /// its batches yet; nothing where it has counted nothing, or too little.
   template <class M, class Ask>
-  std::optional<double> counted_so_far(Ask&& ask) const {
+  std::optional<double> counted_so_far(M const& metric, Ask&& ask) const {
     constexpr std::size_t at = place_of<Metrics, M>();
+    constexpr bool of_loader = requires { metric.loader; };
     asked(Asks::value);
     auto& measured = state_->measured;
-    if (state_->facts.stage != Stage::fit || measured.train_board[at].epoch.count != 0) return std::nullopt;
-    if (Phase::evaluates)
-      for (auto& evaluated : measured.eval_boards)
-        if (evaluated[at].epoch.count != 0) return std::nullopt;
-    auto counts = measured.train_board.counts;  // those of the step at hand may yet be discarded
-    counts.fold();
-    try {
-      return ask(*state_, counts.template get<at>());
-    } catch (Error const& error) {
-      if (!is_too_few(error)) throw;
-      return std::nullopt;
+    auto const value_of = [&](auto& meter) -> std::optional<double> {
+      try {
+        return ask(*state_, meter);
+      } catch (Error const& error) {
+        if (!is_too_few(error)) throw;
+        return std::nullopt;
+      }
+    };
+    if constexpr (Phase::evaluates) {
+      if (measured.counted[at].count != 0) return std::nullopt;
+      if (state_->facts.validating) {
+        typename State<R>::Board::Counts so_far;
+        auto& meter = so_far.template get<at>();
+        for (std::size_t l = 0; l != measured.eval_boards.size(); ++l) {
+          if constexpr (of_loader)
+            if (l != loader_at(metric)) continue;
+          meter.merge(measured.eval_boards[l].counts.template get<at>());
+        }
+        if (auto const value = value_of(meter)) return value;
+      }
     }
+    if constexpr (Phase::trains && !of_loader)
+      if (state_->facts.stage == Stage::fit && measured.train_board[at].epoch.count == 0) {
+        auto counts = measured.train_board.counts;  // those of the step at hand may yet be discarded
+        counts.fold();
+        return value_of(counts.template get<at>());
+      }
+    return std::nullopt;
   }
   template <class Meter>
   static std::optional<double> own_value(Meter& meter) {
@@ -201,22 +224,25 @@ class ValuesContext : public RanksContext<R> {
     asked(Asks::value);
     constexpr std::size_t at = place_of<Metrics, M>();
     if constexpr (requires { metric.loader; }) {
-      auto const& names = state_->measured.loader_names;
-      auto const l = static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
-      if (l == names.size()) return std::nullopt;
+      auto const l = loader_at(metric);
+      if (l == state_->measured.loader_names.size()) return std::nullopt;
       if (Phase::evaluates && state_->facts.validating) {
         prepare(state_->measured.eval_boards[l]);
-        if (auto const& live = state_->measured.eval_boards[l][at].epoch; live.count != 0) return use(live, false);
+        auto const& cell = state_->measured.eval_boards[l][at];
+        if (cell.epoch.count != 0) return use(cell.epoch, cell.shared);
       }
       return use(state_->measured.loader_results[l][at], true);
     } else if constexpr (at < Metrics::size) {
       Figures live;
       bool is_shared = false;
-      each_live_board([&](auto& running) {
-        prepare(running);
-        live.merge(running[at].epoch);
-        is_shared = running[at].shared;
-      });
+      each_live_board([&](auto& running) { prepare(running); });
+      if constexpr (!Phase::evaluates) {
+        live = state_->measured.train_board[at].epoch;
+        is_shared = state_->measured.train_board[at].shared;
+      } else if (state_->facts.validating) {
+        live = state_->measured.over_loaders(at);
+        is_shared = Metrics::counted[at];
+      }
       if (live.count == 0 && trains_on(at)) {
         prepare(state_->measured.train_board);
         live = state_->measured.train_board[at].epoch;
@@ -227,6 +253,12 @@ class ValuesContext : public RanksContext<R> {
     } else {
       return std::nullopt;
     }
+  }
+
+  /// The position of a metric's loader; their number where none has that name.
+  std::size_t loader_at(auto const& metric) const {
+    auto const& names = state_->measured.loader_names;
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), metric.loader) - names.begin());
   }
 
   /// In a validation inside fit: a metric that only training logs has its epoch so far there.

@@ -116,7 +116,6 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
     }
     if (!facts.sanity_checking) {
       publish(run);
-      publish_meters(run);
       for (std::size_t l = 0; l != n; ++l)
         for (std::size_t i = 0; i != State<R>::metrics; ++i)
           run.measured.loader_results[l][i] = run.measured.eval_boards[l][i].epoch;

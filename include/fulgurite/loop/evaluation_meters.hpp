@@ -16,6 +16,7 @@ namespace fulgurite::loop {
 template <class R>
 void restart_boards(State<R>& run) {
   for (auto& board : run.measured.eval_boards) board.restart();
+  run.measured.counted = {};
   if constexpr (State<R>::Board::Counts::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
 }
 
@@ -30,13 +31,17 @@ auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(mete
   }
 }
 
-/// The batches are over: what was counted becomes a value of each loader's board. Every rank comes here.
+/// The batches are over: what was counted becomes a value of each loader's board, and one over the samples of all
+/// loaders, which is not the mean of the loaders' values. Every rank comes here.
 template <class R>
 void settle_meters(State<R>& run) {
   using Counts = typename State<R>::Board::Counts;
   if constexpr (Counts::any) {
+    Counts merged;
     for (std::size_t b = 0; b != run.measured.eval_boards.size(); ++b) {
       auto& board = run.measured.eval_boards[b];
+      board.fold();
+      merged.merge(board.counts);
       board.counts.each([&](auto at, auto& meter) {
         using M = typename Counts::template Declared<at>;
         auto const value = evaluated_value(run, meter);
@@ -45,28 +50,12 @@ void settle_meters(State<R>& run) {
           meter.definition().each(*value, [&](std::string_view name, double number) {
             run.measured.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
           });
-        else board.log_number(at, *value, 1, Origin::evaluation);
+        else board.settle_count(at, *value, Origin::evaluation);
       });
-      board.fold();
     }
-  }
-}
-
-/// What watching such a metric means with several loaders: its value over the samples of all of them, which is not the
-/// mean of the loaders' values.
-template <class R>
-void publish_meters(State<R>& run) {
-  using Counts = typename State<R>::Board::Counts;
-  if constexpr (Counts::any) {
-    if (run.measured.eval_boards.size() < 2) return;
-    Counts merged;
-    for (auto& board : run.measured.eval_boards) merged.merge(board.counts);
     merged.each([&](auto at, auto& meter) {
       if constexpr (metric::counts_several<typename Counts::template Declared<at>>) return;
-      else if (auto const value = evaluated_value(run, meter)) {
-        run.measured.results[at] = {};
-        run.measured.results[at].add(*value, 1);
-      }
+      else if (auto const value = evaluated_value(run, meter)) run.measured.counted[at].add(*value, 1);
     });
   }
 }

@@ -20,12 +20,11 @@ void forget_results(State<R>& run) {
   for (auto& results : run.measured.loader_results) results = {};
 }
 
-/// Merges the loaders' figures into the run's results: what watching a metric means (the weighted mean over loaders).
+/// Merges the loaders' figures into the run's results: what watching a metric means.
 template <class R>
 void publish(State<R>& run) {
   for (std::size_t i = 0; i != State<R>::metrics; ++i) {
-    Figures merged;
-    for (auto& board : run.measured.eval_boards) merged.merge(board[i].epoch);
+    auto const merged = run.measured.over_loaders(i);
     if (merged.count != 0) run.measured.results[i] = merged;
   }
 }

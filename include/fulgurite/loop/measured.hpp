@@ -22,9 +22,20 @@ struct Measured {
   std::vector<Board> eval_boards = std::vector<Board>(1);
   /// Beside eval_boards: of metrics whose definition computes several numbers.
   std::vector<std::vector<std::pair<std::string, double>>> several{};
+  /// Of the evaluation whose batches are over: metrics that have a definition, over the samples of all loaders.
+  Results counted{};
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
   std::vector<Results> loader_results{};    ///< the same as `results` of each of them
+
+  /// A metric in the running evaluation, over all of its loaders: what `results` will be, and what hooks read until
+  /// then.
+  Figures over_loaders(std::size_t metric) const {
+    if (R::Metrics::counted[metric]) return counted[metric];
+    Figures merged;
+    for (auto const& board : eval_boards) merged.merge(board[metric].epoch);
+    return merged;
+  }
 };
 
 }  // namespace fulgurite::loop

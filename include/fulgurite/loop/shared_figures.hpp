@@ -108,14 +108,16 @@ void share_found(State<R>& run, Figures& mine, bool news) {
   if (all.count != 0) mine = all;
 }
 
-/// The figures of an evaluation, of all its loaders, become those of all ranks.
+/// The figures of an evaluation, of all its loaders, become those of all ranks. Values that were counted are that
+/// already, on each rank.
 template <class R>
 void share_evaluation(State<R>& run) {
   if constexpr (shares<R> && State<R>::metrics != 0) {
     FiguresOnTheWay figures(splits_model<R>);
     for (auto& board : run.measured.eval_boards) {
       board.collect();
-      for (std::size_t i = 0; i != State<R>::metrics; ++i) figures.add(board[i].epoch);
+      for (std::size_t i = 0; i != State<R>::metrics; ++i)
+        if (!board[i].shared) figures.add(board[i].epoch);
     }
     share(run, figures);
     if constexpr (splits_model<R>)  // where it was not logged, nobody has said so yet

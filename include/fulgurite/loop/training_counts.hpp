@@ -34,7 +34,9 @@ void each_counted(State<R>& run, F&& f) {
 template <class R>
 void settle_counts(State<R>& run) {
   if constexpr (State<R>::Board::Counts::any)
-    each_counted<false>(run, [&](auto at, auto&, double value) { run.measured.train_board.settle_count(at, value); });
+    each_counted<false>(run, [&](auto at, auto&, double value) {
+      run.measured.train_board.settle_count(at, value, Origin::train_step);
+    });
 }
 
 /// f(name, number) for those of metrics of several numbers, which nobody watches.

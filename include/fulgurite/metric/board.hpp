@@ -143,8 +143,7 @@ class Board<MetricList<Ms...>, Backend> {
   /// The value is nobody else's: no copy of it is needed.
   void post(Entry const& entry) {
     if constexpr (Counts::any) {
-      constexpr std::array<bool, size> counted{is_counted<decltype(Ms)>...};
-      if (counted[entry.metric]) {
+      if (List::counted[entry.metric]) {
         counts.take(entry.metric, entry.value);
         dirty_ = true;
         return;
@@ -175,10 +174,10 @@ class Board<MetricList<Ms...>, Backend> {
   }
 
   /// What a metric's meter has come to, over all ranks: its value of this epoch, like one that was logged.
-  void settle_count(std::size_t metric, double value) {
+  void settle_count(std::size_t metric, double value, Origin origin) {
     auto& cell = cells_[metric];
     cell.restart();
-    cell.origin = Origin::train_step;
+    cell.origin = origin;
     cell.epoch.add(value, 1);
     cell.shared = true;
   }

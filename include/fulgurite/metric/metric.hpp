@@ -100,6 +100,8 @@ struct MetricList {
   /// What the metrics are called, and which of them ask for a value of each step.
   static constexpr std::array<std::string_view, size> names{Ms.name()...};
   static constexpr std::array<bool, size> by_step{(Ms.on_step == Report::yes)...};
+  /// Which of them have a definition.
+  static constexpr std::array<bool, size> counted{is_counted<decltype(Ms)>...};
 
   template <class M>
   static consteval std::size_t index_of() {
