@@ -95,7 +95,7 @@ void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
 /// Where an epoch is cut short, before hooks hear of its end.
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack& pack) {
-  run.due.stop_before_cut = stop_wished(run) && !run.due.by_time;
+  run.due.stop_before_cut = stop_wished(run) && !run.due.stop.by_time;
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     run.carried.cut_random.emplace(R::Backend::rng_state());
     run.before_cut.emplace().save([&](auto& archive) { fold_before_cut(run, pack, archive); });

@@ -25,9 +25,15 @@ struct WindowRows {
   long before = 0;    ///< rows before it
 };
 
+/// A request to end training at a step's boundary, once the minima are met. It is kept and restored as a whole.
+struct StopRequest {
+  bool holds = false;    ///< for all ranks
+  bool waits = false;    ///< under several ranks: this one made it, and the others are notified with the next gradients
+  bool by_time = false;  ///< max_time or a Timer alone made it: where the limit is raised, training continues
+};
+
 struct Due {
-  bool stop = false;             ///< training is to end at a step's boundary, once the minima are met
-  bool by_time = false;          ///< max_time or a Timer alone has asked for that: where it is raised, training goes on
+  StopRequest stop{};
   bool stop_of_file = false;     ///< the file of a run that goes on holds such a stop, and the limits are the same
   bool stop_before_cut = false;  ///< `stop` of another kind was there before hooks heard of a cut epoch's end
   bool statistics_pass = false;  ///< before on_train_end the training data are passed once more

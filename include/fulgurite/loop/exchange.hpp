@@ -155,9 +155,9 @@ template <class R>
   auto const rider = [&](Rider which) -> double& { return riders[static_cast<std::size_t>(which)]; };
   auto const says = [&](Rider which, bool so) { rider(which) = so ? 1 : 0; };
   says(Rider::contributes, contributes);
-  bool const wishes = std::exchange(shared.wishes_stop, false);
-  says(Rider::stop, wishes && !run.due.by_time);
-  says(Rider::time_is_up, wishes && run.due.by_time);
+  bool const wishes = std::exchange(run.due.stop.waits, false);
+  says(Rider::stop, wishes && !run.due.stop.by_time);
+  says(Rider::time_is_up, wishes && run.due.stop.by_time);
   says(Rider::epoch_ends, run.facts.is_last_batch);
   says(Rider::skips, std::exchange(shared.skips, false));
   says(Rider::not_finite, shared.not_finite);

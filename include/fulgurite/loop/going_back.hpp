@@ -70,8 +70,7 @@ class Retreat {
       run.facts = facts_;
       run.progress = progress_;
       run.asked.window_length = window_;
-      run.due.stop = stop_requested_;
-      run.due.by_time = by_time_;
+      run.due.stop = stop_;
       run.due.statistics_pass = statistics_requested_;
       run.measured.train_board = board_;
       run.measured.results = results_;
@@ -114,8 +113,7 @@ class Retreat {
     facts_ = run.facts;
     progress_ = run.progress;
     window_ = run.asked.window_length;
-    stop_requested_ = run.due.stop;
-    by_time_ = run.due.by_time;
+    stop_ = run.due.stop;
     statistics_requested_ = run.due.statistics_pass;
     board_ = run.measured.train_board;
     results_ = run.measured.results;
@@ -137,7 +135,8 @@ class Retreat {
   Facts facts_;
   Progress progress_;
   int window_ = 1;
-  bool stop_requested_ = false, by_time_ = false, statistics_requested_ = false;
+  StopRequest stop_{};
+  bool statistics_requested_ = false;
   typename State<R>::Board board_;
   std::array<Figures, State<R>::metrics> results_{};
   Value last_loss_{};

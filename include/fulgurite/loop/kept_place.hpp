@@ -6,7 +6,7 @@
 namespace fulgurite::loop {
 
 /// Options, counters, facts, rows and requests that wait, logged values, clocks: all of a run's state but its parts and
-/// what it has said.
+/// what it has said. What a rank knows of a failure, its own or that of all ranks, is not restored: it is still true.
 template <class R>
 class KeptPlace {
  public:
@@ -21,6 +21,7 @@ class KeptPlace {
         measured_(run.measured),
         loading_(run.loading),
         clock_(run.clock),
+        shared_(run.shared),
         made_(run.made) {}
 
   void put_back(State<R>& run) const {
@@ -34,6 +35,11 @@ class KeptPlace {
     run.measured = measured_;
     run.loading = loading_;
     run.clock = clock_;
+    if constexpr (shares<R>) {
+      bool const together = run.shared.together, alone = run.shared.alone;
+      run.shared = shared_;
+      run.shared.together = together, run.shared.alone = alone;
+    }
     run.made = made_;
   }
   Progress const& progress() const { return progress_; }
@@ -49,6 +55,7 @@ class KeptPlace {
   Measured<R> measured_;
   Loading loading_;
   RunClock clock_;
+  [[no_unique_address]] SharedOf<R> shared_;
   Made made_;
 };
 

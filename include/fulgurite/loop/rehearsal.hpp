@@ -67,7 +67,6 @@ class Rehearsal final : public Rehearser<R> {
     KeptRun<R, TrainingAlone<Data>> kept(run_, data);
     bool has_loader = false;
     bool const begun = run_.loading.training_is_open;
-    auto const shared = run_.shared;
     put_back_after(
         [&] {
           prepare(plan);
@@ -81,7 +80,6 @@ class Rehearsal final : public Rehearser<R> {
         [&] {
           run_.searching.rehearsing = false;
           kept.put_back();
-          run_.shared = shared;
           if (has_loader) kept.put_back_loader(data.train());
         });
     end_alone_if_asked<R>(users_);
@@ -96,7 +94,7 @@ class Rehearsal final : public Rehearser<R> {
     options.min_steps.reset();
     if (plan.non_finite) options.non_finite = *plan.non_finite;
     if (plan.options) plan.options(options);
-    run_.due.stop = false;
+    run_.due.stop = {};
     run_.due.requests.clear();
     run_.facts.has_validation = false;
     begin_trying_out(run_);

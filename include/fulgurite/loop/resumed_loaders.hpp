@@ -24,11 +24,11 @@ void refuse_short_data(State<R>& run, RunFile const& file, std::optional<long> b
     if (!lacks(archive, "point")) archive("point", point)("stop", stop);
   });
   auto const here = std::exchange(run.progress, progress);
-  bool const stops_here = std::exchange(run.due.stop, stop || run.due.stop);
+  bool const stops_here = std::exchange(run.due.stop.holds, stop || run.due.stop.holds);
   reopen_epoch(run, point);
   bool const asks = asks_for_batches(run, point);
   progress = std::exchange(run.progress, here);
-  run.due.stop = stops_here;
+  run.due.stop.holds = stops_here;
   if (asks && progress.batch != 0 && progress.batch >= *batches) refuse_short(progress.batch, *batches);
 }
 

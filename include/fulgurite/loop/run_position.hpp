@@ -111,14 +111,14 @@ struct Limits {
 /// was trains nothing more, whether the epoch was whole or was cut short by the stop.
 template <class R, class Archive>
 void fold_stop(State<R>& run, Archive& archive) {
-  bool stop = run.before_cut ? run.due.stop_before_cut : run.due.stop && !run.due.by_time;
+  bool stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.holds && !run.due.stop.by_time;
   archive("stop", stop);
   Limits limits(run.asked.options);
   auto const here = limits;
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (Archive::loading) {
     if (limits != here) stop = false;
-    if (stop) run.due.stop = true, run.due.by_time = false;
+    if (stop) run.due.stop.holds = true, run.due.stop.by_time = false;
     run.due.stop_of_file = run.due.stop_before_cut = stop;
   }
 }

@@ -21,8 +21,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
     run.facts.sanity_checking = true;
     run.loading.validation_since =
         validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
-    bool const asked = run.due.stop, by_time = run.due.by_time;
-    [[maybe_unused]] bool const wished = stop_wished(run);
+    auto const stop = run.due.stop;
     run.due.set_aside();
     auto posted = std::exchange(run.due.posted, {});
     tell<hook::on_sanity_check_start>(run, pack, ctx);
@@ -31,8 +30,7 @@ void sanity_check(State<R>& run, Pack& pack, Source& source) {
                          batches < 0 ? std::nullopt : std::optional<long>(batches));
     tell<hook::on_sanity_check_end>(run, pack, ctx);
     run.facts.sanity_checking = false;
-    run.due.stop = asked, run.due.by_time = by_time;  // nothing of a sanity check is kept
-    if constexpr (shares<R>) run.shared.wishes_stop = wished;
+    run.due.stop = stop;  // nothing of a sanity check is kept
     run.due.requests.clear();
     run.due.take_back();
     run.due.posted = std::move(posted);

@@ -24,14 +24,14 @@ namespace fulgurite::loop {
 /// This rank asks for the end of training. With one process that holds at once; with several, when all have heard it.
 template <class R>
 [[gnu::always_inline]] inline void wish_stop(State<R>& run, bool by_time = false) {
-  run.due.by_time = by_time;
-  if constexpr (shares<R>) run.shared.wishes_stop = true;
-  else run.due.stop = true;
+  run.due.stop.by_time = by_time;
+  if constexpr (shares<R>) run.due.stop.waits = true;
+  else run.due.stop.holds = true;
 }
 template <class R>
 [[gnu::always_inline]] inline bool stop_wished(State<R> const& run) {
-  if constexpr (shares<R>) return run.due.stop || run.shared.wishes_stop;
-  else return run.due.stop;
+  if constexpr (shares<R>) return run.due.stop.holds || run.due.stop.waits;
+  else return run.due.stop.holds;
 }
 
 template <class R>
@@ -42,7 +42,7 @@ bool time_is_up(State<R> const& run) {
 /// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
 template <class R>
 void hear_stop(State<R>& run, bool by_time) {
-  if (!std::exchange(run.due.stop, true) || !by_time) run.due.by_time = by_time;
+  if (!std::exchange(run.due.stop.holds, true) || !by_time) run.due.stop.by_time = by_time;
 }
 
 /// Where all ranks meet: whether any of them says so. Where the others can no longer be asked, what this rank says.
@@ -65,7 +65,7 @@ double mean_of_ranks([[maybe_unused]] State<R>& run, double mine) {
 template <class R>
 [[gnu::always_inline]] inline void agree_on_stop(State<R>& run) {
   if constexpr (shares<R>) {
-    int const mine = !std::exchange(run.shared.wishes_stop, false) ? 0 : run.due.by_time ? 1 : 2;
+    int const mine = !std::exchange(run.due.stop.waits, false) ? 0 : run.due.stop.by_time ? 1 : 2;
     double const all = run.shared.alone ? mine : run.parts.strategy.reduce(double(mine), Reduce::max);
     if (all != 0) hear_stop(run, all < 2);
   }

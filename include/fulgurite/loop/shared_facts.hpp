@@ -22,7 +22,6 @@ inline constexpr bool splits_model = judge::splits_model<typename R::Strategy>()
 
 struct SharedFacts {
   // Of this rank alone. The others hear it with the next gradients, or where all of them meet.
-  bool wishes_stop = false;   ///< somebody has asked for a stop
   bool skips = false;         ///< on_train_batch_start answered skip_epoch
   bool not_finite = false;    ///< a loss of the window at hand is not
   double loss = 0;            ///< that loss

@@ -10,6 +10,7 @@
 #include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/estimate.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/step_key.hpp>
 #include <fulgurite/loop/wrong_replay.hpp>
 
@@ -28,7 +29,7 @@ std::int64_t answer(State<R>& run, Question question) {
   case batch_size: return run.facts.batch_size;
   case is_last_batch: return run.facts.is_last_batch;
   case accumulating: return run.facts.accumulating;
-  case stop_requested: return run.due.stop;
+  case stop_requested: return stop_wished(run);
   case accumulate_grad_batches: return run.asked.window_length;
   case num_training_batches: return run.facts.train_batches.value_or(-1);
   case estimated_steps: return loop::estimated_steps(run).value_or(-1);  // may ask the loader for its size
@@ -49,7 +50,7 @@ void set_answer(State<R>& run, Question question, std::int64_t to) {
   case batch_size: run.facts.batch_size = to; return;
   case is_last_batch: run.facts.is_last_batch = to != 0; return;
   case accumulating: run.facts.accumulating = to != 0; return;
-  case stop_requested: run.due.stop = to != 0; return;
+  case stop_requested: run.due.stop = {.holds = to != 0}; return;
   case accumulate_grad_batches: run.asked.window_length = static_cast<int>(to); return;
   default: return;
   }
@@ -139,7 +140,7 @@ class StepSeam {
     Progress progress_;
     StepKey key_;
     int window_;
-    bool stop_;
+    StopRequest stop_;
     std::vector<bool> received_ = {};
   };
 

@@ -18,7 +18,7 @@ namespace fulgurite::loop {
 template <class R, class Pack>
 void report_step(State<R>& run, Pack& pack) {
   int const every = run.asked.options.log_every_n_steps;
-  if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop)) return;
+  if (every == 0 || ((run.progress.logged_steps + 1) % every != 0 && !run.due.stop.holds)) return;
   if constexpr (State<R>::metrics != 0 || has_logger<Pack>) collect_and_check(run);
   share_step(run);
   if constexpr (has_logger<Pack>) {

@@ -81,7 +81,7 @@ void check_time(State<R>& run) {
 /// Training leaves now: a stop was asked for and the minima are met.
 template <class R>
 bool stops(State<R> const& run) {
-  return run.due.stop && minima_met(run);
+  return run.due.stop.holds && minima_met(run);
 }
 
 template <class R>
