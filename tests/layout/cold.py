@@ -15,21 +15,50 @@ import flags  # noqa: E402
 COLD = 'fulgurite/core/cold.hpp'
 ONE = '#include <fulgurite/core/cold.hpp>\nint other();\nint main() { return other(); }\n'
 TWO = '#include <fulgurite/core/cold.hpp>\nint other();\nint other() { return 0; }\n'
+MARK = re.compile(r'\bFULGURITE_(?:COLD|BULK) ')
 NAME = 'fulgurite_all_units_must_define_FULGURITE_COMPILED_or_none'
+
+
+def code(header: pathlib.Path) -> str:
+    """The header without comments, preprocessor lines and what stands in quotes, each replaced by blanks."""
+    quoted = r'R"\((?s:.*?)\)"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])\''
+    dropped = r'//[^\n]*|^[ \t]*#(?:\\\n|[^\n])*|' + quoted
+    return re.sub(dropped, lambda found: re.sub(r'[^\n]', ' ', found[0]), header.read_text(), flags=re.M)
 
 
 def marked() -> dict[str, pathlib.Path]:
     names = {header.relative_to(flags.INCLUDE).as_posix(): header for header in flags.headers()}
     return {name: header for name, header in names.items()
-            if name != COLD and re.search(r'^ *FULGURITE_(?:COLD|BULK) ', header.read_text(), re.M)}
+            if name != COLD and MARK.search(code(header))}
 
 
-def templates(header: pathlib.Path):
-    """Marked bodies that depend on a template parameter, or hold a static local: the library cannot have them."""
-    marked = r'^ *FULGURITE_(?:COLD|BULK) ([^{;]*)\{(.*?)^ *\}'
-    for declared, body in re.findall(marked, header.read_text(), re.M | re.S):
-        if re.search(r'[(,] *(?:const )?auto\b', declared) or re.search(r'^ +static (?!constexpr)', body, re.M):
-            yield f'{header.name}: {" ".join(declared.split())}'
+def refused(header: pathlib.Path):
+    """Marked bodies that the library does not have under the name that programs ask for: it instantiates no template,
+    clang makes two of a constructor and keeps one, and a static local would be there twice."""
+    text, scopes, start = code(header), [], 0  # of a scope: what stands before its brace
+    for at in re.finditer(r'[{};]|\bstatic (?!constexpr)', text):
+        head = text[start:at.start()]
+        why = ''
+        if mark := at[0] == '{' and MARK.search(head):
+            name = re.match(r'(?:explicit )?(\w+)\(', head[mark.end():])
+            within = [words for scope in scopes for words in re.findall(r'\b(?:class|struct) (\w+)', scope)]
+            if any(re.search(r'\btemplate\s*<\s*[^\s>]', scope) for scope in scopes + [head]):
+                why = 'is a template, or in one'
+            elif re.search(r'[(,]\s*(?:const )?auto\b', head):
+                why = 'is a template: a parameter is auto'
+            elif name and name[1] in within:
+                why = 'is a constructor'
+        elif at[0].startswith('static') and any(map(MARK.search, scopes)):
+            head, why = next(filter(MARK.search, scopes)), 'has a static local'
+        if why:
+            yield f'{header.name}: {" ".join(head.split())} {why}, so it must not be marked'
+        if at[0] == '{':
+            scopes.append(head)
+        elif at[0] == '}':
+            scopes = scopes[:-1]
+        start = at.end() if at[0] in '{};' else start
+    if scopes:
+        yield f'{header.name}: this script does not understand its braces'
 
 
 def links(how, *flavours: bool) -> tuple[bool, str]:
@@ -56,8 +85,8 @@ def main() -> None:
          [f'src/compiled.cpp does not include {name}' for name in cold if name not in there]),
         ('a header with a cold body includes core/cold.hpp',
          [f'{name} does not' for name, header in cold.items() if COLD not in flags.includes(header)]),
-        ('a cold body depends on no template parameter and has no static local',
-         [complaint for header in cold.values() for complaint in templates(header)]),
+        ('a cold body is no constructor, in no template, and has no static local',
+         [complaint for header in cold.values() for complaint in refused(header)]),
     ]
     for flavours in ((False, False), (True, True), (False, True), (True, False)):
         good, said = links(how, *flavours)

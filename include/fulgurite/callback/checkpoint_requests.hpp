@@ -9,7 +9,6 @@
 
 #include <fulgurite/callback/checkpoint_results.hpp>
 #include <fulgurite/callback/watch.hpp>
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/outcome.hpp>
 
@@ -49,7 +48,7 @@ class Requests : public Results {
                             }});
   }
   /// What was asked for is due; `defers`: a validation comes first.
-  FULGURITE_COLD void write_waiting(CheckpointFiles& files, Waiting const& now, bool defers, Outcome& outcome) {
+  void write_waiting(CheckpointFiles& files, Waiting const& now, bool defers, Outcome& outcome) {
     gone_.clear();     // a name may be used again
     waiting_.reset();  // the state in the file is that of after it
     if (defers) {

@@ -5,7 +5,8 @@
 // and are not copied into their callers, since every program compiles them again. A program that defines
 // FULGURITE_COMPILED sees the same bodies and does not generate their code: it links the library fulgurite_compiled,
 // which is src/compiled.cpp, built once. So there are two flavours and one source. A body of the hot loop has no such
-// mark; nor has a constructor, of which clang makes two and keeps one, nor what has a static local or is constexpr.
+// mark; nor has a member of a class template, which the library does not instantiate; nor a constructor, of which clang
+// makes two and keeps one; nor what has a static local or is constexpr. tests/layout/cold.py checks.
 
 #if defined(FULGURITE_COMPILES_BODIES)
 #define FULGURITE_COLD [[gnu::used]] inline

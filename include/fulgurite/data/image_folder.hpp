@@ -40,7 +40,7 @@ class ImageFolder {
 
   /// Lists the files whose names end in .png, .pgm or .ppm. Error [fulgurite.data.image_folder] where the root is no
   /// folder, has fewer than two folders, one of them has no picture, or pictures of other kinds are among the files.
-  FULGURITE_BULK explicit ImageFolder(std::filesystem::path const& root) {
+  explicit ImageFolder(std::filesystem::path const& root) {
     namespace fs = std::filesystem;
     auto const refuse = [](fs::path const& where, std::string const& what) {
       throw Error("fulgurite.data.image_folder", where.string() + ": " + what);
@@ -68,7 +68,7 @@ class ImageFolder {
     }
     std::string said;
     for (auto const& [ending, count] : others)
-      said += (said.empty() ? "" : ", ") + ending + " (" + std::to_string(count) + ")";
+      (said += said.empty() ? "" : ", ") += ending + " (" + std::to_string(count) + ")";
     if (!others.empty())
       refuse(root, "files end in " + said + ", and PNG, PGM and PPM can be read: convert them, or take them away");
     if (!empty.empty()) refuse(root / empty[0], "no file in it ends in .png, .pgm or .ppm: fill it, or remove it");

@@ -37,7 +37,7 @@ class TableEncoding {
  public:
   TableEncoding() = default;
   /// Learned from these rows of all columns but `target`.
-  FULGURITE_BULK TableEncoding(Table const& table, std::span<std::size_t const> rows, std::string_view target) {
+  TableEncoding(Table const& table, std::span<std::size_t const> rows, std::string_view target) {
     for (auto const& column : table.columns)
       if (column.name != target) columns_.push_back(learned(column, rows));
   }

@@ -110,8 +110,7 @@ class ImageModule {
   using Train = Loader<ImageTensors, Subset<OptionalShuffle>, StackPictures<Transform>>;
   using Evaluation = Loader<ImageTensors, Subset<>, Stack>;
 
-  FULGURITE_BULK ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options,
-                             Transform transform = {})
+  ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options, Transform transform = {})
       : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
 
   std::vector<std::string> const& classes() const { return classes_; }
@@ -136,7 +135,7 @@ class ImageModule {
                StackPictures<Transform>{{}, std::move(transform)}),
         validation_(held, Subset{std::move(parts.validation)}, batching(options, false), Stack{}) {}
 
-  FULGURITE_BULK static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
+  static ImageTensors held_out(ImageTensors const& images, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return images;
     ImageTensors held(options.validation_folder, options);
     if (held.files().classes() != images.files().classes())
@@ -145,7 +144,7 @@ class ImageModule {
                       ": the folders in it are others than those to train on: give both the same classes");
     return held;
   }
-  FULGURITE_BULK static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
+  static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return split(images.size(), options.validation, options.seed);
     Split parts{std::vector<std::size_t>(images.size()),
                 std::vector<std::size_t>(ImageFolder(options.validation_folder).size())};

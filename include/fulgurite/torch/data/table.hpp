@@ -96,7 +96,7 @@ class TableModule : public TensorModule<> {
     Split parts;
     TableEncoding encoding;
     TensorSet set;
-    FULGURITE_BULK Made(Table from, TableOptions const& options)
+    Made(Table from, TableOptions const& options)
         : table(std::move(from)),
           parts(split(table.rows(), options.validation, options.seed)),
           encoding(table, parts.train, options.target),

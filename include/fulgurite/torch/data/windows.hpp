@@ -86,7 +86,7 @@ class WindowModule : public TensorModule<> {
     std::vector<std::int64_t> targets;
     torch::Tensor scaled, foretold;
     TensorSet set;
-    FULGURITE_BULK Made(Series from, WindowOptions const& options)
+    Made(Series from, WindowOptions const& options)
         : series(std::move(from)),
           parts(split_windows(checked(series, options.standardize), {options.length, options.horizon, options.stride},
                               options.validation)) {
@@ -155,7 +155,7 @@ class WindowModule : public TensorModule<> {
     auto const at = std::ranges::find(series.columns, name);
     if (at != series.columns.end()) return at - series.columns.begin();
     std::string all;
-    for (auto const& column : series.columns) all += (all.empty() ? "" : ", ") + column;
+    for (auto const& column : series.columns) (all += all.empty() ? "" : ", ") += column;
     throw Error("fulgurite.data.column",
                 "there is no column '" + name + "' to foretell: the series has " + all + "; name one of them");
   }

@@ -20,7 +20,6 @@
 #include <torch/custom_class.h>
 #include <torch/nn/module.h>
 
-#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/internals.hpp>
@@ -149,7 +148,7 @@ struct CheckpointedBlock : torch::autograd::Function<CheckpointedBlock<Block, In
   }
 
  private:
-  FULGURITE_COLD static void refuse_what_would_be_lost() {
+  static void refuse_what_would_be_lost() {
     if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid())
       throw Error("fulgurite.checkpointed.some_gradients",
                   "torch::autograd::grad would pass by the parameters inside checkpointed(block, ...): call "
