@@ -1,9 +1,13 @@
+// Trains on digits that the program draws, or on MNIST: its argument is a folder with MNIST's files.
+#include <cstdio>
+
 #include <torch/nn.h>
 #include <torch/optim/adam.h>
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/defaults.hpp>
+#include <fulgurite/torch/data/digits.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 namespace nn = torch::nn;
@@ -32,9 +36,14 @@ int main(int argc, char** argv) try {
   using namespace fulgurite;
   torch::manual_seed(1);
   Mlp model;
-  auto mnist = data::mnist(argc > 1 ? argv[1] : "data/mnist", {.batch_size = 64, .normalise = true});
+  auto digits = argc > 1 ? data::mnist(argv[1], {.batch_size = 64, .normalise = true}) : data::digits();
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
                                    Automatic{.clip = ClipNorm{1.0}},
                                    EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}}, Signals{});
-  trainer.fit(model, mnist);
-} catch (fulgurite::Interrupted const& end) { return end.exit_code(); }  // Ctrl-C; the next run goes on
+  trainer.fit(model, digits);
+} catch (fulgurite::Interrupted const& end) {  // Ctrl-C; the next run can resume
+  return end.exit_code();
+} catch (fulgurite::Error const& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}

@@ -2,7 +2,4 @@
 // define FULGURITE_COMPILED. What the umbrella leaves out is named beside it; tests/layout/cold.py compares.
 #define FULGURITE_COMPILED 1
 #define FULGURITE_COMPILES_BODIES 1
-#include <fulgurite/data/glyphs.hpp>
-#include <fulgurite/data/strokes.hpp>
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/profile/advanced_profiler.hpp>

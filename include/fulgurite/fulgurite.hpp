@@ -1,8 +1,8 @@
 #pragma once
 // Everything, for programs; never included by a header of ours. Without LibTorch on the include path: everything above
 // it. Left out: data/stride.hpp, whose range-v3 would cost every program half a second; distributed/, whose process
-// groups cost several; what draws digits (torch/data/digits.hpp, data/strokes.hpp, data/glyphs.hpp), which is for
-// examples and benchmarks; and cli.hpp, whose libraries need not be there.
+// groups cost several; report/reflected.hpp, which needs Boost.Hana; and cli.hpp, whose libraries need not be there.
+// tests/layout/umbrella.py compares.
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/fixed_string.hpp>
@@ -333,6 +333,7 @@
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/block_loader.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
+#include <fulgurite/torch/data/digits.hpp>
 #include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
@@ -381,6 +382,8 @@
 #include <fulgurite/torch/optim/scheduler.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/torch/optim/toggle.hpp>
+#include <fulgurite/torch/profile/advanced_profiler.hpp>
+#include <fulgurite/torch/profile/nvtx_profiler.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
 #include <fulgurite/torch/weights/class_name.hpp>

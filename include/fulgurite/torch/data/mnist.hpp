@@ -42,7 +42,7 @@ TensorModule<Transform> mnist(std::filesystem::path const& folder, MnistOptions 
                     (std::filesystem::is_directory(folder)
                          ? ": the folder has neither train-images-idx3-ubyte nor t10k-images-idx3-ubyte (or .gz)"
                          : ": there is no such folder") +
-                    ": put MNIST's files there, or draw digits with data::digits() of fulgurite/torch/data/digits.hpp");
+                    ": put MNIST's files there, or train on data::digits(), which needs no file");
   auto const read = [&](MnistFiles const& files) {
     TensorSet set = as_tensors(read_mnist(files));
     if (options.normalise) set.data.sub_(0.1307).div_(0.3081);
