@@ -52,7 +52,7 @@ inline std::string text_of(std::string const& value) {
 FULGURITE_BULK std::string text_with_bytes(ArchiveTensor const& tensor) {
   auto const& saved = tensor.tensor;
   std::string shape;
-  for (auto const extent : saved.shape()) shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+  for (auto const extent : saved.shape()) (shape += shape.empty() ? "" : ",") += std::to_string(extent);
   std::string bytes;
   saved.read([&](SavedTensor::Bytes now) { bytes = hex({reinterpret_cast<char const*>(now.data()), now.size()}); });
   return R"({"$tensor":{"dtype":)" + json::quoted(saved.dtype()) + R"(,"shape":[)" + shape + R"(],"bytes":")" + bytes +

@@ -41,12 +41,12 @@ FULGURITE_COLD std::string header_of(std::vector<Entry> const& entries, Metadata
   if (!metadata.empty()) {
     std::string pairs;
     for (auto const& [name, value] : metadata)
-      pairs += (pairs.empty() ? "" : ",") + json::quoted(name) + ":" + json::quoted(value);
+      (pairs += pairs.empty() ? "" : ",") += json::quoted(name) + ":" + json::quoted(value);
     text += key("__metadata__") + "{" + pairs + "}";
   }
   for (auto const& entry : entries) {
     std::string shape;
-    for (auto const extent : entry.shape) shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+    for (auto const extent : entry.shape) (shape += shape.empty() ? "" : ",") += std::to_string(extent);
     text += key(entry.name) + R"({"dtype":")" + entry.dtype + R"(","shape":[)" + shape + R"(],"data_offsets":[)" +
             std::to_string(entry.begin) + "," + std::to_string(entry.end) + "]}";
   }

@@ -90,7 +90,7 @@ class SavedTensor {
   /// "F32 [2, 3]", for messages.
   std::string description() const {
     std::string text;
-    for (auto const extent : shape_) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+    for (auto const extent : shape_) (text += text.empty() ? "" : ", ") += std::to_string(extent);
     return dtype_ + " [" + text + "]";
   }
 

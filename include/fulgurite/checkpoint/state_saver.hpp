@@ -76,7 +76,7 @@ class StateSaver {
 
   FULGURITE_COLD ArchiveNode& entry(std::string_view name) {
     auto const refuse = [&](char const* why) {
-      throw Error("fulgurite.checkpoint.state_name", "'" + full(name) + "'" + why);
+      throw Error("fulgurite.checkpoint.state_name", std::string("'").append(full(name)) + "'" + why);
     };
     if (name.starts_with('$')) refuse(": a name must not start with '$'");
     auto* const made = std::get<ArchiveNode::Object>(tree_->value).add(name);

@@ -14,7 +14,8 @@ namespace fulgurite {
 class Error : public std::runtime_error {
  public:
   Error(std::string_view identifier, std::string const& sentence)
-      : std::runtime_error("[" + std::string(identifier) + "] " + sentence), length_(identifier.size()) {}
+      : std::runtime_error(std::string("[").append(identifier).append("] ").append(sentence)),
+        length_(identifier.size()) {}
 
   /// For example "fulgurite.options.max_epochs".
   std::string_view identifier() const noexcept { return std::string_view(what()).substr(1, length_); }

@@ -77,7 +77,7 @@ class IdxReader {
     std::string shape;
     for (std::size_t i = 0; i < dimensions; ++i) {
       idx.shape.push_back(number(read, 4 + 4 * i));
-      shape += (i == 0 ? "" : " x ") + std::to_string(idx.shape.back());
+      (shape += i == 0 ? "" : " x ") += std::to_string(idx.shape.back());
     }
     std::size_t count = 1;
     for (std::size_t const length : idx.shape) {

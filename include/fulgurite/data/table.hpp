@@ -58,7 +58,7 @@ struct Table {
   FULGURITE_BULK TableColumn const& column(std::string_view wanted) const {
     if (auto const* found = find(wanted)) return *found;
     std::string all;
-    for (auto const& one : columns) all += (all.empty() ? "" : ", ") + one.name;
+    for (auto const& one : columns) (all += all.empty() ? "" : ", ") += one.name;
     throw Error("fulgurite.data.column",
                 name + ": there is no column '" + std::string(wanted) + "': it has " + all + "; name one of them");
   }

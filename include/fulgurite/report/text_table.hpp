@@ -112,7 +112,7 @@ class TextTable {
   FULGURITE_COLD std::string line(std::vector<std::string> const& cells) const {
     std::string joined;
     for (std::size_t i = 0; i != cells.size(); ++i)
-      joined += (i == 0 ? "" : " | ") + cells[i] + std::string(widths_[i] - display_width(cells[i]), ' ');
+      (joined += i == 0 ? "" : " | ") += cells[i] + std::string(widths_[i] - display_width(cells[i]), ' ');
     return joined;
   }
 

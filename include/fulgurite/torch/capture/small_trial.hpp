@@ -92,17 +92,17 @@ class SmallTrial {
 /// What decides which candidate has the bits: the operator, the sizes, and all that is no tensor.
 FULGURITE_BULK std::string small_key(OutForm const& form, Stack const& arguments) {
   std::string key = c10::toString(form.op.operator_name());
-  auto const number = [&](double value) { key += "b" + std::to_string(std::bit_cast<std::uint64_t>(value)); };
+  auto const number = [&](double value) { (key += 'b') += std::to_string(std::bit_cast<std::uint64_t>(value)); };
   for (IValue const& value : arguments) {
     key += ' ';
     if (value.isInt()) key += std::to_string(value.toInt());
     if (value.isBool()) key += value.toBool() ? "true" : "false";
     if (value.isDouble()) number(value.toDouble());
     if (value.isIntList())
-      for (auto const n : value.toIntVector()) key += "," + std::to_string(n);
+      for (auto const n : value.toIntVector()) (key += ',') += std::to_string(n);
     if (!value.isTensor() || !value.toTensor().defined()) continue;
     key += c10::toString(value.toTensor().scalar_type());
-    for (auto const n : value.toTensor().sizes()) key += "," + std::to_string(n);
+    for (auto const n : value.toTensor().sizes()) (key += ',') += std::to_string(n);
   }
   return key;
 }

@@ -126,7 +126,7 @@ class NamedState {
             std::optional<SavedPart> const& part) {
     if (part) require_own(*arena_, *part, Rule::name);
     std::string problems;
-    auto const differs = [&](std::string const& how) { problems += (problems.empty() ? "" : "; ") + how; };
+    auto const differs = [&](std::string const& how) { (problems += problems.empty() ? "" : "; ") += how; };
     auto& slots = arena_->slots();
     std::vector<Saved const*> of(slots.size());
     if (groups.size() != groups_.size() || parameters.size() != slots.size())

@@ -163,7 +163,7 @@ class OptimizerReader {
     return made;
   }
 
-  void differs(std::string const& how) { differences_ += (differences_.empty() ? "" : "; ") + how; }
+  void differs(std::string const& how) { (differences_ += differences_.empty() ? "" : "; ") += how; }
   void refuse_what_differs() const {
     if (!differences_.empty())
       throw Error("fulgurite.optimizer.state",

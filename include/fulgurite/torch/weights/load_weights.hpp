@@ -46,11 +46,11 @@ FULGURITE_COLD bool may_load(at::Tensor const& to, std::string_view dtype, std::
                                                 std::set<std::string, std::less<>> const& names) {
   std::string problems;
   auto const say = [&](char const* what, std::string const& list) {
-    if (!list.empty()) problems += (problems.empty() ? "" : "; ") + std::string(what) + list;
+    if (!list.empty()) (problems += problems.empty() ? "" : "; ") += std::string(what) + list;
   };
   auto const listed = [](std::vector<std::string> const& all) {
     std::string list;
-    for (auto const& one : all) list += (list.empty() ? "" : ", ") + one;
+    for (auto const& one : all) (list += list.empty() ? "" : ", ") += one;
     return list;
   };
   say("missing in the file: ", listed(report.missing));
@@ -96,9 +96,9 @@ FULGURITE_COLD WeightReport load_named_weights(std::vector<NamedTensor> const& m
       continue;
     }
     report.different.push_back(name);
-    details += (details.empty() ? "" : ", ") + name + " (the file has " + std::string(entry.dtype) + " " +
-               shape_text(*entry.shape) + ", the model " + std::string(element_name(tensor.scalar_type(), name)) + " " +
-               shape_text(tensor.sizes()) + ")";
+    (details += details.empty() ? "" : ", ") +=
+        name + " (the file has " + std::string(entry.dtype) + " " + shape_text(*entry.shape) + ", the model " +
+        std::string(element_name(tensor.scalar_type(), name)) + " " + shape_text(tensor.sizes()) + ")";
   }
   for (auto const& [name, entry] : entries)
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);

@@ -18,7 +18,7 @@ namespace libtorch {
 
 FULGURITE_COLD std::string sizes_text(at::IntArrayRef sizes) {
   std::string text = "[";
-  for (std::size_t i = 0; i != sizes.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  for (std::size_t i = 0; i != sizes.size(); ++i) (text += i == 0 ? "" : ", ") += std::to_string(sizes[i]);
   return text + "]";
 }
 /// The sizes of all tensors in some values.

@@ -59,7 +59,7 @@ void each_weight(Model& model, F&& f) {
 
 inline std::string shape_text(std::span<std::int64_t const> shape) {
   std::string text = "[";
-  for (auto const extent : shape) text += (text.size() == 1 ? "" : ", ") + std::to_string(extent);
+  for (auto const extent : shape) (text += text.size() == 1 ? "" : ", ") += std::to_string(extent);
   return text + "]";
 }
 
