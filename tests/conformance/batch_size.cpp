@@ -57,12 +57,13 @@ TEST_CASE(
   CHECK(came(1000, never, {}).size == 1000);
 }
 
-TEST_CASE("C125 power: max_trials 4; OOM from 16; init 16 with OOM from 10; max_val 8, never tried; no trials") {
+TEST_CASE("C125 power: max_trials 4; OOM from 16; init 16 with OOM from 10; with D10 max_val 8 is tried; trials 0 are "
+          "refused") {
   CHECK(observed("C125", "max_trials 4", came(1000, never, {.max_trials = 4}).size) == 16);
   CHECK(observed("C125", "OOM from 16", came(1000, 16, {}).size) == 8);
   CHECK(came(1000, 10, {.init_val = 16}) == Came{8, {16, 8, 16}});
-  CHECK(came(1000, never, {.max_val = 8}) == Came{8, {2, 4}});
-  CHECK(came(1000, never, {.max_trials = 0}) == Came{2, {}});
+  CHECK(came(1000, never, {.max_val = 8}) == Came{8, {2, 4, 8}});
+  CHECK(outcome([] { came(1000, never, {.max_trials = 0}); }) == "error");
 }
 
 TEST_CASE(

@@ -2,6 +2,7 @@
 #include <fulgurite/tuner/scale_batch_size.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <new>
@@ -115,10 +116,34 @@ TEST_CASE("power doubles the batch size until memory ends or a batch has all sam
   CHECK(search(loader(1000), plenty, {.max_trials = 4}) == Came{{2, 4, 8, 16}, 16});
   CHECK(search(loader(1000), 9, {.init_val = 16}) == Came{{-16, 8, -16}, 8});
   CHECK(search(loader(1000), 1, {.init_val = 16}) == Came{{-16, -8, -4, -2, 1, -2}, 1});
-  CHECK(search(loader(1000), plenty, {.max_val = 8}) == Came{{2, 4}, 8});
-  CHECK(search(loader(1000), plenty, {.init_val = 3, .max_val = 20}) == Came{{3, 6, 12}, 20});
-  CHECK(search(loader(1000), plenty, {.max_trials = 0}) == Came{{}, 2});
+  CHECK(search(loader(1000), plenty, {.max_val = 8}) == Came{{2, 4, 8}, 8});
+  CHECK(search(loader(1000), plenty, {.init_val = 3, .max_val = 20}) == Came{{3, 6, 12, 20}, 20});
   CHECK(search(loader(5), plenty, {.init_val = 64}) == Came{{5}, 5});
+}
+
+TEST_CASE("no size is found that was not tried and fitted, whatever limit ends the search") {
+  CHECK(search(loader(1000), 17, {.max_val = 20}) == Came{{2, 4, 8, 16, -20}, 16});
+  CHECK(search(loader(20'000), 5000, {}) == Came{{2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, -8192}, 4096});
+  CHECK(search(loader(1000), 7, {.init_val = 8, .max_val = 8}) == Came{{-8, 4, -8}, 4});
+  CHECK(search(loader(1000), 17, {.max_trials = 4, .max_val = 20}) == Came{{2, 4, 8, 16}, 16});
+  CHECK(search(loader(18), 17, {.max_val = 20}) == Came{{2, 4, 8, 16, -18}, 16});
+  CHECK(search(loader(1000), 17, {.mode = tune::binsearch, .max_val = 20, .margin = 0}) ==
+        Came{{2, 4, 8, 16, -20, -18, 17}, 17});
+  // A field that holds no larger number is such a limit, too.
+  struct Small {
+    std::int8_t batch_size = 2;
+    auto train_dataloader() { return loader(1000, batch_size); }
+  };
+  for (long const memory : {plenty, 100L}) {
+    toy::world = {};
+    toy::world.memory = memory;
+    Small data;
+    Net net;
+    auto trainer = toy::train<Net>(options(), {});
+    auto const found = tune::scale_batch_size(trainer, net, data, {.field = &Small::batch_size, .show = false});
+    CHECK(tried(found) == Sizes{2, 4, 8, 16, 32, 64, memory == plenty ? 127 : -127});
+    CHECK(long{data.batch_size} == (memory == plenty ? 127 : 64));
+  }
 }
 
 TEST_CASE("binsearch halves what lies between the largest that fits and the smallest that does not") {
@@ -262,7 +287,7 @@ TEST_CASE("what cannot be told a batch size is refused before anything runs") {
   CHECK(made.batch_size == 2);
   auto all = loader(64);
   for (auto const& wrong : {tune::BatchSizeSearch<Net, decltype(all)>{.init_val = 0},
-                            {.max_trials = -1},
+                            {.max_trials = 0},
                             {.steps_per_trial = 0},
                             {.max_val = 1},
                             {.margin = 1},
@@ -467,7 +492,8 @@ TEST_CASE("a line is said of each trial") {
   };
   CHECK(said_of({}) == "batch size 2: fits, peak memory 2 B\nbatch size 4: fits, peak memory 4 B\n"
                        "batch size 8: out of memory, peak memory 8 B\nbatch size: 4\n");
-  CHECK(said_of({.max_val = 4}) == "batch size 2: fits, peak memory 2 B\nbatch size: 4, which was not tried\n");
+  CHECK(said_of({.max_val = 4}) ==
+        "batch size 2: fits, peak memory 2 B\nbatch size 4: fits, peak memory 4 B\nbatch size: 4\n");
 }
 
 TEST_CASE("a trial in which no step is made is an Error") {

@@ -22,7 +22,7 @@ struct BatchSizeSearch {
   long init_val = 2;         ///< the first size
   int max_trials = 25;       ///< with binsearch: trials that fit
   long steps_per_trial = 3;  ///< optimizer steps; of evaluations: batches
-  long max_val = 8192;       ///< no size is above it; with power it is found without a trial
+  long max_val = 8192;       ///< no size above it is tried
   double margin = 0.05;      ///< binsearch: the part that is taken off again where memory has ended
   SizeField<Model, Data> field = {};
   bool show = true;  ///< a line for each trial
@@ -43,7 +43,7 @@ void check(BatchSizeSearch<Model, Data> const& search) {
       loop::refuse_option("fulgurite.tuner.batch_size_option", name, value, "it is at least " + std::to_string(least));
   };
   at_least(".init_val", search.init_val, 1);
-  at_least(".max_trials", search.max_trials, 0);
+  at_least(".max_trials", search.max_trials, 1);
   at_least(".steps_per_trial", search.steps_per_trial, 1);
   at_least(".max_val", search.max_val, search.init_val);
   if (!(search.margin >= 0 && search.margin < 1))

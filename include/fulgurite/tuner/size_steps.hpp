@@ -22,7 +22,7 @@ class SizeSteps {
         size_(std::min(search.init_val, most_)) {}
 
   std::optional<long> next() const {
-    bool const enough = mode_ == power ? trials_ >= max_trials_ || size_ >= most_ : fitted_ >= max_trials_;
+    bool const enough = (mode_ == power ? trials_ : fitted_) >= max_trials_;
     return over_ || enough ? std::nullopt : std::optional(size_);
   }
   /// There are so many samples, and no batch has more. Known when the first size is tried.
@@ -36,29 +36,23 @@ class SizeSteps {
     ++trials_;
     ++fitted_;
     low_ = size_;
-    if (size_ >= samples_ || (mode_ == binsearch && !high_ && size_ >= most_)) over_ = true;
-    else if (mode_ == power) {
-      if (trials_ < max_trials_) size_ = twice();
-    } else if (fitted_ < max_trials_) {
-      if (!high_) size_ = twice();
-      else between();
-    }
+    if (size_ >= samples_ || size_ >= most_) over_ = true;
+    else if (mode_ == power || !high_) size_ = twice();
+    else between();
   }
   void fails() {
     ++trials_;
     high_ = size_;
     if (mode_ == binsearch) return between();
     over_ = fitted_ > 0 || size_ == 1;
-    size_ = fitted_ > 0 ? low_ : size_ / 2;
+    size_ /= 2;
   }
 
-  /// Nothing where no size fitted. With power it may be one that was not tried: the first above a limit, or, with no
-  /// trial at all, the first of all.
+  /// The largest that was tried and fitted, with binsearch and where memory has ended less the margin; nothing where no
+  /// size fitted.
   std::optional<long> found() const {
-    if (trials_ == 0) return size_;
     if (fitted_ == 0) return std::nullopt;
-    if (mode_ == power) return size_;
-    if (!high_) return low_;
+    if (mode_ == power || !high_) return low_;
     return std::max(1L, static_cast<long>(static_cast<double>(low_) * (1 - margin_)));
   }
   /// The smallest that did not fit.

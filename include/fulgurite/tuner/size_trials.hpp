@@ -67,9 +67,6 @@ class SizeTrials {
     }
     put(found_.size);
     std::string line = "batch size: " + std::to_string(found_.size);
-    long largest = 0;
-    for (auto const& trial : found_.trials) largest = trial.fits ? std::max(largest, trial.size) : largest;
-    if (found_.size > largest) line += ", which was not tried";
     if (auto const fastest = found_.fastest()) line += ", the fastest: " + std::to_string(*fastest);
     say(line);
     return std::move(found_);
