@@ -265,12 +265,12 @@ TEST_CASE("C145 on exception: a fit that failed in batch 3 is gone on with there
   Folder const folder;
   Scripted model{.fails_at = 3};
   CHECK(error_of([&] {
-          fitted(model, quick(1), 5, OnExceptionCheckpoint{folder.path});
+          fitted(model, quick(1), 5, OnExceptionCheckpoint{{.dirpath = folder.path}});
         }).starts_with("[fulgurite.test.step]"));
   Scripted again;
   std::optional<long> steps;
   auto const warning = said([&] {
-    auto trainer = fitted(again, quick(1), 5, OnExceptionCheckpoint{folder.path});
+    auto trainer = fitted(again, quick(1), 5, OnExceptionCheckpoint{{.dirpath = folder.path}});
     steps = trainer.progress().global_step;
   });
   CHECK(warning.find("[fulgurite.resume.after_exception]") != std::string::npos);
@@ -413,7 +413,7 @@ TEST_CASE("resume: hpc is the file of the highest number; a scheduler that start
   Scripted model;
   auto const bare = [&](Requeues requeues, int epochs) {
     return make_trainer<Scripted>(quick(epochs), SavingDevice{}, Float32{}, Automatic{}, requeues,
-                                  OnExceptionCheckpoint{folder / "rescued"});
+                                  OnExceptionCheckpoint{{.dirpath = folder / "rescued"}});
   };
   auto none = bare({folder.path}, 1);
   std::string error;

@@ -168,7 +168,7 @@ void train(Scene& scene, Strategy strategy, long micro_batches) {
       Automatic{.accumulate_grad_batches = static_cast<int>(words.number("--accumulate", 1) * micro_batches),
                 .clip = words.number("--clip", 0) ? Clip(ClipNorm{0.1}) : Clip()},
       ModelCheckpoint{{.dirpath = out + "/files", .save_top_k = -1, .every_n_train_steps = 2}}, CSVLogger{out},
-      OnExceptionCheckpoint{out + "/rescue"}, NoDefaults{});
+      OnExceptionCheckpoint{{.dirpath = out + "/rescue"}}, NoDefaults{});
   if (words.number("--predict", 0)) trainer.predict(model, validation);
   auto const from = words.text("--from");
   if (from.empty()) trainer.fit(model, loader, validation);

@@ -37,7 +37,6 @@ TAKES(TakesBatchFinder, .auto_scale_batch_size = true);
 TAKES(TakesBatchFinderMode, .auto_scale_batch_size = "binsearch");
 
 TAKES(TakesMode, .mode = Mode::max);
-TAKES(TakesModeText, .mode = "max");
 TAKES(TakesModeNumber, .mode = 1);
 
 TAKES(TakesClip, .clip = ClipNorm{0.5});
@@ -151,10 +150,15 @@ TEST_CASE("W55: a key that does not exist is no option", "[by_construction]") {
 TEST_CASE("W57: how a metric is reported and reduced is said where it is declared, not where it is logged",
           "[by_construction]") {
   STATIC_REQUIRE(TakesBatchSize<LogOptions>);
-  STATIC_REQUIRE(!TakesOnStep<LogOptions>);
   STATIC_REQUIRE(!TakesReduceFx<LogOptions>);
   STATIC_REQUIRE(!TakesReduce<LogOptions>);
   STATIC_REQUIRE(TakesReportStep<Metric<"loss">>);
+  STATIC_REQUIRE(TakesOnStep<Metric<"loss">>);
+  STATIC_REQUIRE(Metric<"loss">{.on_step = true, .on_epoch = false}.on_step == Report::yes);
+  STATIC_REQUIRE(Metric<"loss">{.on_step = true, .on_epoch = false}.on_epoch == Report::no);
+  STATIC_REQUIRE(Metric<"loss">{}.on_epoch == Report::by_hook);
+  STATIC_REQUIRE(!MadeOf<Report, int>);
+  STATIC_REQUIRE(!MadeOf<Report, char const*>);
 }
 
 TEST_CASE("W58: a reduction is one of an enum", "[by_construction]") {
@@ -174,10 +178,8 @@ TEST_CASE("W60: no flag switches off a bar, a summary or a saver: each is there 
 
 TEST_CASE("W62, W65: the better way of a metric is one of an enum", "[by_construction]") {
   STATIC_REQUIRE(TakesMode<EarlyStoppingOptions>);
-  STATIC_REQUIRE(!TakesModeText<EarlyStoppingOptions>);
   STATIC_REQUIRE(!TakesModeNumber<EarlyStoppingOptions>);
   STATIC_REQUIRE(TakesMode<ModelCheckpointOptions>);
-  STATIC_REQUIRE(!TakesModeText<ModelCheckpointOptions>);
 }
 
 TEST_CASE("W90: what a fit goes on from is its argument, and no option", "[by_construction]") {

@@ -220,8 +220,8 @@ Wrong stopped_in_pass(auto strategy, std::function<void()> const& stop) {
         [&](Watches const& watching) {
           return make_trainer<InPass>(options(), strategy(), Float32{}, Automatic{},
                                       StochasticWeightAveraging{{.swa_lrs = 0.05, .swa_epoch_start = 1}},
-                                      OnExceptionCheckpoint{folder.path}, Signals{{.dirpath = folder.path}}, watching,
-                                      NoDefaults{});
+                                      OnExceptionCheckpoint{{.dirpath = folder.path}},
+                                      Signals{{.dirpath = folder.path}}, watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           auto loader = shuffled();
@@ -417,7 +417,7 @@ TEST_CASE(
         Watches{}, std::nullopt,
         [&](Watches const& watching) {
           return make_trainer<FailsBetween>(options(), SingleDevice{cpu}, Float32{}, Automatic{.tbptt = 2},
-                                            OnExceptionCheckpoint{folder.path}, watching, NoDefaults{});
+                                            OnExceptionCheckpoint{{.dirpath = folder.path}}, watching, NoDefaults{});
         },
         [&](auto& trainer, auto& net, From const& file) {
           net.left = fails_before;

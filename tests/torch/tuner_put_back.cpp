@@ -58,8 +58,8 @@ TEST_CASE("tuner: a search that ends a resumed run leaves a file of the run as i
   auto const folder = fs::temp_directory_path() / ("fulgurite_ended_" + std::to_string(::getpid()));
   auto const trainer_of_four = [&](Searches searches) {
     return make_trainer<Net<which>>(options(4), SingleDevice{cpu}, Float32{}, windows<which>(),
-                                    Signals{{.dirpath = folder}}, OnExceptionCheckpoint{folder}, std::move(searches),
-                                    NoDefaults{});
+                                    Signals{{.dirpath = folder}}, OnExceptionCheckpoint{{.dirpath = folder}},
+                                    std::move(searches), NoDefaults{});
   };
   torch::manual_seed(7);
   Net<which> whole;

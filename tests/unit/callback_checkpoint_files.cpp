@@ -182,7 +182,7 @@ TEST_CASE("checkpoints: a file that save_checkpoint has written stays, whoever h
 TEST_CASE("checkpoints: a fit that ends well removes on_exception, not a checkpoint that would have had its name") {
   Folder const folder;
   Scripted model;
-  fitted(model, quick(1), 2, OnExceptionCheckpoint{folder.path},
+  fitted(model, quick(1), 2, OnExceptionCheckpoint{{.dirpath = folder.path}},
          ModelCheckpoint{{.dirpath = folder.path, .filename = "on_exception"}});
   CHECK(folder.files() == Kept{"on_exception-v1.safetensors"});
 }
@@ -340,7 +340,9 @@ TEST_CASE("checkpoints: names that lead out of the folder, or are none, are refu
   CHECK(error_of([&] { ModelCheckpoint{{.dirpath = "a\0b"s}}; }).starts_with("[fulgurite.callback.checkpoint_name] "));
   for (auto const& wrong : {"../x"s, "/x"s, "a\0b"s}) {
     INFO(wrong);
-    CHECK(error_of([&] { OnExceptionCheckpoint("runs", wrong); }).starts_with("[fulgurite.callback.on_exception] "));
+    CHECK(error_of([&] {
+            OnExceptionCheckpoint{{.dirpath = "runs", .filename = wrong}};
+          }).starts_with("[fulgurite.callback.on_exception] "));
   }
 }
 

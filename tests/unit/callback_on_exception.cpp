@@ -9,13 +9,13 @@ TEST_CASE("C145 on exception: a failed fit leaves a file at the step it had reac
   Folder const folder;
   Scripted model{.fails_at = 3};
   CHECK(error_of([&] {
-          fitted(model, quick(1), 5, OnExceptionCheckpoint{folder.path});
+          fitted(model, quick(1), 5, OnExceptionCheckpoint{{.dirpath = folder.path}});
         }).starts_with("[fulgurite.test.step]"));
   CHECK(folder.files() == Kept{"on_exception.safetensors"});
   CHECK(to_text(run_state(SafetensorsFile(folder / "on_exception.safetensors"))).find(R"("global_step":3)") !=
         std::string::npos);
   Scripted fine;
-  auto trainer = fitted(fine, quick(1), 5, OnExceptionCheckpoint{folder.path});
+  auto trainer = fitted(fine, quick(1), 5, OnExceptionCheckpoint{{.dirpath = folder.path}});
   CHECK(folder.files().empty());
   CHECK(trainer.template callback<OnExceptionCheckpoint>().ckpt_path() == folder / "on_exception.safetensors");
 }
@@ -25,7 +25,7 @@ TEST_CASE("on exception: another run than fit neither writes nor removes") {
   put(folder / "died.safetensors", "x");
   Scripted model;
   auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                        OnExceptionCheckpoint{folder.path, "died"});
+                                        OnExceptionCheckpoint{{.dirpath = folder.path, .filename = "died"}});
   trainer.validate(model, toy::batches(1));
   CHECK(folder.files() == Kept{"died.safetensors"});
   CHECK_FALSE(error_of([&] { trainer.validate(model, toy::batches(0)); }).empty());
@@ -33,5 +33,23 @@ TEST_CASE("on exception: another run than fit neither writes nor removes") {
 }
 
 TEST_CASE("on exception: an empty file name is refused") {
-  CHECK(error_of([] { OnExceptionCheckpoint{"runs", ""}; }).starts_with("[fulgurite.callback.on_exception]"));
+  CHECK(error_of([] {
+          OnExceptionCheckpoint{{.dirpath = "runs", .filename = ""}};
+        }).starts_with("[fulgurite.callback.on_exception]"));
+}
+
+TEST_CASE("on exception: without dirpath the file lies in default_root_dir, and the next fit resumes from it") {
+  Folder const folder;
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  Scripted model{.fails_at = 3};
+  CHECK(error_of([&] {
+          fitted(model, options, 5, OnExceptionCheckpoint{{.filename = "died"}});
+        }).starts_with("[fulgurite.test.step]"));
+  CHECK(folder.files() == Kept{"died.safetensors"});
+  Scripted fine;
+  auto trainer = fitted(fine, options, 5, OnExceptionCheckpoint{{.filename = "died"}});
+  CHECK(trainer.progress().global_step == 5);
+  CHECK(fine.batches == 2);
+  CHECK(folder.files().empty());
 }

@@ -228,10 +228,11 @@ TEST_CASE("bar: a run that goes on inside an epoch has a bar, whose rates count 
   {
     Place first;
     first.model.fails_at = 6;
-    CHECK(error_of([&] { fitted(first.model, quick(3), 4, OnExceptionCheckpoint{folder.path}); }) != "");
+    CHECK(error_of([&] { fitted(first.model, quick(3), 4, OnExceptionCheckpoint{{.dirpath = folder.path}}); }) != "");
   }
   Place run;
-  fitted(run.model, quick(3), 4, OnExceptionCheckpoint{folder.path}, run.terminal({.ascii = true, .leave = true}));
+  fitted(run.model, quick(3), 4, OnExceptionCheckpoint{{.dirpath = folder.path}},
+         run.terminal({.ascii = true, .leave = true}));
   CHECK(screen(run.stream.all()) ==
         Lines{"Epoch 1: 100%|############| 4/4 [00:01<00:00,  1.33it/s, loss=1.500, vl=0.250]",
               "Epoch 2: 100%|############| 4/4 [00:02<00:00,  1.60it/s, loss=1.500, vl=0.250]",

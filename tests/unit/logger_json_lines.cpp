@@ -192,7 +192,7 @@ TEST_CASE("json lines: a batch that failed is done again with its window, and no
       return error_of([&] {
         auto trainer =
             make_trainer<Net>(below(in.path), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
-                              PostsEach{}, JsonLinesLogger{}, OnExceptionCheckpoint{in.path});
+                              PostsEach{}, JsonLinesLogger{}, OnExceptionCheckpoint{{.dirpath = in.path}});
         trainer.fit(model, toy::batches(4), toy::batches(1));
       });
     };

@@ -314,7 +314,7 @@ TEST_CASE("csv: a batch that failed is done again with its window, and none of t
     auto const run = [](Scripted& model, Folder const& in) {
       auto trainer =
           make_trainer<Scripted>(below(in.path), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
-                                 PostsEach{}, CSVLogger{}, OnExceptionCheckpoint{in.path});
+                                 PostsEach{}, CSVLogger{}, OnExceptionCheckpoint{{.dirpath = in.path}});
       return error_of([&] { trainer.fit(model, toy::batches(4), toy::batches(1)); });
     };
     said([&] {

@@ -346,7 +346,7 @@ TEST_CASE("tensorboard: a batch that failed is done again with its window, and n
       return error_of([&] {
         auto trainer =
             make_trainer<Net>(below(in.path), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 2},
-                              PostsEach{}, on_the_clock(), OnExceptionCheckpoint{in.path});
+                              PostsEach{}, on_the_clock(), OnExceptionCheckpoint{{.dirpath = in.path}});
         trainer.fit(model, toy::batches(4), toy::batches(1));
       });
     };

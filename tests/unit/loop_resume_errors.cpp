@@ -559,8 +559,8 @@ TEST_CASE("resume: stopped between two files of one step, the second is still wr
 TEST_CASE("resume: a validation that failed is done again, the step before it is not") {
   Folder const folder;
   FailsOnce model;
-  auto trainer =
-      make_trainer<FailsOnce>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path});
+  auto trainer = make_trainer<FailsOnce>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                         OnExceptionCheckpoint{{.dirpath = folder.path}});
   said([&] { CHECK_THROWS(trainer.fit(model, toy::batches(3), toy::batches(1))); });
   CHECK(model.batches == 3);
   FailsOnce again;
@@ -575,7 +575,8 @@ TEST_CASE("resume: a batch that failed inside a window is done again with the wi
   Folder const folder;
   auto const trainer_for = [&] {
     return make_trainer<Sloped>(TrainerOptions{.max_epochs = 1}, SavingDevice{}, Float32{},
-                                Automatic{.accumulate_grad_batches = 3}, OnExceptionCheckpoint{folder.path});
+                                Automatic{.accumulate_grad_batches = 3},
+                                OnExceptionCheckpoint{{.dirpath = folder.path}});
   };
   Sloped model;
   model.fails_at = 4;
@@ -593,19 +594,19 @@ TEST_CASE("resume: a program that does not fit a rescued run writes nothing over
   Folder const folder;
   Scripted model{.fails_at = 1};
   CHECK(error_of([&] {
-          fitted(model, quick(1), 3, OnExceptionCheckpoint{folder.path});
+          fitted(model, quick(1), 3, OnExceptionCheckpoint{{.dirpath = folder.path}});
         }).starts_with("[fulgurite.test.step]"));
   auto const file = folder / "on_exception.safetensors";
   auto const rescued = content(file);
   OwnOptimizer wrong;
-  auto other =
-      make_trainer<OwnOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{folder.path});
+  auto other = make_trainer<OwnOptimizer>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                          OnExceptionCheckpoint{{.dirpath = folder.path}});
   said([&] { CHECK_FALSE(error_of([&] { other.fit(wrong, toy::batches(3), toy::batches(1)); }).empty()); });
   CHECK(content(file) == rescued);
   Scripted rehearsed;  // a rehearsal is no run that could go on
   auto rehearsal = quick(1);
   rehearsal.fast_dev_run = 1;
-  said([&] { fitted(rehearsed, rehearsal, 3, OnExceptionCheckpoint{folder.path}); });
+  said([&] { fitted(rehearsed, rehearsal, 3, OnExceptionCheckpoint{{.dirpath = folder.path}}); });
   CHECK(rehearsed.p.value() == 1);
   CHECK(content(file) == rescued);
 }

@@ -178,7 +178,8 @@ TEST_CASE("resume: a window that fails, is resumed inside and fails again has ea
     options.val_check_interval = 2;
     auto const of = [&](std::function<void(long)> then) {
       return make_trainer<FailsToValidate>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 4},
-                                           Posts{std::move(then)}, CSVLogger{}, OnExceptionCheckpoint{folder.path});
+                                           Posts{std::move(then)}, CSVLogger{},
+                                           OnExceptionCheckpoint{{.dirpath = folder.path}});
     };
     FailsToValidate a, b{{}, false}, c{{}, false};
     auto first = of(nullptr);
@@ -197,7 +198,7 @@ TEST_CASE("resume: a window that fails, is resumed inside and fails again has ea
   auto options = below(whole.path, 1);
   options.val_check_interval = 2;
   auto unbroken = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = 4},
-                                         Posts{}, CSVLogger{}, OnExceptionCheckpoint{whole.path});
+                                         Posts{}, CSVLogger{}, OnExceptionCheckpoint{{.dirpath = whole.path}});
   said([&] { unbroken.fit(model, toy::batches(4), toy::batches(1)); });
   CHECK(table == content(whole / "lightning_logs/version_0/metrics.csv"));
 }
@@ -259,7 +260,7 @@ TEST_CASE(
     auto options = below(folder.path, 1);
     options.max_steps = most;
     auto trainer = make_trainer<FailsAtEnd>(options, SavingDevice{}, Float32{}, Automatic{}, LogsAtEnd{},
-                                            OnExceptionCheckpoint{folder.path});
+                                            OnExceptionCheckpoint{{.dirpath = folder.path}});
     trainer.fit(model, toy::batches(4), NoValidation{}, from);
   };
   said([&] {

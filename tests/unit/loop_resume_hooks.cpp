@@ -66,9 +66,9 @@ Fit run(Folder const& folder, int window, Net model, std::optional<CkptPath> con
   Fit fit;
   std::function<void(long)> act;
   auto trainer = make_trainer<Net>(quick(2), SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = window},
-                                   OnExceptionCheckpoint{folder.path}, Hears{&fit.heard, [&](long steps) {
-                                                                               if (act) act(steps);
-                                                                             }});
+                                   OnExceptionCheckpoint{{.dirpath = folder.path}}, Hears{&fit.heard, [&](long steps) {
+                                                                                            if (act) act(steps);
+                                                                                          }});
   act = [&](long steps) { at_end(trainer, steps, fit.heard); };
   auto loader = shuffled();
   said([&] {

@@ -69,7 +69,7 @@ auto trainer_of(Folder const& folder, int window, Acts acts, int epochs = 1, int
   options.num_sanity_val_steps = sanity;
   return Trainer<Net, SavingDevice, Float32, Automatic, OnExceptionCheckpoint, Acts>(
       options, SavingDevice{}, Float32{}, Automatic{.accumulate_grad_batches = window},
-      OnExceptionCheckpoint{folder.path}, std::move(acts));
+      OnExceptionCheckpoint{{.dirpath = folder.path}}, std::move(acts));
 }
 /// Throws at the n-th of these events.
 auto fails_at(std::string event, int n) {

@@ -321,12 +321,12 @@ TEST_CASE("dashboard: a run that goes on inside an epoch is drawn, and counts wh
   Folder const folder;
   {
     Scripted first{.fails_at = 6};
-    CHECK(error_of([&] { fitted(first, quick(3), 4, OnExceptionCheckpoint{folder.path}); }) != "");
+    CHECK(error_of([&] { fitted(first, quick(3), 4, OnExceptionCheckpoint{{.dirpath = folder.path}}); }) != "");
   }
   Stream out;
   fake_seconds = 0;
   Scripted model{.script = {0.5, 0.25}, .seconds_per_batch = 0.5};
-  fitted(model, quick(3), 4, OnExceptionCheckpoint{folder.path}, drawn_on(out));
+  fitted(model, quick(3), 4, OnExceptionCheckpoint{{.dirpath = folder.path}}, drawn_on(out));
   CHECK(out.all().find("Epoch 1:  75%|") != std::string::npos);
   auto const shown = screen(out.all());
   CHECK(shown[shown.size() - 2] == "2 epochs, 6 steps in 00:04");

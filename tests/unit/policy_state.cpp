@@ -47,7 +47,7 @@ TEST_CASE("resume: the state of a precision and of an optimization is that of th
   for (bool const fails : {true, false}) {
     Steps model{.fails = fails};
     auto trainer = make_trainer<Steps>(quick(1), SavingDevice{}, Learns{fails ? 7 : 0}, Counts{{}, fails ? 8 : 0},
-                                       OnExceptionCheckpoint{folder.path});
+                                       OnExceptionCheckpoint{{.dirpath = folder.path}});
     said([&] { CHECK(error_of([&] { trainer.fit(model, toy::batches(4)); }).empty() != fails); });
     CHECK(trainer.optimization().counted == 8);
     CHECK(learnt_last == 7);
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("resume: a fit goes on with an optimizer that says Stateless,
   Folder const folder;
   With<TestType> model{.fails = true};
   auto trainer = make_trainer<With<TestType>>(quick(1), SavingDevice{}, Float32{}, Automatic{},
-                                              OnExceptionCheckpoint{folder.path});
+                                              OnExceptionCheckpoint{{.dirpath = folder.path}});
   CHECK_FALSE(error_of([&] { trainer.fit(model, toy::batches(4)); }).empty());
   model.fails = false;
   said([&] { trainer.fit(model, toy::batches(4)); });

@@ -324,8 +324,9 @@ TEST_CASE("a signal that comes while the file of another exception is written en
     ::setenv("SLURM_JOB_NAME", "train", 1);
     ::signal(signal, SIG_DFL);
     Scripted model;
-    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, RaisesWhileSaving{signal},
-                                          Signals{{.dirpath = folder.path}}, OnExceptionCheckpoint{folder.path});
+    auto trainer =
+        make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, RaisesWhileSaving{signal},
+                               Signals{{.dirpath = folder.path}}, OnExceptionCheckpoint{{.dirpath = folder.path}});
     bool failed = false;
     auto const warnings = said([&] {
       try {

@@ -495,8 +495,8 @@ TEST_CASE("where something cannot be put back that is an Error of its own, and n
   CHECK(sentence.ends_with(std::bad_alloc().what()));
 
   Unreadable in_fit;
-  auto searching =
-      toy::train<Unreadable>(options(2), Automatic{}, Tries{{1}, {.steps = 2}}, OnExceptionCheckpoint("here"));
+  auto searching = toy::train<Unreadable>(options(2), Automatic{}, Tries{{1}, {.steps = 2}},
+                                          OnExceptionCheckpoint{{.dirpath = "here"}});
   in_fit.act = [&](long step) { in_fit.breaks = step > 1; };
   CHECK(toy::refusal([&] { searching.fit(in_fit, toy::batches(2)); }) == "fulgurite.tuner.put_back");
   CHECK(toy::world.saved.empty());

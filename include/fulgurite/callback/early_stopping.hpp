@@ -22,8 +22,9 @@ namespace fulgurite {
 
 /// What counts as better, how long to wait for something better, and what ends a fit at once.
 struct EarlyStoppingOptions {
-  double min_delta = 0;  ///< a change counts as better only when it is larger than this
-  int patience = 3;      ///< checks without improvement until the stop; 0 acts as 1
+  MonitorOption monitor = {};  ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
+  double min_delta = 0;        ///< a change counts as better only when it is larger than this
+  int patience = 3;            ///< checks without improvement until the stop; 0 acts as 1
   Mode mode = Mode::min;
   bool strict = true;        ///< a metric that nobody has logged is an Error; false: that check is skipped
   bool check_finite = true;  ///< NaN or infinity stops

@@ -1,6 +1,7 @@
 #pragma once
 // Saves a fit that ends by an exception, so that another one goes on from there.
 
+#include <concepts>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -14,13 +15,20 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/checkpoint_search.hpp>
 
 namespace fulgurite {
 
-/// `OnExceptionCheckpoint{"runs/mlp"}` writes runs/mlp/on_exception.safetensors on any exception within a fit, and
-/// removes it when a fit ends well, so that the file is there exactly when there is something to rescue. The next fit,
-/// of this program or of the same one started anew, goes on from it by itself, at the batch that failed, unless it is
-/// told where to go on from. Error where the filename is empty or leads out of the folder.
+/// Which file OnExceptionCheckpoint writes: FILENAME.safetensors in a folder.
+struct OnExceptionCheckpointOptions {
+  std::filesystem::path dirpath = {};  ///< not given: default_root_dir
+  std::string filename = "on_exception";
+};
+
+/// `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes runs/mlp/on_exception.safetensors on any exception within a
+/// fit, and removes it when a fit ends well, so that the file is there exactly when there is something to rescue. The
+/// next fit, of this program or of the same one started anew, goes on from it by itself, at the batch that failed,
+/// unless it is told where to go on from. Error where the filename is empty or leads out of the folder.
 class OnExceptionCheckpoint {
  public:
   using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;
@@ -29,14 +37,22 @@ class OnExceptionCheckpoint {
   static constexpr bool inert_in_dev_run = true;  ///< a rehearsal has nothing to rescue
   static constexpr std::string_view reads = "the state of the run";
 
-  explicit OnExceptionCheckpoint(std::filesystem::path const& dirpath, std::string const& filename = "on_exception")
-      : file_(dirpath / (filename + ".safetensors")) {
-    if (auto const why = checkpointing::why_no_name(filename, {}, dirpath); !why.empty())
+  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {})
+      : dirpath_(options.dirpath), filename_(options.filename + ".safetensors"), file_(file_in({})) {
+    if (auto const why = checkpointing::why_no_name(options.filename, {}, options.dirpath); !why.empty())
       throw Error("fulgurite.callback.on_exception",
                   "OnExceptionCheckpoint's filename: " + why + "; leave it out for \"on_exception\"");
   }
 
+  /// Refused with a sentence: the folder is an option.
+  template <std::convertible_to<std::filesystem::path> Folder, bool is_option = false>
+  explicit OnExceptionCheckpoint(Folder const&, std::string const& = {}) {
+    static_assert(is_option, "[fulgurite.callback.dirpath] OnExceptionCheckpoint's folder is an option: "
+                             "OnExceptionCheckpoint{{.dirpath = \"runs\"}}");
+  }
+
   void setup(auto& ctx) {
+    file_ = file_in(ctx.options().default_root_dir.path());
     if (in_fit(ctx)) ctx.held_files().hold(file_, this);
   }
   void on_exception(auto& ctx) {
@@ -52,11 +68,18 @@ class OnExceptionCheckpoint {
 
   std::filesystem::path const& ckpt_path() const { return file_; }
   static constexpr bool resumes_fit = true;  ///< a fit that is not told otherwise goes on from `last_checkpoints()`
-  std::vector<std::filesystem::path> last_checkpoints() const { return {file_}; }
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
+    return {file_in(search.root)};
+  }
 
  private:
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
+  std::filesystem::path file_in(std::filesystem::path const& root) const {
+    return (dirpath_.empty() ? root : dirpath_) / filename_;
+  }
 
+  std::filesystem::path dirpath_;
+  std::string filename_;
   std::filesystem::path file_;
 };
 

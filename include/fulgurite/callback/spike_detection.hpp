@@ -22,6 +22,7 @@ namespace fulgurite {
 
 /// When a value is too far from the running mean, and where the batches at fault are listed.
 struct SpikeDetectionOptions {
+  MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
   Mode mode = Mode::min;
   int window = 10;                                                   ///< batches in the running mean
   long warmup = 1;                                                   ///< batches of the run before the first look

@@ -22,4 +22,15 @@ struct MetricLeftOut {
   static constexpr std::string_view name() { return {}; }
 };
 
+/// Where Lightning's callbacks have an option `monitor`: naming it is refused.
+struct MonitorOption {
+  constexpr MonitorOption() = default;
+  template <class T>
+  MonitorOption(T const&) {
+    constexpr bool is_option = std::same_as<T, MonitorOption>;
+    static_assert(is_option, "[fulgurite.callback.monitor] the metric is no option of a callback, and no text: pass "
+                             "the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}");
+  }
+};
+
 }  // namespace fulgurite

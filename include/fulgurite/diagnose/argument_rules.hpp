@@ -126,7 +126,7 @@ struct PartRules {
     return Fine{};
   }
 };
-/// make_trainer(...) without a type in angle brackets, and without a model.
+/// make_trainer(...) without a type in angle brackets, and without a model; or a trainer declared without them.
 template <class... Args>
 struct NamelessRules {
   using Rules = NamelessRules;
@@ -139,6 +139,16 @@ struct NamelessRules {
     return Fine{};
   }
 };
+/// The model of a trainer's type.
+template <class M>
+struct ModelNameRules {
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    return Fine{};
+  }
+};
+template <class... Args>
+struct ModelNameRules<refusal::given<Args...>> : NamelessRules<Args...> {};
 // clang-format on
 
 }  // namespace judge

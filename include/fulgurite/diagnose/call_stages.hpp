@@ -21,8 +21,8 @@ namespace fulgurite::judge {
 /// How the model was passed, and whether what follows it goes together.
 template <class M, bool Mixed, class Model, class... Data>
 consteval auto passed() {
-  FULGURITE_RULES(MixRules<M, Mixed>::judge())
-  return BorrowRules<M, Model, Data...>::judge();
+  FULGURITE_RULES(BorrowRules<M, Model, Data...>::judge())
+  return MixRules<M, Mixed>::judge();
 }
 
 /// What every call begins with: how the model was passed (`Passed` is the verdict on that), the data module, what

@@ -19,6 +19,9 @@
   "ctx.update(metric, predictions, target) counts a batch for it"
 #define FULGURITE_SENTENCE_METRIC_VALUE                                                                                \
   "[fulgurite.metric.value] ctx.log takes a tensor of one element or a number: log its mean(), or the sum()"
+#define FULGURITE_SENTENCE_METRIC_LOG_OPTIONS                                                                          \
+  "[fulgurite.metric.log_options] how a metric is reported is said where it is declared, `static constexpr "           \
+  "Metric<\"loss\"> loss{.prog_bar = true}`: ctx.log takes the metric, its value and {.batch_size = n} alone"
 #define FULGURITE_SENTENCE_METRIC_UPDATE_HERE                                                                          \
   "[fulgurite.metric.update_here] ctx.update does not work here: call it in a step, or in a hook of a batch, of "      \
   "training, validation or test"
@@ -50,6 +53,12 @@
 #define FULGURITE_SENTENCE_CONTEXT_MINIMIZE_ORDER                                                                      \
   "[fulgurite.context.minimize_order] ctx.minimize takes the optimizer, then the loss: write "                         \
   "ctx.minimize(optimizer, loss)"
+#define FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD                                                                     \
+  "[fulgurite.context.manual_backward] Lightning's manual_backward is called backward here: write "                    \
+  "ctx.backward(loss) in a manual training_step"
+#define FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS                                                                      \
+  "[fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, of one as well: write "                \
+  "`auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)"
 #define FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY(NAME, CURE)                                                             \
   "[fulgurite.context.manual_only] only a manual training_step has ctx." NAME ": " CURE
 
@@ -70,6 +79,12 @@
   "Batches{10} or Fraction{0.5}"
 
 // The trainer.
+#define FULGURITE_SENTENCE_TRAINER_MOVE                                                                                \
+  "[fulgurite.trainer.move] a trainer stays where it was made, since its callbacks and runs refer to it: return "      \
+  "make_trainer<Net>(...) itself, or keep `new auto(make_trainer<Net>(...))` in a std::unique_ptr"
+#define FULGURITE_SENTENCE_TRAINER_CKPT_PATH                                                                           \
+  "[fulgurite.trainer.ckpt_path] the file to resume from is the last argument of a call, and no option: write "        \
+  "trainer.fit(model, data, CkptPath{\"last\"})"
 #define FULGURITE_SENTENCE_TRAINER_CALLBACK                                                                            \
   "[fulgurite.trainer.callback] this trainer has no callback of that type: name one of those given to "                \
   "make_trainer"

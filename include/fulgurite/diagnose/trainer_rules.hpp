@@ -104,6 +104,7 @@ consteval auto parts() {
 /// The verdict on a trainer. `Trainer<Net>` alone, whose other types make_trainer deduces, lacks arguments.
 template <class M, class S, class P, class O, class... Cs>
 consteval auto trainer() {
+  FULGURITE_RULES(ModelNameRules<M>::judge())
   FULGURITE_RULES(ArgumentRules<M, !std::is_same_v<O, refusal::Nothing>>::judge())
   FULGURITE_RULES(parts<M, S, P, O, Cs...>()) {
     using R = Run<M, S, P, O>;

@@ -1,5 +1,5 @@
 #pragma once
-// The strategy of several processes that each run a part of one model: Pipeline{.devices = 2, .micro_batches = 8}.
+// The strategy of several processes that each run a part of one model: Pipeline{.micro_batches = 8, .devices = 2}.
 
 #include <chrono>
 #include <cstddef>

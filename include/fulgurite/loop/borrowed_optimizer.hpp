@@ -37,6 +37,33 @@ class BorrowedOptimizer {
   O* optimizer_;
 };
 
+/// All of them, as `ctx.optimizers()` returns them: a tuple. Used as if it were the one optimizer that Lightning's
+/// `self.optimizers()` may be, it does not compile.
+template <class... Os>
+class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
+ public:
+  using std::tuple<BorrowedOptimizer<Os>...>::tuple;
+
+  template <bool Fine = false>
+  void zero_grad() {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+  }
+  template <bool Fine = false, class... Args>
+  void step(Args const&...) {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+  }
+};
+
+}  // namespace fulgurite
+
+template <class... Os>
+struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
+template <std::size_t I, class... Os>
+struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
+    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};
+
+namespace fulgurite {
+
 namespace loop {
 template <class O>
 O& raw(BorrowedOptimizer<O>& handle) {
@@ -52,7 +79,7 @@ template <class Tuple>
 struct HandlesOf;
 template <class... Os>
 struct HandlesOf<std::tuple<Os...>> {
-  using type = std::tuple<BorrowedOptimizer<Os>...>;
+  using type = BorrowedOptimizers<Os...>;
   static type of(std::tuple<Os...>& optimizers) {
     return std::apply(
         [](auto&... optimizer) {

@@ -28,6 +28,19 @@ class CkptPath {
 template <class R>
 class Snapshot;
 
+namespace refusal {
+
+/// `trainer.fit(net, data, {.ckpt_path = "last"})`, as Lightning has it. `{}` makes none.
+struct CkptPathOption {
+  struct Text {
+    template <std::convertible_to<std::filesystem::path> T>
+    constexpr Text(T const&) {}
+  };
+  Text ckpt_path;
+};
+
+}  // namespace refusal
+
 namespace loop {
 
 /// What snapshot(trainer) returns.

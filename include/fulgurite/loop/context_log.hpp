@@ -14,8 +14,30 @@
 
 namespace fulgurite {
 
-/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration.
+namespace loop {
+
+/// An option of Lightning's `self.log` that is one of the metric's declaration here: no call can give it. `Which`
+/// makes each a type of its own, so that none takes room.
+template <int Which>
+struct DeclaredOption {
+  constexpr DeclaredOption() = default;
+  template <class T>
+  DeclaredOption(T const&) {
+    constexpr bool belongs_here = std::same_as<T, DeclaredOption>;
+    static_assert(belongs_here, FULGURITE_SENTENCE_METRIC_LOG_OPTIONS);
+  }
+};
+
+}  // namespace loop
+
+/// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration:
+/// the other options are refused.
 struct LogOptions {
+  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};
+  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};
+  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};
+  [[no_unique_address]] loop::DeclaredOption<3> logger = {};
+  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};
   long batch_size = 0;  ///< 0: inferred from the batch
 };
 
@@ -109,6 +131,15 @@ class LogContext : public DynamicContext<R, Phase> {
       if constexpr (Phase::evaluates) board().counts.template get<at>().update(args...);
       else board().template count<at>(args...);
     }
+  }
+
+  /// Refused: predictions and a target are counted, and options have names.
+  template <class M, class V, class Third, class... More>
+    requires(Phase::logs && !(std::same_as<Third, LogOptions> && sizeof...(More) == 0))
+  void log(M const&, V const&, Third const&, More const&...) {
+    constexpr bool loggable = !is_counted<M>, options_alone = !loggable;
+    static_assert(loggable, FULGURITE_SENTENCE_METRIC_COUNTED);
+    static_assert(options_alone, FULGURITE_SENTENCE_METRIC_LOG_OPTIONS);
   }
 
   template <class M, class V, bool Fine = Phase::logs>

@@ -43,6 +43,12 @@ class StepContext : public Context<R, phase::Train> {
 
   /// `auto& [g, d] = ctx.optimizers();`
   auto& optimizers() { return handles_; }
+  /// Of automatic optimization alone.
+  template <bool Fine = false>
+  auto optimizer() -> std::tuple_element_t<0, typename Handles::type>& {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+    return std::get<0>(handles_);
+  }
 
   /// Accumulates gradients of the loss. Clearing is yours: `optimizer.zero_grad()` before it.
   template <class Loss>
@@ -79,6 +85,11 @@ class StepContext : public Context<R, phase::Train> {
       unscaled_ = nullptr;
       ++this->state_->progress.global_step;
     }
+  }
+
+  template <class... Os, class... Args, bool Fine = false>
+  void step(BorrowedOptimizers<Os...>&, Args const&...) {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
   /// Limits the gradients of one optimizer, between backward and step; a scaling precision unscales them first.
@@ -123,6 +134,11 @@ class StepContext : public Context<R, phase::Train> {
     requires(Backend::template is_value<Loss>)
   void minimize(Loss const&, O const&) {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MINIMIZE_ORDER);
+  }
+
+  template <class... Os, class Loss, bool Fine = false>
+  void minimize(BorrowedOptimizers<Os...>&, Loss const&) {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
   }
 
   /// While the returned scope lives, or until its `untoggle()`, parameters that belong to other optimizers alone

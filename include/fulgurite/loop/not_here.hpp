@@ -5,7 +5,7 @@
 
 namespace fulgurite::loop {
 
-/// What only the context of a manual training_step has; that one hides these.
+/// What only the context of a manual training_step has, which hides these; and what none has.
 struct NotHere {
   template <bool Fine = false, class... Args>
   void backward(Args const&...) const {
@@ -23,6 +23,11 @@ struct NotHere {
   int toggle(Args const&...) const {
     static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY("toggle", "use Manual{} for several optimizers"));
     return 0;
+  }
+  /// Lightning's name for it, which no context has.
+  template <bool Fine = false, class... Args>
+  void manual_backward(Args const&...) const {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD);
   }
 };
 

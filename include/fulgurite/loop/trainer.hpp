@@ -46,9 +46,27 @@ template <class M, class S = refusal::Nothing, class P = refusal::Nothing, class
 class Trainer : public TrainerBody<judge::VerdictOn<M, S, P, O, Cs...>::ok, M, S, P, O, Cs...> {
   using Verdict = judge::VerdictOn<M, S, P, O, Cs...>;
   using Said = decltype(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+  using Body = TrainerBody<Verdict::ok, M, S, P, O, Cs...>;
 
  public:
-  using TrainerBody<Verdict::ok, M, S, P, O, Cs...>::TrainerBody;
+  using Body::Body;
+
+  // Refused with a sentence, which a deleted function has not.
+  Trainer(Trainer&&) noexcept : Trainer(refusal::Nothing{}) { static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE); }
+  Trainer(Trainer const&) noexcept : Trainer(refusal::Nothing{}) {
+    static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE);
+  }
+  Trainer& operator=(Trainer const&) { static_assert(!stays, FULGURITE_SENTENCE_TRAINER_MOVE); }
+
+ private:
+  static constexpr bool stays = sizeof(M*) != 0;  // a question of the template, so that only a use is refused
+  explicit Trainer(refusal::Nothing)
+      : Body(refusal::nothing<TrainerOptions>(), std::move(refusal::nothing<S>()), std::move(refusal::nothing<P>()),
+             std::move(refusal::nothing<O>()), std::move(refusal::nothing<Cs>())...) {}
 };
+
+/// `Trainer trainer{options}` names no model, and is refused: make_trainer makes the type.
+template <class... Args>
+Trainer(Args const&...) -> Trainer<refusal::given<Args...>>;
 
 }  // namespace fulgurite

@@ -2,6 +2,7 @@
 // A metric is a named constant of the model: a misspelt one is an undeclared identifier, not a missing key.
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,9 +16,17 @@ namespace fulgurite {
 /// How the values of an epoch become one. The mean is weighted by the batch size: sum(v * size) / sum(size).
 enum class Reduce : std::uint8_t { mean, sum, min, max };
 
-/// Whether a value is reported per step, per epoch; `by_hook` means Lightning's default of the place where it is logged
-/// (training steps: per step; validation, test and epoch hooks: per epoch).
-enum class Report : std::uint8_t { by_hook, yes, no };
+/// Whether a value is reported per step, per epoch: true or false. `by_hook` means Lightning's default of the place
+/// where it is logged (training steps: per step; validation, test and epoch hooks: per epoch).
+struct Report {
+  enum Kind : std::uint8_t { by_hook, yes, no };
+  Kind kind = by_hook;
+  constexpr Report(Kind which) : kind(which) {}
+  /// A bool alone, since numbers and texts are convertible to one.
+  template <std::same_as<bool> Bool>
+  constexpr Report(Bool on) : kind(on ? yes : no) {}
+  constexpr operator Kind() const { return kind; }
+};
 
 /// Reads a metric's most recent value instead of its mean over the epoch: `EarlyStopping{Net::loss.last()}`.
 template <class M>

@@ -1,0 +1,26 @@
+// refused: [fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, of one as well: write `auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)
+#include <toy.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+
+using namespace fulgurite;
+
+struct Net : toy::P {
+  void training_step(double, auto& ctx) {
+#ifdef LEGAL
+    auto& [optimizer] = ctx.optimizers();
+    optimizer.zero_grad();
+    ctx.backward(-p);
+    ctx.step(optimizer);
+#else
+    ctx.optimizers().zero_grad();
+    ctx.backward(-p);
+#endif
+  }
+};
+
+int main() {
+  Net net;
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Manual{});
+  trainer.fit(net, toy::batches(4));
+}
