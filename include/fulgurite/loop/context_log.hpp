@@ -33,12 +33,12 @@ struct DeclaredOption {
 /// Per call: the weight of the value in the epoch's mean. What concerns the metric itself stands in its declaration:
 /// the other options are refused.
 struct LogOptions {
-  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};
-  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};
-  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};
-  [[no_unique_address]] loop::DeclaredOption<3> logger = {};
-  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};
-  long batch_size = 0;  ///< 0: inferred from the batch
+  [[no_unique_address]] loop::DeclaredOption<0> on_step = {};    ///< refused: an option of the metric's declaration
+  [[no_unique_address]] loop::DeclaredOption<1> on_epoch = {};   ///< refused
+  [[no_unique_address]] loop::DeclaredOption<2> prog_bar = {};   ///< refused
+  [[no_unique_address]] loop::DeclaredOption<3> logger = {};     ///< refused
+  [[no_unique_address]] loop::DeclaredOption<4> sync_dist = {};  ///< refused: the declaration's sync_on_step
+  long batch_size = 0;                                           ///< 0: inferred from the batch
 };
 
 namespace loop {
