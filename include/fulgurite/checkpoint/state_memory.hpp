@@ -30,6 +30,13 @@ class StateMemory {
     if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
       for (auto const& entry : *entries) archive(entry.name, entry.node);
   }
+  /// Saves one entry of it. False where there is none of that name.
+  bool add_to(StateSaver& archive, std::string_view name) const {
+    auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value);
+    auto const* const found = entries ? entries->find(name) : nullptr;
+    if (found != nullptr) archive(name, *found);
+    return found != nullptr;
+  }
   /// Holds an entry of a state that is loaded, for who loads it later.
   void take(std::string_view name, StateLoader& archive) {
     ArchiveNode::Object alone;

@@ -84,6 +84,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
     // While a file is loaded, that file is the truth: nothing is written over it.
     if (run.parts.optimizers && !run.loading.resuming) {
       redo_window(run, pack, source);
+      if (auto const* const before = before_repeated_validation(run)) expect_rows(pack, run.due.rows - before->rows);
       write_now(run, pack, source);
     }
   });
@@ -98,6 +99,7 @@ void failed(State<R>& run, Pack& pack, Source& source, std::exception const& err
   still([&] { run.parts.strategy.teardown(*run.parts.model); });
   run.facts = {};
   run.point = {};
+  run.before_validation.reset();
   if constexpr (shares<R>) run.shared = {};
   run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
   run.measured.train_board.restart();

@@ -159,7 +159,9 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
         fit.run_.carried.slices = slices;
       }
     } const here{*this};
-    if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start) redo_window(run_, pack_, source_);
+    if (auto const* const before = before_repeated_validation(run_)) expect_rows(pack_, run_.due.rows - before->rows);
+    else if (run_.facts.in_batch || run_.progress.batch != run_.progress.window_start)
+      redo_window(run_, pack_, source_);
     write_checkpoint(run_, pack_, source_, file);
   }
 

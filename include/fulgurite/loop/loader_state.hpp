@@ -12,6 +12,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/call.hpp>
+#include <fulgurite/loop/before_validation.hpp>
 #include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
 
@@ -34,6 +35,12 @@ void fold_data_module(Source& source, Archive& archive) {
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
 
+/// The same in a file of the run.
+template <class R, class Source, class Archive>
+void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
+  if (!add_before_validation(run, "data_module", archive)) fold_data_module<R>(source, archive);
+}
+
 /// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
 /// can be given no words.
 template <class L>
@@ -51,7 +58,9 @@ template <class R, class Source, class Archive>
 void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::template evaluates<hook::val_dataloader>) {
     if constexpr (any_keeps_place<decltype(source.template evaluation<hook::val_dataloader>())>) {
-      if (!run.loading.validation_is_open || lacks(archive, "val_loaders")) return;
+      if (!run.loading.validation_is_open || lacks(archive, "val_loaders") ||
+          add_before_validation(run, "val_loaders", archive))
+        return;
       auto loaders = source.template evaluation<hook::val_dataloader>();
       archive.child("val_loaders", [&](auto& inner) {
         auto one = [&, i = 0](auto& loader) mutable {

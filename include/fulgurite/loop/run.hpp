@@ -38,6 +38,18 @@ struct LeftBy<Backend> {
   using type = typename Backend::RunFile::Memory;
 };
 
+/// What a validation begins with, as far as its hooks and steps can change it. Weights, buffers and optimizers are not
+/// in it. See before_validation.hpp.
+template <class R>
+struct BeforeValidation {
+  typename LeftBy<typename R::Backend>::type parts{};      ///< what the model, the data module and the loaders save
+  typename LeftBy<typename R::Backend>::type callbacks{};  ///< what callbacks save, each under its name
+  decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
+  StopRequest stop{};        ///< Due's
+  int validation_since = 0;  ///< Loading's
+  long rows = 0;             ///< Due's
+};
+
 /// The trainer owns it; loops, contexts and steps borrow it.
 template <class R>
 struct State {
@@ -65,6 +77,7 @@ struct State {
   std::optional<typename LeftBy<typename R::Backend>::type> left{};  ///< by the data of the last fit
   /// What it was before its hooks heard of the end of an epoch that was cut short; see before_cut.hpp.
   std::optional<typename LeftBy<typename R::Backend>::type> before_cut{};
+  std::optional<BeforeValidation<R>> before_validation{};  ///< of the one that is running or has failed
 
   /// A warning, said once for each identifier.
   void warn(std::string_view identifier, std::string_view sentence) {

@@ -12,6 +12,7 @@
 
 #include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/before_validation.hpp>
 #include <fulgurite/loop/open_slices.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/step_gradients.hpp>
@@ -112,6 +113,7 @@ struct Limits {
 template <class R, class Archive>
 void fold_stop(State<R>& run, Archive& archive) {
   bool stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.holds && !run.due.stop.by_time;
+  if (auto const* const before = before_repeated_validation(run)) stop = before->stop.holds && !before->stop.by_time;
   archive("stop", stop);
   Limits limits(run.asked.options);
   auto const here = limits;
@@ -128,9 +130,15 @@ template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
   archive("point", run.point)("heard", run.due.heard);
   fold_window_length(run, archive);
+  if (auto const* const before = before_repeated_validation(run)) {
+    auto since = before->validation_since;
+    archive("validation_since", since);
+  } else {
+    archive("validation_since", run.loading.validation_since);
+  }
   archive("statistics_pass", run.due.statistics_pass)("training_since", run.loading.training_since)(
-      "validation_since", run.loading.validation_since)("finite_read_at", run.watch.finite.read_at)(
-      "scaled_out", run.watch.finite.scaled_out)("outcome", run.made.outcome);
+      "finite_read_at", run.watch.finite.read_at)("scaled_out", run.watch.finite.scaled_out)("outcome",
+                                                                                             run.made.outcome);
   fold_stop(run, archive);
   double elapsed = run.training_seconds();
   auto const now = run.asked.options.now();
@@ -139,6 +147,7 @@ void fold_run(State<R>& run, Archive& archive) {
   archive("elapsed", elapsed)("since_validation", validated);
   // Rows are counted anew in each process.
   long in_window = run.due.rows_of_window(run.due.window.batches);
+  if (auto const* const before = before_repeated_validation(run)) in_window -= run.due.rows - before->rows;
   archive("window_began", run.due.window.batches)("window_rows", in_window);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   archive.child("results", [&](auto& inner) { fold_results(run, inner); });

@@ -15,6 +15,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/before_validation.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/state_keys.hpp>
 
@@ -24,6 +25,7 @@ namespace fulgurite::loop {
 template <class R, class Pack, class Archive>
 void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
   [[maybe_unused]] auto const known = each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
+    if (add_callback_before_validation(run, name, archive)) return;
     if (!lacks(archive, name)) archive.child(name, callback);
     else
       run.warn_each("fulgurite.resume.callback",
@@ -41,7 +43,8 @@ void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
 template <class R, class Archive>
 void fold_weights_state(State<R>& run, Archive& archive) {
   archive.child("progress", run.progress);
-  if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", *run.parts.model);
+  if constexpr (Stateful<typename R::Model, Archive>)
+    if (!add_before_validation(run, "model", archive)) archive.child("model", *run.parts.model);
 }
 
 /// The parts beside the model that are there before the optimizers are.

@@ -34,12 +34,8 @@ void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
   fold_loader(run, source, archive);
   fold_cut_random(run, archive);
-  auto random = R::Backend::rng_state();
-  archive.child("random", random);
-  if constexpr (Archive::loading) {
-    random.restore();
-    run.due.stop.waits = wishes;
-  }
+  fold_random(run, archive);
+  if constexpr (Archive::loading) run.due.stop.waits = wishes;
 }
 
 /// The rank whose figures are those of all, once all have them: where the model is split, the one that steps end on.

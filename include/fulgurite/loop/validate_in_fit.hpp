@@ -2,6 +2,7 @@
 // Validation inside fit, with what surrounds it.
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <fulgurite/loop/actions.hpp>
@@ -23,6 +24,28 @@ template <class R, class Pack>
   if (flow == Flow::stop) wish_stop(run);
 }
 
+/// Keeps what the validation that follows begins with.
+template <class R, class Pack, class Source>
+void keep_before_validation(State<R>& run, Pack& pack, Source& source) {
+  run.before_validation.reset();  // or its parts would be saved in place of those of now
+  BeforeValidation<R> before{
+      .stop = run.due.stop, .validation_since = run.loading.validation_since, .rows = run.due.rows};
+  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+    using Saver = typename R::Backend::RunFile::Saver;
+    before.parts.save([&](auto& archive) {
+      if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
+      fold_data_module<R>(source, archive);
+      fold_validation_loaders(run, source, archive);
+    });
+    before.callbacks.save([&](auto& archive) {
+      each_remembering<Saver>(pack, [&]<class C>(C& callback, std::string const& name) {
+        if constexpr (kept_before_validation<C>) archive.child(name, callback);
+      });
+    });
+  }
+  run.before_validation = std::move(before);
+}
+
 /// Validation inside fit, with what surrounds it. `after`: where a fit goes on from a file that is asked for here.
 template <class R, class Pack, class Source>
 void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const& after) {
@@ -33,6 +56,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     if (run.due.heard.template failed<hook::on_validation_end>()) [[unlikely]] {
       end_validation(run, pack);
     } else {
+      keep_before_validation(run, pack, source);
       if (!run.facts.accumulating &&
           Listens<hook::on_validation_model_zero_grad, typename R::Model, Context<R, phase::ValidateEnd>>)
         Pack::template tell_model<hook::on_validation_model_zero_grad>(*run.parts.model, ctx);
@@ -50,6 +74,7 @@ void validate_in_fit(State<R>& run, Pack& pack, Source& source, SafePoint const&
     // What validation has scored are the weights of the last step: inside a window, too, they are written as they are
     // now.
     run.point = after;
+    run.before_validation.reset();
     if (!run.due.requests.empty()) write_now(run, pack, source);
     run.due.take_back();
     agree_on_stop(run);

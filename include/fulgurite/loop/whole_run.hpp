@@ -15,7 +15,7 @@ namespace fulgurite::loop {
 template <class R, class Pack, class Source, class Archive>
 void fold_model(State<R>& run, Pack& pack, Source& source, Archive& archive) {
   fold_weights_state(run, archive);
-  fold_data_module<R>(source, archive);
+  fold_data_module_of_file(run, source, archive);
   fold_parts(run, pack, archive);
 }
 
@@ -28,9 +28,7 @@ void fold_everything(State<R>& run, Pack& pack, Source& source, Archive& archive
   fold_kept_cut(run, archive);
   fold_run(run, archive);
   fold_parts_of_all(run, archive);
-  auto random = R::Backend::rng_state();
-  archive.child("random", random);
-  if constexpr (Archive::loading) random.restore();
+  fold_random(run, archive);
 }
 
 }  // namespace fulgurite::loop

@@ -67,7 +67,7 @@ auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) 
     fold_assembly(run, pack, archive);
     if (!weights_only) return fold_everything(run, pack, source, archive);
     fold_weights_state(run, archive);
-    fold_data_module<R>(source, archive);
+    fold_data_module_of_file(run, source, archive);
   };
 }
 
