@@ -1,6 +1,7 @@
 #include <limits>
 
 #include <fulgurite/callback/early_stopping.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 
 #include "callback_run.hpp"
 
@@ -112,4 +113,140 @@ TEST_CASE("early stopping: its state comes back") {
   EarlyStopping fresh{Scripted::vl};
   load_state_text(two, state_text(fresh));  // before the first check: no best value yet
   CHECK(std::isinf(two.best_score()));
+}
+
+namespace {
+
+/// Asks for a stop in the first epoch.
+struct AsksOnce {
+  using Stateless = ByChoice;
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() == 0) ctx.request_stop();
+  }
+};
+
+/// A second one of the same metric.
+struct Greatest : EarlyStopping<Metric<"vl">> {
+  using EarlyStopping<Metric<"vl">>::EarlyStopping;
+};
+
+/// Cuts two of three epochs short.
+struct Skips {
+  using Stateless = ByChoice;
+  Flow on_train_batch_start(auto& ctx) {
+    return ctx.current_epoch() % 3 != 0 && ctx.batch_idx() == 1 ? Flow::skip_epoch : Flow::proceed;
+  }
+};
+
+TrainerOptions at_least(int epochs) {
+  auto options = quick(20);
+  options.min_epochs = epochs;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("early stopping: until the minima are met it looks on, and a metric that has recovered ends nothing") {
+  auto const recovered = run({5, 6, 6, 4, 3, 2}, {.patience = 2}, at_least(6));
+  CHECK(recovered.epochs == 8);  // 2 is not improved on twice
+  CHECK(recovered.stopped == 7);
+  CHECK(recovered.message == "EarlyStopping: vl = 2 has not improved on 2 for 2 checks");
+  auto const through = run({5, 6, 6, 4, 3, 2}, {.patience = 2}, [] {
+    auto options = at_least(6);
+    options.max_epochs = 6;
+    return options;
+  }());
+  CHECK(through.reason == StopReason::not_stopped);
+  CHECK_FALSE(through.stopped);
+  CHECK(through.message.empty());
+  // One that is as bad as before ends the fit where the minimum is met.
+  auto const still = run({5, 6, 6, 6, 6, 6}, {.patience = 2}, at_least(6));
+  CHECK(still.epochs == 6);
+  CHECK(still.reason == StopReason::patience);
+  CHECK(still.stopped == 5);
+  CHECK(run({5, 1, 9}, {.stopping_threshold = 2}, at_least(4)).epochs == 5);
+  CHECK(run({5, 1, 9, 9, 1}, {.stopping_threshold = 2}, at_least(5)).epochs == 5);
+}
+
+TEST_CASE("early stopping: min_steps may be met inside of an epoch, where the last look counts") {
+  auto const steps = [](std::vector<double> script) {
+    auto options = quick(20);
+    options.min_steps = 9;  // two an epoch
+    Scripted model{.script = std::move(script)};
+    return fitted(model, options, 2, EarlyStopping{Scripted::vl, {.patience = 1}}).progress().global_step;
+  };
+  CHECK(steps({5, 6}) == 9);
+  CHECK(steps({5, 6, 6, 4}) == 10);
+}
+
+TEST_CASE("early stopping: one monitor that has recovered withdraws neither another's request nor the program's") {
+  auto const epochs = [](auto... callbacks) {
+    Scripted model{.script = {5, 6, 6, 4, 3, 2, 1, 0}};
+    return fitted(model, at_least(6), 2, EarlyStopping{Scripted::vl, {.patience = 2}}, callbacks...).progress().epoch;
+  };
+  CHECK(epochs() == 10);
+  CHECK(epochs(EarlyStopping{Scripted::acc, {.patience = 2}}) == 6);  // always the same
+  CHECK(epochs(Greatest{Scripted::vl, {.patience = 2, .mode = Mode::max}}) == 6);
+  CHECK(epochs(AsksOnce{}) == 6);
+}
+
+TEST_CASE("early stopping: a request that waits for the minima is in the file that a fit resumes from") {
+  for (auto const& script : {std::vector<double>{5, 6, 6, 6, 6, 6}, std::vector<double>{5, 6, 6, 6, 6, 4, 4, 4}}) {
+    Folder const folder;
+    auto const epochs = [&](long fails_at) {
+      Scripted model{.script = script, .fails_at = fails_at};
+      auto trainer = make_trainer<Scripted>(at_least(6), SavingDevice{}, Float32{}, Automatic{},
+                                            EarlyStopping{Scripted::vl, {.patience = 2}},
+                                            OnExceptionCheckpoint{{.dirpath = folder.path}});
+      static_cast<void>(error_of([&] { trainer.fit(model, toy::batches(2), toy::batches(1)); }));
+      return trainer.progress().epoch;
+    };
+    auto const whole = epochs(-1);
+    CHECK(whole == (script.size() == 6 ? 6 : 8));
+    CHECK(epochs(9) == 4);
+    CHECK(epochs(-1) == whole);
+  }
+}
+
+TEST_CASE("early stopping: a value that was not logged again is no check") {
+  auto options = quick(20);
+  options.check_val_every_n_epoch = 2;
+  auto const every_second =
+      run({0, 5, 0, 6, 0, 7}, {.patience = 2, .strict = false, .check_on_train_epoch_end = true}, options);
+  CHECK(every_second.epochs == 6);
+  CHECK(every_second.stopped == 5);
+
+  // Epochs that a hook has cut short have no validation; the metric is known, so this is no error either.
+  Scripted model{.script = {5, 0, 0, 6, 0, 0, 7}};
+  auto trainer = fitted(model, quick(20), 2, Skips{}, EarlyStopping{Scripted::vl, {.patience = 2}});
+  CHECK(trainer.progress().epoch == 7);
+}
+
+TEST_CASE(
+    "early stopping: a fit after one that it has ended says that patience is spent; reset() begins to count again") {
+  auto const second = [](bool resets, int patience, int max_epochs) {
+    Scripted model{.script = {5, 6, 6, 6, 6, 6, 6, 6, 6, 6}};
+    auto trainer = make_trainer<Scripted>(quick(max_epochs), SavingDevice{}, Float32{}, Automatic{},
+                                          EarlyStopping{Scripted::vl, {.patience = patience}});
+    trainer.fit(model, toy::batches(2), toy::batches(1));
+    auto const before = trainer.warnings().size();
+    auto options = trainer.given_options();
+    options.max_epochs = 20;
+    options.silence = {"fulgurite.callback.patience_spent"};
+    trainer.set_options(options);
+    if (resets) trainer.callback<EarlyStopping>().reset();
+    int const epochs = trainer.progress().epoch;
+    trainer.fit(model, toy::batches(2), toy::batches(1));
+    std::string said;
+    for (auto i = before; i != trainer.warnings().size(); ++i) said += trainer.warnings()[i];
+    return std::pair(trainer.progress().epoch - epochs, said);
+  };
+  auto const [epochs, said] = second(false, 2, 20);
+  CHECK(epochs == 1);
+  CHECK(said ==
+        "[fulgurite.callback.patience_spent] EarlyStopping on 'vl' has ended an earlier fit, after 2 checks without "
+        "improvement on 5, and keeps these counts: this fit ends at its first check unless that improves. Call reset() "
+        "of the callback before fit to begin to count again, or raise patience");
+  CHECK(second(true, 2, 20) == std::pair(3, std::string()));
+  CHECK(second(false, 2, 2) == std::pair(1, std::string()));  // it has not ended the first fit
 }

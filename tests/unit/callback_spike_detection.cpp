@@ -98,3 +98,21 @@ TEST_CASE("spike: its state comes back") {
   CHECK(two.running_mean() == 2.0);
   CHECK(two.state_key() == "SpikeDetection{loss}");
 }
+
+namespace {
+/// Logs every second batch.
+struct Seldom : Jumping {
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (ctx.batch_idx() % 2 == 0) ctx.log(loss, batch);
+    return -p;
+  }
+};
+}  // namespace
+
+TEST_CASE("spike: a batch in which nothing was logged is not judged by the value of an earlier one") {
+  Seldom model;
+  auto trainer = make_trainer<Seldom>(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                      SpikeDetection{Jumping::loss, {.window = 2, .warmup = 100}});
+  trainer.fit(model, std::vector<double>{2, 100, 4, 100});
+  CHECK(trainer.callback<SpikeDetection>().running_mean() == 3);
+}

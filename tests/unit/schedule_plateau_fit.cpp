@@ -22,6 +22,7 @@ struct Watched {
   std::vector<double> losses = {};
   ScheduleOptions how = {};
   bool strict = true;
+  int patience = 0;
   std::vector<double> rates = {};
   std::size_t validations = 0;
 
@@ -32,12 +33,13 @@ struct Watched {
   void validation_step(double, auto& ctx) { ctx.log(val_loss, losses.at(validations++)); }
   auto configure_optimizers() {
     return scheduled(toy::Sgd{{p}},
-                     schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = 0, .strict = strict}}, how);
+                     schedule::ReduceOnPlateau{val_loss, {.factor = 0.5, .patience = patience, .strict = strict}}, how);
   }
 };
 Watched fitted(TrainerOptions options, std::vector<double> losses, ScheduleOptions how = {}, bool strict = true,
-               int n = 2) {
+               int n = 2, int patience = 0) {
   Watched model;
+  model.patience = patience;
   model.losses = std::move(losses);
   model.how = std::move(how);
   model.strict = strict;
@@ -59,6 +61,15 @@ struct ByHand : Watched {
     auto& [scheduler] = ctx.lr_schedulers();
     rates.push_back(scheduler.optimizer().lr(0));
     scheduler.step(batch);
+  }
+};
+
+/// Asks for a file at the end of this epoch.
+struct SavesAfter {
+  using Stateless = ByChoice;
+  int epoch;
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() == epoch) ctx.request_checkpoint("after " + std::to_string(epoch));
   }
 };
 
@@ -92,4 +103,33 @@ TEST_CASE("in manual optimization the plateau moves where it is told a value") {
   make_trainer<ByHand>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Manual{})
       .fit(model, std::vector<double>{3, 2, 2, 2}, toy::batches(1));
   CHECK(model.rates == std::vector<double>{1, 1, 1, 0.5});
+}
+
+TEST_CASE("a plateau takes a value once: one that was not logged again since is no further one") {
+  TrainerOptions const every_second{.max_epochs = 8, .check_val_every_n_epoch = 2};
+  CHECK(fitted(every_second, {5, 6, 7, 8, 9}, {}, false, 1, 1).rates ==
+        std::vector<double>{1, 1, 1, 1, 1, 1, 0.5, 0.5});
+  // Per step, with a validation in each second batch of three.
+  CHECK(fitted({.max_epochs = 2, .val_check_interval = 2}, {5, 6, 7, 8}, {.interval = Interval::step}, false, 4, 1)
+            .rates == std::vector<double>{1, 1, 1, 1, 1, 1, 0.5, 0.5});
+}
+
+TEST_CASE("a plateau knows in a fit that resumes which value it has taken") {
+  TrainerOptions const every_second{.max_epochs = 8, .check_val_every_n_epoch = 2, .num_sanity_val_steps = 0};
+  for (int epoch = 1; epoch != 7; ++epoch) {
+    auto const trained = [&](std::size_t validations, auto... from) {
+      Watched model;
+      model.losses = {5, 6, 7, 8, 9};
+      model.strict = false;
+      model.patience = 1;
+      model.validations = validations;
+      toy::train<Watched>(every_second, Automatic{}, SavesAfter{epoch})
+          .fit(model, toy::batches(1), toy::batches(1), from...);
+      return model.rates;
+    };
+    auto const whole = trained(0);
+    auto const rest = trained(static_cast<std::size_t>(epoch + 1) / 2, CkptPath{"after " + std::to_string(epoch)});
+    CAPTURE(epoch);
+    CHECK(rest == std::vector<double>(whole.begin() + epoch + 1, whole.end()));
+  }
 }

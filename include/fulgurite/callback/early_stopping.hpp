@@ -41,11 +41,12 @@ enum class StopReason : std::uint8_t { not_stopped, stopping_threshold, divergen
 
 /// `EarlyStopping{Net::val_loss, {.patience = 3}}` or `EarlyStopping{Net::val_accuracy, {.mode = Mode::max}}`. It looks
 /// once an epoch at the metric's mean over the epoch, or with `Net::loss.last()` at its last value. The fit stops when
-/// min_epochs and min_steps are reached as well.
+/// min_epochs and min_steps are reached as well; until then it looks on, and what it saw last counts. A value that it
+/// has seen before is no check: the metric has to be logged again.
 template <Watchable M>
 class EarlyStopping {
  public:
-  using Hooks = Implements<hook::on_train_epoch_end, hook::on_validation_end>;
+  using Hooks = Implements<hook::on_train_start, hook::on_train_epoch_end, hook::on_validation_end>;
   using Watches = MetricTypes<M>;
   static constexpr Order order = Order::monitor;
   static constexpr bool inert_in_dev_run = true;
@@ -57,11 +58,31 @@ class EarlyStopping {
                   "EarlyStopping on '" + std::string(M::name()) + "': patience and min_delta are not negative");
   }
 
-  Stop on_train_epoch_end(auto& ctx) {
-    return Stop{watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx) && check(ctx)};
+  void on_train_start(auto& ctx) {
+    if (!watch::in_fit(ctx) || reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested())
+      return;
+    ctx.warn_each(
+        "fulgurite.callback.patience_spent",
+        "EarlyStopping on '" + watched() + "' has ended an earlier fit, after " + std::to_string(wait_) +
+            " checks without improvement on " + report::exact(best_score()) +
+            ", and keeps these counts: this fit ends at its first check unless that improves. Call reset() of "
+            "the callback before fit to begin to count again, or raise patience");
   }
-  Stop on_validation_end(auto& ctx) {
-    return Stop{!watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx) && check(ctx)};
+  void on_train_epoch_end(auto& ctx) {
+    if (watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) check(ctx);
+  }
+  void on_validation_end(auto& ctx) {
+    if (!watch::at_train_epoch_end(options_.check_on_train_epoch_end, ctx)) check(ctx);
+  }
+
+  /// Forgets the best value and the checks without improvement, as if nothing had been seen. Call it before a fit that
+  /// follows one that this callback has ended: `trainer.callback<EarlyStopping>().reset()`.
+  void reset() {
+    wait_ = 0;
+    best_.reset();
+    epoch_.reset();
+    reason_ = StopReason::not_stopped;
+    message_.clear();
   }
 
   StopReason reason() const { return reason_; }
@@ -75,7 +96,7 @@ class EarlyStopping {
   }
   void state(auto& archive) {
     archive("wait_count", wait_)("stopped_epoch", epoch_)("best_score", best_)("patience", options_.patience);
-    archive("reason", reason_)("message", message_);
+    archive("reason", reason_)("message", message_)("logged", logged_);
   }
 
  private:
@@ -84,21 +105,26 @@ class EarlyStopping {
       return std::string(M::name()) + "' of the loader '" + std::string(metric_.loader);
     else return std::string(M::name());
   }
-  bool check(auto& ctx) {
-    if (!watch::in_fit(ctx)) return false;
-    std::optional<double> const value = ctx.shared_value(metric_);
-    if (!value) {
-      if (!options_.strict) return false;
+  void check(auto& ctx) {
+    if (!watch::in_fit(ctx)) return;
+    auto const now = ctx.watched_value(metric_);
+    if (!now.value) {
+      if (!options_.strict) return;
       throw Error("fulgurite.callback.early_stopping_metric",
                   "EarlyStopping watches '" + watched() + "', which nobody has logged by the end of epoch " +
                       std::to_string(ctx.current_epoch()) + ": log it, or say {.strict = false}");
     }
-    bool const stop = judge(*value, ctx);
+    if (!now.is_newer_than(logged_)) return;
+    logged_ = now.logged;
+    reason_ = StopReason::not_stopped;
+    message_.clear();
+    epoch_.reset();
+    bool const stop = judge(*now.value, ctx);
     if (stop) {
       epoch_ = ctx.current_epoch();
       if (options_.verbose && ctx.rank() == 0) tell(stderr, message_ + "\n");
     }
-    return stop;
+    ctx.set_stop_request(state_key(), stop, message_);
   }
 
   // The order is Lightning's: a value that is not finite is never compared, and thresholds come before patience.
@@ -144,6 +170,7 @@ class EarlyStopping {
   std::optional<int> epoch_ = std::nullopt;
   StopReason reason_ = StopReason::not_stopped;
   std::string message_{};
+  long logged_ = 0;  ///< WatchedValue's, at the last check
 };
 
 /// Refused by the trainer: it watches a metric.

@@ -57,8 +57,10 @@ class SpikeDetection {
 
   void on_train_batch_end(auto& ctx) {
     if (ctx.dev_run()) return;
-    std::optional<double> const value = ctx.shared_value(Last<typename M::metric>{});
-    if (!value) return;
+    auto const now = ctx.watched_value(Last<typename M::metric>{});
+    if (!now.is_newer_than(logged_)) return;  // nothing was logged in this batch
+    logged_ = now.logged;
+    auto const& value = now.value;
     bool const looking = seen_++ >= options_.warmup && (!recent_.empty() || !std::isfinite(*value));
     if (looking && spikes(*value)) stop(*value, ctx);
     if (!std::isfinite(*value)) return;
@@ -78,7 +80,7 @@ class SpikeDetection {
   std::string state_key() const { return "SpikeDetection{" + watch::written(metric_) + "}"; }
   void state(auto& archive) {
     std::vector<double> recent(recent_.begin(), recent_.end());
-    archive("seen", seen_)("recent", recent)("bad_batches", bad_);
+    archive("seen", seen_)("logged", logged_)("recent", recent)("bad_batches", bad_);
     if (archive.loading) recent_.assign(recent.begin(), recent.end());
   }
 
@@ -111,6 +113,7 @@ class SpikeDetection {
   std::deque<double> recent_{};
   std::vector<long> bad_{};
   long seen_ = 0;
+  long logged_ = 0;  ///< WatchedValue's, at the last value
 };
 
 /// Refused by the trainer: it watches a metric.

@@ -95,7 +95,9 @@ void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
 /// Where an epoch is cut short, before hooks hear of its end.
 template <class R, class Pack>
 void keep_before_cut(State<R>& run, Pack& pack) {
-  run.due.stop_before_cut = stop_wished(run) && !run.due.stop.by_time;
+  auto stop = run.due.stop;
+  stop.asked = stop.asked || stop.waits;
+  run.due.stop_before_cut = stop.lasting();
   if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
     run.carried.cut_random.emplace(R::Backend::rng_state());
     run.before_cut.emplace().save([&](auto& archive) { fold_before_cut(run, pack, archive); });

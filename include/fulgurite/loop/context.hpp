@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -87,20 +88,34 @@ class Context : public loop::LogContext<R, Phase> {
     return {};
   }
 
-  /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met.
-  void request_stop() const
+  /// Training ends at the next optimizer step's boundary, once min_epochs and min_steps are met. `why` is for the last
+  /// line of the fit: `ctx.request_stop("the budget is spent")`.
+  void request_stop(std::string_view why = {}) const
     requires(Phase::trains)
   {
     asked(Asks::request_stop);
+    note_why(why);
     loop::wish_stop(*state_);
   }
-  /// The same, for a caller that asks again in each run. A fit that goes on from the file of its end trains on, unless
+  /// The same, for a caller that asks again in each run. A fit that resumes from the file of its end trains on, unless
   /// it is asked again.
-  void request_stop_for_now() const
+  void request_stop_for_now(std::string_view why = {}) const
     requires(Phase::trains)
   {
     asked(Asks::request_stop);
-    if (!loop::stop_wished(*state_)) loop::wish_stop(*state_, true);
+    if (loop::stop_wished(*state_)) return;
+    note_why(why);
+    loop::wish_stop(*state_, true);
+  }
+  /// For callbacks that watch a metric: whether `who`, the callback's state_key(), wants training to end by what it has
+  /// just seen. This replaces what it said before, so while min_epochs and min_steps are not met a monitor whose metric
+  /// has recovered withdraws its request. Under several ranks all of them have to say the same, so go by
+  /// `watched_value`.
+  void set_stop_request(std::string const& who, bool wanted, std::string const& why = {}) const
+    requires(Phase::trains)
+  {
+    asked(Asks::request_stop);
+    state_->due.stop.set_monitor({who, why.empty() ? who : why}, wanted);
   }
   /// Whether this run will stop early: someone has asked for it, on this process or, as far as was heard, on another.
   bool stop_requested() const { return asked(Asks::stop_requested), loop::stop_wished(*state_); }
@@ -196,6 +211,9 @@ class Context : public loop::LogContext<R, Phase> {
   using Base::state_;
 
  private:
+  void note_why(std::string_view why) const {
+    if (auto& noted = state_->due.stop.why; noted.empty()) noted = why;
+  }
   void answered_searches() const {
     if (!state_->searching.answers)
       throw Error("fulgurite.context.no_search",

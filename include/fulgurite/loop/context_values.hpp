@@ -28,6 +28,16 @@ consteval std::size_t place_of() {
   else return Metrics::size;
 }
 
+/// What a monitor sees of a metric.
+struct WatchedValue {
+  static constexpr long unknown = -1;
+  std::optional<double> value = std::nullopt;
+  long logged = 0;  ///< how often the metric was logged so far in the run, for all that `value` knows
+
+  /// Whether it was logged since a look that saw `before`.
+  bool is_newer_than(long before) const { return value && (logged == unknown || logged != before); }
+};
+
 template <class R, class Phase>
 class ValuesContext : public RanksContext<R> {
   using Base = RanksContext<R>;
@@ -56,24 +66,38 @@ class ValuesContext : public RanksContext<R> {
   /// end. Every rank has to ask.
   template <class M>
   std::optional<double> shared_value(M const& metric) const {
-    if constexpr (!shares<R>) {
-      return value(metric);
-    } else {
+    return watched_value(metric).value;
+  }
+  /// The same with its age, for a monitor: a value that it has judged before is no second value. It keeps `logged` in
+  /// its state and looks again when there is something new:
+  ///     auto const seen = ctx.watched_value(metric);
+  ///     if (!seen.is_newer_than(logged_)) return;
+  ///     logged_ = seen.logged;
+  template <class M>
+  WatchedValue watched_value(M const& metric) const {
+    constexpr bool declared = place_of<Metrics, M>() < Metrics::size, one = !of_several<M>();
+    static_assert(declared, FULGURITE_SENTENCE_METRIC_UNDECLARED);
+    static_assert(one, FULGURITE_SENTENCE_METRIC_SEVERAL);
+    if constexpr (declared && one) {
       if constexpr (computes_so_far<M>)
         if (auto const so_far =
                 counted_so_far(metric, [](auto& run, auto& meter) { return counted_value(run, meter); }))
-          return so_far;
+          return {so_far, WatchedValue::unknown};
       Figures mine;
-      bool news = false;
+      bool live = false, news = false;
       find(
           metric, [](auto& board) { board.collect(); },
-          [&](Figures const& found, bool is_shared) {
+          [&](Figures const& found, bool is_shared, bool is_live) {
             mine = found;
+            live = is_live;
             news = !is_shared;
             return std::optional<double>();
           });
-      share_found(*state_, mine, news);
-      return Reduced<M>{}(mine, true);
+      if constexpr (shares<R>) live = share_found(*state_, mine, news) || (live && !news);
+      long const before = state_->measured.logged[place_of<Metrics, M>()];
+      return {Reduced<M>{}(mine, true, live), live ? before + mine.count : before};
+    } else {
+      return {};
     }
   }
   /// The same without ever waiting: what the host knows already.
@@ -211,14 +235,15 @@ class ValuesContext : public RanksContext<R> {
   /// What M asks for of the figures that were found.
   template <class M>
   struct Reduced {
-    std::optional<double> operator()(Figures const& figures, bool) const {
+    std::optional<double> operator()(Figures const& figures, bool, bool) const {
       constexpr bool last = !requires(M metric) { metric.loader; } && !std::is_same_v<typename M::metric, M>;
       if constexpr (last) return figures.count ? std::optional(figures.last) : std::nullopt;
       else return figures.reduced(reduction_of(place_of<Metrics, M>()));
     }
   };
 
-  /// use(figures, whether they are those of all processes) with the figures that the metric's value is made of.
+  /// use(figures, whether they are those of all processes, whether their epoch or evaluation is open) with the figures
+  /// that the metric's value is made of.
   template <class M, class Prepare, class Use>
   std::optional<double> find(M const& metric, Prepare&& prepare, Use&& use) const {
     asked(Asks::value);
@@ -229,9 +254,9 @@ class ValuesContext : public RanksContext<R> {
       if (Phase::evaluates && state_->facts.validating) {
         prepare(state_->measured.eval_boards[l]);
         auto const& cell = state_->measured.eval_boards[l][at];
-        if (cell.epoch.count != 0) return use(cell.epoch, cell.shared);
+        if (cell.epoch.count != 0) return use(cell.epoch, cell.shared, true);
       }
-      return use(state_->measured.loader_results[l][at], true);
+      return use(state_->measured.loader_results[l][at], true, false);
     } else if constexpr (at < Metrics::size) {
       Figures live;
       bool is_shared = false;
@@ -248,8 +273,8 @@ class ValuesContext : public RanksContext<R> {
         live = state_->measured.train_board[at].epoch;
         is_shared = state_->measured.train_board[at].shared;
       }
-      if (live.count != 0) return use(live, is_shared);
-      return use(state_->measured.results[at], true);
+      if (live.count != 0) return use(live, is_shared, true);
+      return use(state_->measured.results[at], true, false);
     } else {
       return std::nullopt;
     }

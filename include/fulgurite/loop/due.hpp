@@ -25,18 +25,41 @@ struct WindowRows {
   long before = 0;    ///< rows before it
 };
 
+/// A monitor wants training to end. It may withdraw that as long as the minima are not met.
+struct MonitorStop {
+  std::string who = {};  ///< the key of the callback's state
+  std::string why = {};  ///< in words, for the last line of the fit
+  void state(auto& archive) { archive("who", who)("why", why); }
+};
+
 /// A request to end training at a step's boundary, once the minima are met. It is kept and restored as a whole.
 struct StopRequest {
-  bool holds = false;    ///< for all ranks
+  bool holds = false;    ///< for all ranks: `asked`, or a monitor wants it
+  bool asked = false;    ///< a hook, the program or a limit of time made it: it cannot be withdrawn
   bool waits = false;    ///< under several ranks: this one made it, and the others are notified with the next gradients
   bool by_time = false;  ///< max_time or a Timer alone made it: where the limit is raised, training continues
+  std::string why = {};  ///< the reason that was given first
+  std::vector<MonitorStop> monitors{};
+
+  /// Replaces what this monitor has said before.
+  void set_monitor(MonitorStop const& request, bool wanted) {
+    std::erase_if(monitors, [&](MonitorStop const& one) { return one.who == request.who; });
+    if (wanted) monitors.push_back(request);
+    holds = asked || !monitors.empty();
+  }
+  /// What a file holds of it: a limit of time is looked at again.
+  StopRequest lasting() const {
+    StopRequest all{.asked = asked && !by_time, .why = by_time ? std::string() : why, .monitors = monitors};
+    all.holds = all.asked || !monitors.empty();
+    return all;
+  }
 };
 
 struct Due {
   StopRequest stop{};
-  bool stop_of_file = false;     ///< the file of a run that goes on holds such a stop, and the limits are the same
-  bool stop_before_cut = false;  ///< `stop` of another kind was there before hooks heard of a cut epoch's end
-  bool statistics_pass = false;  ///< before on_train_end the training data are passed once more
+  bool stop_of_file = false;      ///< the file of a run that goes on holds such a stop, and the limits are the same
+  StopRequest stop_before_cut{};  ///< what a file holds of it, before hooks were notified of a cut epoch's end
+  bool statistics_pass = false;   ///< before on_train_end the training data are passed once more
   std::vector<CheckpointRequest> requests{};
   std::vector<CheckpointRequest> now{};    ///< those that are being done, one after the other
   std::size_t done = 0;                    ///< of these

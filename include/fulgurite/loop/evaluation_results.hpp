@@ -26,6 +26,7 @@ void publish(State<R>& run) {
   for (std::size_t i = 0; i != State<R>::metrics; ++i) {
     auto const merged = run.measured.over_loaders(i);
     if (merged.count != 0) run.measured.results[i] = merged;
+    run.measured.logged[i] += merged.count;
   }
 }
 

@@ -24,6 +24,9 @@ struct Measured {
   std::vector<std::vector<std::pair<std::string, double>>> several{};
   /// Of the evaluation whose batches are over: metrics that have a definition, over the samples of all loaders.
   Results counted{};
+  /// How often each metric was logged in epochs and evaluations that are over: with what the open one has logged, the
+  /// age of its value.
+  std::array<long, R::Metrics::size> logged{};
   Results results{};                        ///< of the last finished epoch or evaluation, merged over loaders
   std::vector<std::string> loader_names{};  ///< of the evaluation loaders: their own, or their positions
   std::vector<Results> loader_results{};    ///< the same as `results` of each of them

@@ -36,15 +36,15 @@ void tick_schedulers(State<R>& run, Ctx& ctx, Interval interval) {
 }
 
 /// The same of schedules that follow a metric: after the validation of a step, or when all has been said at the end of
-/// an epoch. A batch of a recurrent model has several steps: `before` and `after` count those of the run, or its
-/// epochs.
+/// an epoch, where the metric was logged since they last moved. A batch of a recurrent model has several steps:
+/// `before` and `after` count those of the run, or its epochs.
 template <class R, class Ctx>
 void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before, long after) {
   run.parts.optimizers->each_scheduler([&]<class S>(S& scheduler) {
     if constexpr (Observing<S>) {
       if (scheduler.interval() != interval || !scheduler.due(before, after)) return;
-      auto const value = ctx.shared_value(scheduler.metric());
-      if (!value) {
+      auto const seen = ctx.watched_value(scheduler.metric());
+      if (!seen.value) {
         auto const name = std::string(std::remove_cvref_t<decltype(scheduler.metric())>::name());
         if (scheduler.strict())
           throw Error("fulgurite.schedule.metric",
@@ -53,10 +53,10 @@ void observe_schedulers(State<R>& run, Ctx& ctx, Interval interval, long before,
                           ": log it, or move the schedule when it is known ({.frequency = ...})");
         run.warn("fulgurite.schedule.metric",
                  "a schedule follows '" + name + "', which has no value yet: it does not move");
-      } else if constexpr (hook::lr_scheduler_step::named<typename R::Model>) {
-        call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
-      } else {
-        scheduler.step(*value);
+      } else if (scheduler.takes(seen)) {
+        if constexpr (hook::lr_scheduler_step::named<typename R::Model>)
+          call_override<hook::lr_scheduler_step>(*run.parts.model, ctx, scheduler);
+        else scheduler.step(*seen.value);
       }
     }
   });

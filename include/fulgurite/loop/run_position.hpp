@@ -78,6 +78,12 @@ void fold_results(State<R>& run, Archive& archive) {
     });
     leave_out_others(inner);
   };
+  archive.child("logged", [&](auto& inner) {
+    R::Metrics::each([&](std::size_t i, auto const& metric) {
+      if (!lacks(inner, metric.name())) inner(metric.name(), measured.logged[i]);
+    });
+    leave_out_others(inner);
+  });
   archive.child("merged", [&](auto& inner) { fold(inner, measured.results); });
   for (std::size_t loader = 0; loader != measured.loader_results.size(); ++loader)
     archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, measured.loader_results[loader]); });
@@ -112,16 +118,20 @@ struct Limits {
 /// was trains nothing more, whether the epoch was whole or was cut short by the stop.
 template <class R, class Archive>
 void fold_stop(State<R>& run, Archive& archive) {
-  bool stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.holds && !run.due.stop.by_time;
-  if (auto const* const before = before_repeated_validation(run)) stop = before->stop.holds && !before->stop.by_time;
-  archive("stop", stop);
+  auto stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.lasting();
+  if (auto const* const before = before_repeated_validation(run)) stop = before->stop.lasting();
+  archive("stop", stop.holds)("stop_asked", stop.asked)("stop_why", stop.why)("monitors", stop.monitors);
   Limits limits(run.asked.options);
   auto const here = limits;
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (Archive::loading) {
-    if (limits != here) stop = false;
-    if (stop) run.due.stop.holds = true, run.due.stop.by_time = false;
-    run.due.stop_of_file = run.due.stop_before_cut = stop;
+    if (limits != here) stop = {};
+    auto& due = run.due;
+    if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
+    for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
+    due.stop.holds = due.stop.holds || stop.holds;
+    due.stop_of_file = stop.holds;
+    due.stop_before_cut = std::move(stop);
   }
 }
 

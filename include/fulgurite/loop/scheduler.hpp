@@ -109,6 +109,15 @@ class Scheduler {
   {
     return schedule_.strict();
   }
+  /// Whether the metric was logged since the last value that the schedule took. If so, this is the next one.
+  template <class Watched>
+  bool takes(Watched const& seen)
+    requires observes
+  {
+    bool const is_new = seen.is_newer_than(logged_);
+    if (is_new) logged_ = seen.logged;
+    return is_new;
+  }
 
   /// Loading, the schedule starts from the saved initial rates, and the rates end as they were, bit for bit. Moves of
   /// another kind of schedule mean nothing here.
@@ -119,6 +128,7 @@ class Scheduler {
     archive("kind", kind_saved);
     if constexpr (loading) check_kind(kind_saved);
     archive("moves", moves_)("retired", retired_)("initial", together_->initial)("rates", now);
+    if constexpr (observes) archive("logged", logged_);
     if (together_->several()) archive("base", together_->base);
     if constexpr (moves_momentum) {
       auto momenta = optimizer_ ? loop::momenta_of(*optimizer_) : std::vector<double>();
@@ -183,6 +193,7 @@ class Scheduler {
   std::shared_ptr<loop::ComposedRates> together_ = std::make_shared<loop::ComposedRates>();
   std::size_t number_ = 0;  ///< among the optimizer's schedules
   long moves_ = 0;
+  long logged_ = 0;  ///< WatchedValue's, when the schedule last took a value
   bool retired_ = false;
 };
 

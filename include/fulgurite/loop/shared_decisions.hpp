@@ -26,7 +26,7 @@ template <class R>
 [[gnu::always_inline]] inline void wish_stop(State<R>& run, bool by_time = false) {
   run.due.stop.by_time = by_time;
   if constexpr (shares<R>) run.due.stop.waits = true;
-  else run.due.stop.holds = true;
+  else run.due.stop.holds = run.due.stop.asked = true;
 }
 template <class R>
 [[gnu::always_inline]] inline bool stop_wished(State<R> const& run) {
@@ -42,7 +42,9 @@ bool time_is_up(State<R> const& run) {
 /// Some rank has asked for a stop, and all ranks hear of it here. `by_time`: its max_time alone is why.
 template <class R>
 void hear_stop(State<R>& run, bool by_time) {
-  if (!std::exchange(run.due.stop.holds, true) || !by_time) run.due.stop.by_time = by_time;
+  auto& stop = run.due.stop;
+  if (!std::exchange(stop.asked, true) || !by_time) stop.by_time = by_time;
+  stop.holds = true;
 }
 
 /// Where all ranks meet: whether any of them says so. Where the others can no longer be asked, what this rank says.

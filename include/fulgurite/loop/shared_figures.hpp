@@ -99,13 +99,15 @@ void share_epoch(State<R>& run, [[maybe_unused]] Origin origin) {
 }
 
 /// Sums the figures that a decision needs over all ranks. `news`: this rank has some that it has not shared yet.
+/// Whether any rank has.
 template <class R>
-void share_found(State<R>& run, Figures& mine, bool news) {
+bool share_found(State<R>& run, Figures& mine, bool news) {
   Figures all = news ? mine : Figures{};
   FiguresOnTheWay figures(splits_model<R>);
   figures.add(all);
   share(run, figures);
   if (all.count != 0) mine = all;
+  return all.count != 0;
 }
 
 /// The figures of an evaluation, of all its loaders, become those of all ranks. Values that were counted are that

@@ -28,7 +28,7 @@ namespace fulgurite::loop {
 template <class R, class Source, class Archive>
 void fold_own_part(State<R>& run, Source& source, Archive& archive) {
   auto& shared = run.shared;
-  bool wishes = run.due.stop.waits && !run.due.stop.by_time && (!run.before_cut || run.due.stop_before_cut);
+  bool wishes = run.due.stop.waits && !run.due.stop.by_time && (!run.before_cut || run.due.stop_before_cut.asked);
   archive("wishes_stop", wishes)("not_finite", shared.not_finite)("validates", shared.validates);
   if (!lacks(archive, "left_out")) archive("left_out", run.progress.left_out);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);

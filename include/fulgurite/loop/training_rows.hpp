@@ -34,8 +34,10 @@ template <class R, class Pack>
 void report_epoch(State<R>& run, Pack& pack) {
   collect_and_check(run);
   auto& board = run.measured.train_board;
-  for (std::size_t i = 0; i != State<R>::metrics; ++i)
+  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
     if (board[i].epoch.count != 0) run.measured.results[i] = board[i].epoch;
+    run.measured.logged[i] += board[i].epoch.count;
+  }
   if constexpr (has_logger<Pack>) {
     std::vector<MetricValue> row;
     each_epoch_value<typename R::Metrics>(board,
