@@ -3,6 +3,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "models.hpp"
 #include "unit/callback_run.hpp"
@@ -10,6 +14,27 @@
 
 using namespace fulgurite;
 
+namespace {
+struct Block {
+  int width = 8;
+  std::vector<double> rates{0.5, 0.25};
+  static constexpr auto ranges = std::tuple(reflect::at_least(&Block::width, 1));
+  static constexpr auto about = std::tuple(cli::about(&Block::width, "units of a block"));
+};
+struct DeepSettings {
+  double lr = 0.125;
+  Block first{};
+  std::vector<int> sizes{64, 32};
+  std::vector<std::string> names{"a", "b,c"};
+  double most = std::numeric_limits<double>::infinity();
+  std::string version = "1.10";
+  std::optional<double> decay = std::nullopt;
+  bool bias = true;
+  static constexpr auto about = std::tuple(cli::about(&DeepSettings::sizes, "of the layers"));
+};
+}  // namespace
+BOOST_HANA_ADAPT_STRUCT(Block, width, rates);
+BOOST_HANA_ADAPT_STRUCT(DeepSettings, lr, first, sizes, names, most, version, decay, bias);
 namespace {
 struct LineSettings {
   double lr = 0.125;
@@ -202,7 +227,7 @@ TEST_CASE("cli: the program's value, the environment, files in their turn, the c
   write(folder / "a.toml", "[trainer]\nmax_epochs = 3\nlimit_val_batches = 0.5\n[model]\nhidden = 8\n");
   write(folder / "b.toml", "trainer.max_epochs = 4\nmodel = { name = 'b' }\n");
   std::vector<char const*> const environment{"FULGURITE_TRAINER_MAX_EPOCHS=2", "FULGURITE_TRAINER_MIN_EPOCHS=1",
-                                             "FULGURITE_DATA=elsewhere", "HOME=/"};
+                                             "HOME=/"};
   auto const shown = [&](std::vector<std::string> words) {
     words.push_back("--print_config");
     auto const printed = ran(std::move(words), environment);
@@ -302,9 +327,185 @@ TEST_CASE("cli: tune says where its file lacks the rate, and data without a seed
   auto const [file, text] = bare({"tune", "--trainer.max_epochs=50", "--tune.min_lr=1e-4"});
   CHECK(has(text, "suggested learning rate: "));
   CHECK(has(text, "The file below has no learning rate"));
-  CHECK(has(file, "seed = 42\n"));
-  CHECK(has(bare({"--print_config", "--seed_everything=7"}).first, "[data]\ncount = 4\nseed = 7\n"));
-  CHECK(has(bare({"--print_config", "--seed_everything=7", "--data.seed=42"}).first, "[data]\ncount = 4\nseed = 42\n"));
+  CHECK(has(file, "# seed = 42\n"));  // the program's own: it is no value of the file
+  auto const shown = [&](std::vector<std::string> words) {
+    words.emplace_back("--print_config");
+    return bare(std::move(words)).first;
+  };
+  CHECK(has(shown({"--seed_everything=7"}), "[data]\ncount = 4\n# seed = 7\n"));
+  CHECK(has(shown({"--seed_everything=7", "--data.seed=42"}), "[data]\ncount = 4\nseed = 42\n"));
+
+  // A file of a run has the seeds that were given, and another seed on top changes what follows it.
+  auto const again = [&](std::vector<std::string> words, std::string const& more) {
+    write(folder / "run.toml", shown(std::move(words)));
+    std::vector<std::string> now{"--config", (folder / "run.toml").string()};
+    if (!more.empty()) now.push_back(more);
+    auto const all = "\n" + shown(std::move(now));
+    auto const number = [&](std::string const& name) {
+      auto const at = has(all, "\n" + name) ? all.find("\n" + name) : all.find("\n# " + name);
+      auto const value = all.find(" = ", at) + 3;
+      return all.substr(value, all.find('\n', value) - value);
+    };
+    return number("seed = ") + " of " + number("seed_everything = ");
+  };
+  CHECK(again({}, "") == "42 of 0");
+  CHECK(again({"--seed_everything=7"}, "") == "7 of 7");
+  CHECK(again({"--seed_everything=7"}, "--seed_everything=8") == "8 of 8");
+  CHECK(again({}, "--seed_everything=8") == "8 of 8");
+  CHECK(again({"--data.seed=5"}, "") == "5 of 0");
+  CHECK(again({"--seed_everything=7", "--data.seed=5"}, "--seed_everything=8") == "5 of 8");
+}
+
+namespace {
+
+struct Deep {
+  DeepSettings hparams;
+  toy::Tensor p = toy::Tensor::parameter(3.0);
+  explicit Deep(DeepSettings const& settings) : hparams(settings) { last = settings; }
+  toy::Tensor training_step(double, auto&) { return p * p; }
+  void validation_step(double, auto&) {}
+  toy::Sgd configure_optimizers() { return toy::Sgd{{p}, hparams.lr}; }
+  static inline DeepSettings last{};
+};
+/// One of several processes, of which this one is the second.
+struct Second : Host {
+  int rank() const { return 1; }
+};
+template <class Strategy = Host>
+Ran deep(std::vector<std::string> words, std::vector<char const*> environment = {}) {
+  Deep::last = {};
+  Stream out, err;
+  auto const made = [](auto... parts) {
+    return make_trainer<Deep>(std::move(parts)..., Strategy{}, NoProgressBar{}, NoModelSummary{});
+  };
+  cli::Program<Deep, Numbers, decltype(made)> program(made);
+  environment.push_back(nullptr);
+  int const status = program.run("deep", std::move(words), environment.data(), out.file, err.file);
+  return {status, out.all(), err.all()};
+}
+
+}  // namespace
+
+TEST_CASE("cli: lists and nested structs are settings, of a file, the environment and the command line") {
+  Folder const folder;
+  auto const config = folder / "a.toml";
+  auto const page = deep({"--help"}).out;
+  CHECK(has(page, "  --model.first.width N             units of a block, at least 1 [8]\n"));
+  CHECK(has(page, "--model.first.rates X,X"));
+  CHECK(has(page, "  --model.sizes N,N                 of the layers [64, 32]\n"));
+  auto const shown = deep({"--print_config"});
+  CHECK(shown.err == "");
+  CHECK(has(shown.out, "\n[model]\nlr = 0.125\nsizes = [64, 32]\nnames = [\"a\", \"b,c\"]\nmost = inf\n"
+                       "version = \"1.10\"\ndecay = \"none\"\nbias = true\n"
+                       "\n[model.first]\nwidth = 8\nrates = [0.5, 0.25]\n"));
+  write(config, shown.out);
+  CHECK(deep({"--print_config", "--config", config.string()}).out == shown.out);
+
+  auto const root = "--trainer.default_root_dir=" + folder.path.string();
+  write(config, "[model]\nsizes = [1, 2, 3]\nnames = []\nfirst = { width = 3, rates = [1, 1e-3] }\n");
+  CHECK(deep({"fit", root, "--trainer.fast_dev_run=1", "--config", config.string()}).err.find("cli.") ==
+        std::string::npos);
+  CHECK(Deep::last.sizes == std::vector<int>{1, 2, 3});
+  CHECK(Deep::last.names.empty());
+  CHECK(Deep::last.first.width == 3);
+  CHECK(Deep::last.first.rates == std::vector<double>{1, 1e-3});
+  deep({"fit", root, "--trainer.fast_dev_run=1", "--model.sizes", "5,6", "--model.names=x,y z",
+        "--model.first.rates=[0.5]", "--model.first.width=2"},
+       {"FULGURITE_MODEL_FIRST_WIDTH=9"});
+  CHECK(Deep::last.sizes == std::vector<int>{5, 6});
+  CHECK(Deep::last.names == std::vector<std::string>{"x", "y z"});
+  CHECK(Deep::last.first.rates == std::vector<double>{0.5});
+  CHECK(Deep::last.first.width == 2);
+  deep({"fit", root, "--trainer.fast_dev_run=1"}, {"FULGURITE_MODEL_FIRST_WIDTH=9", "FULGURITE_MODEL_SIZES=7"});
+  CHECK(Deep::last.first.width == 9);
+  CHECK(Deep::last.sizes == std::vector<int>{7});
+  CHECK(has(deep({"fit", "--model.first.width=0"}).err,
+            "[fulgurite.options.field] --model.first.width = 0: it must be at least 1"));
+  CHECK(has(deep({"fit", "--model.sizes=5,x"}).err, "--model.sizes = 5,x: expected is a list, of which each is a whole "
+                                                    "number"));
+}
+
+TEST_CASE("cli: a value of a file has the type of its option, or is refused") {
+  Folder const folder;
+  auto const config = folder / "a.toml";
+  auto const said = [&](std::string const& line) {
+    write(config, "[model]\n" + line + "\n");
+    auto const ran = deep({"--print_config", "--config", config.string()});
+    CHECK(ran.status == (ran.err.empty() ? 0 : 2));
+    return ran.err.empty() ? ran.out : ran.err.substr(std::min(ran.err.size(), ran.err.find("line 2: ") + 8));
+  };
+  auto const text = std::string(": expected is a text in quotes\n");
+  CHECK(said("version = 1.10") == "model.version = 1.1" + text);
+  CHECK(said("version = 1e3") == "model.version = 1000.0" + text);
+  CHECK(said("version = 0x1F") == "model.version = 31" + text);
+  CHECK(said("version = true") == "model.version = true" + text);
+  CHECK(said("version = ['a', 'b']") == "model.version = [\"a\", \"b\"]: expected is one value, not a list\n");
+  CHECK(said("lr = [0.1]") == "model.lr = [0.1]: expected is one value, not a list\n");
+  CHECK(said("lr = '0.1'") == "model.lr = \"0.1\": expected is a value without quotes\n");
+  CHECK(said("bias = 'true'") == "model.bias = \"true\": expected is a value without quotes\n");
+  CHECK(said("decay = '0.1'") == "model.decay = \"0.1\": expected is a value without quotes\n");
+  CHECK(said("sizes = 5") == "model.sizes = 5: expected is a list in brackets\n");
+  CHECK(said("sizes = '5,6'") == "model.sizes = \"5,6\": expected is a list in brackets\n");
+  CHECK(said("sizes = [1, '2']") ==
+        "model.sizes = [1, \"2\"]: expected is a list, of which each is a value without quotes\n");
+  CHECK(said("names = [1.10]") == "model.names = [1.1]: expected is a list, of which each is a text in quotes\n");
+  CHECK(has(said("version = '1.10'"), "version = \"1.10\"\n"));
+  CHECK(has(said("version = '0x1F'"), "version = \"0x1F\"\n"));
+  CHECK(has(said("lr = 1"), "lr = 1\n"));
+  CHECK(has(said("decay = 'none'"), "decay = \"none\"\n"));
+  CHECK(has(said("decay = 0.1"), "decay = 0.1\n"));
+  CHECK(has(said("sizes = [0x10]"), "sizes = [16]\n"));
+  // The command line and the environment have texts alone.
+  CHECK(has(deep({"--print_config", "--model.version=1.10"}).out, "version = \"1.10\"\n"));
+  CHECK(has(deep({"--print_config"}, {"FULGURITE_MODEL_VERSION=1e3"}).out, "version = \"1e3\"\n"));
+  // Options of the trainer that may be a number or a text keep both.
+  write(config, "[trainer]\nval_check_interval = '00:00:15:00'\nmax_steps = 'none'\nlimit_val_batches = 0.5\n"
+                "silence = ['mine.rate', 'fulgurite.options.few_rows']\n");
+  auto const trainer = deep({"--print_config", "--config", config.string()});
+  CHECK(trainer.err == "");
+  CHECK(has(trainer.out, "val_check_interval = \"00:00:15:00\"\n"));
+  CHECK(has(trainer.out, "silence = [\"mine.rate\", \"fulgurite.options.few_rows\"]\n"));
+}
+
+TEST_CASE("cli: infinity is a number, a folder is no file, and one of several processes prints what was found") {
+  Folder const folder;
+  CHECK(has(deep({"--print_config", "--model.most=-inf"}).out, "most = -inf\n"));
+  CHECK(has(deep({"--print_config", "--model.lr=1e999"}).err,
+            "--model.lr = 1e999: expected is a number from -1.79769e+308 to 1.79769e+308\n"));
+  CHECK(deep({"--print_config", "--trainer.max_time=inf s"}).status == 2);
+  CHECK(deep({"--print_config", "--trainer.limit_val_batches=inf"}).status == 2);
+  CHECK(has(deep({"fit", "--config", folder.path.string()}).err,
+            "[fulgurite.cli.config] the file of --config cannot be read: " + folder.path.string() + "\n"));
+  write(folder / "empty.toml", "");
+  CHECK(deep({"--print_config", "--config", (folder / "empty.toml").string()}).status == 0);
+  CHECK(has(deep({"fit", "--trainer.max_epochs=1", "--ckpt_path", folder.path.string()}).err,
+            "[fulgurite.cli.ckpt_path] --ckpt_path " + folder.path.string() + ": this is a folder"));
+
+  std::vector<std::string> const tune{"tune", "--trainer.default_root_dir=" + folder.path.string(),
+                                      "--trainer.max_epochs=50", "--tune.min_lr=1e-4"};
+  CHECK(has(deep(tune).out, "\n[model]\nlr = "));
+  auto const second = deep<Second>(tune);
+  CHECK(second.status == 0);
+  CHECK(second.out == "");
+  CHECK(!has(second.err, "suggested"));
+}
+
+TEST_CASE("cli: a variable of the environment that is no option is named, with the one that may be meant") {
+  auto const warned = [](char const* variable) {
+    auto const ran = deep({"--print_config"}, {variable});
+    CHECK(ran.status == 0);
+    return ran.err;
+  };
+  CHECK(
+      warned("FULGURITE_SEED_EVERYTHNG=3") ==
+      "warning: [fulgurite.cli.variable] FULGURITE_SEED_EVERYTHNG in the environment is no option of this program and "
+      "has no effect: did you mean FULGURITE_SEED_EVERYTHING?\n");
+  CHECK(has(warned("FULGURITE_TRAINR_MAX_EPOCHS=3"), "did you mean FULGURITE_TRAINER_MAX_EPOCHS?"));
+  CHECK(warned("FULGURITE_WHOLLY_UNLIKE=3") ==
+        "warning: [fulgurite.cli.variable] FULGURITE_WHOLLY_UNLIKE in the environment is no option of this program and "
+        "has no effect\n");
+  CHECK(warned("FULGURITE_STARTED_BY=3") == "");  // the library's own
+  CHECK(warned("FULGURITESQUE=3") == "");
 }
 
 TEST_CASE("cli: names that a command line or a file could not say are refused, others are quoted") {
@@ -409,7 +610,7 @@ TEST_CASE("cli: values are read back as they are written, and what is none is re
   back(Clip{ClipNorm{0.5}}, "norm 0.5");
   back(Clip{}, "none");
   back(NonFinite::skip, "skip");
-  back(Silence{"mine.rate", "fulgurite.options.few_rows"}, "mine.rate,fulgurite.options.few_rows");
+  back(Silence{"mine.rate", "fulgurite.options.few_rows"}, "[\"mine.rate\", \"fulgurite.options.few_rows\"]");
   back(0.1F, "0.100000001");
   back(std::filesystem::path("a b"), "a b");
   auto const refused = []<class T>(T value, std::string_view text) {

@@ -34,6 +34,9 @@ inline void check_ckpt_path(std::optional<std::string> const& path) {
   std::error_code unknown;
   if (!std::filesystem::exists(*path, unknown))
     throw Error("fulgurite.cli.ckpt_path", "--ckpt_path " + *path + ": there is no such file");
+  if (std::filesystem::is_directory(*path, unknown))
+    throw Error("fulgurite.cli.ckpt_path",
+                "--ckpt_path " + *path + ": this is a folder: name a file in it, or say last");
 }
 
 /// A device that this machine has not: strategies that know say it by `require_device()`.

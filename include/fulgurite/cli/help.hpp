@@ -48,7 +48,7 @@ inline std::string help_page(std::string const& program, std::vector<std::pair<s
     std::string about = entry.about;
     if (!entry.usual.empty()) {
       if (!about.empty()) about += ' ';
-      about += "[" + entry.usual + "]";
+      about += entry.list ? entry.usual : "[" + entry.usual + "]";
     }
     text += help_line("--" + entry.name + " " + entry.kind, about, width);
   }

@@ -50,6 +50,7 @@ class Program {
         choices_);
     add_settings(table_, "model", model_);
     add_settings(table_, "data", data_);
+    if constexpr (seeds_data) table_.link("data.seed", "seed_everything");
     if constexpr (tunes) tuning_.add_to(table_, SettableBatchSize<Data>);
   }
   Program(Program const&) = delete;
@@ -68,15 +69,15 @@ class Program {
         std::fputs(help_page(name, verbs(), table_, report::text_columns(to, 0)).c_str(), to);
         return said.help ? 0 : 2;
       }
-      resolve(table_, said, environment);
-      if constexpr (requires { requires std::integral<decltype(data_.seed)>; })
+      resolve(table_, said, environment, err);
+      if constexpr (seeds_data)
         if (table_.was_said("seed_everything") && !table_.was_said("data.seed"))
           data_.seed = static_cast<decltype(data_.seed)>(seed_);  // loaders draw by a seed of their own
       check_trainer_options(table_, options_);
       if constexpr (automatic) check_trainer_options(table_, optimization_);
       check_settings("model", model_);
       check_settings("data", data_);
-      if (said.print_config) std::fputs(to_toml(table_).c_str(), out);
+      if (said.print_config) print_config(out);
       else go(said.verb, out, err);
       return 0;
     } catch (Interrupted const& end) {
@@ -100,6 +101,8 @@ class Program {
   using Able = Can<Model, Data>;
   static constexpr bool automatic = !(OptimizationLike<Choices> || ...);
   static constexpr bool tunes = automatic && has_rate<Model>;
+  static constexpr bool seeds_data =
+      requires(typename SettingsOf<Data>::type data) { requires std::integral<decltype(data.seed)>; };
 
   static std::vector<std::pair<std::string, std::string>> verbs() {
     std::vector<std::pair<std::string, std::string>> all{{"fit", "trains, and validates on the way"}};
@@ -115,6 +118,17 @@ class Program {
     return names;
   }
 
+  /// Once, where a launcher has started several processes of the program.
+  void print_config(std::FILE* out) {
+    bool first = true;
+    [[maybe_unused]] auto const look = [&](auto const& policy) {
+      if constexpr (requires { policy.rank(); }) first = first && policy.rank() == 0;
+    };
+    std::apply(
+        [&](auto&... choice) { with_chosen([&](auto const&... policies) { (look(policies), ...); }, choice...); },
+        choices_);
+    if (first) std::fputs(to_toml(table_).c_str(), out);
+  }
   void go(std::string const& verb, std::FILE* out, std::FILE* err) {
     std::apply(
         [&](auto&... choice) {
@@ -156,6 +170,7 @@ class Program {
         auto const found = tuned(trainer, model, data, tuning_);
         if constexpr (HasSettings<Model>) model_ = model.hparams;
         if constexpr (HasSettings<Data>) data_ = data.hparams;
+        if (trainer.strategy().rank() != 0) return;
         std::fputs(found.c_str(), err);
         if (tuning_.lr_find && !table_.find("model.lr") && !table_.find("model.learning_rate"))
           std::fputs("The file below has no learning rate, which is no option of this program: it has one where the "

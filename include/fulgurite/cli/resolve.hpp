@@ -1,7 +1,12 @@
 #pragma once
 // Which value an option has: that of the program, of the environment, of files, of the command line, the last one wins.
 
+#include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +15,7 @@
 #include <fulgurite/cli/table.hpp>
 #include <fulgurite/cli/toml_file.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/tell.hpp>
 
 namespace fulgurite::cli {
 
@@ -21,36 +27,45 @@ inline std::string variable_of(std::string_view name) {
 }
 
 /// `environment` is the process's, as main or `environ` gives it, to its nullptr. Variables of the groups trainer,
-/// model, data and tune that name no option are an Error: a misspelt one would have no effect.
-inline void take_environment(Table& table, char const* const* environment) {
+/// model, data and tune that name no option are an Error: a misspelt one would have no effect. Another one that begins
+/// as options do may belong to somebody else, and is a warning on `err`.
+inline void take_environment(Table& table, char const* const* environment, std::FILE* err) {
+  constexpr std::array<std::string_view, 4> groups{"FULGURITE_TRAINER_", "FULGURITE_MODEL_", "FULGURITE_DATA_",
+                                                   "FULGURITE_TUNE_"};
+  std::map<std::string, std::string> options;
+  for (auto const& name : table.names())
+    if (auto const [other, added] = options.emplace(variable_of(name), name); !added)
+      throw Error("fulgurite.cli.name", "the options " + other->second + " and " + name +
+                                            " have one name in the environment, " + other->first + ": rename one");
   for (; environment && *environment; ++environment) {
     std::string_view const whole = *environment;
-    auto const name = whole.substr(0, whole.find('='));
+    std::string const name(whole.substr(0, whole.find('=')));
     if (!name.starts_with("FULGURITE_") || name.size() == whole.size()) continue;
-    Entry const* found = nullptr;
-    for (auto const& entry : table.entries())
-      if (variable_of(entry.name) == name) found = &entry;
-    if (found) {
-      table.set(found->name, whole.substr(name.size() + 1), std::string(name));
+    if (name == "FULGURITE_STARTED_BY") continue;  // by which a strategy knows the processes that it has started
+    if (auto const found = options.find(name); found != options.end()) {
+      table.set(found->second, {std::string(whole.substr(name.size() + 1))}, name);
       continue;
     }
-    for (auto const* group : {"FULGURITE_TRAINER_", "FULGURITE_MODEL_", "FULGURITE_DATA_", "FULGURITE_TUNE_"}) {
-      if (!name.starts_with(group)) continue;
-      std::vector<std::string> known;
-      for (auto const& one : table.names()) known.push_back(variable_of(one));
-      auto const meant = nearest(name, known);
-      throw Error("fulgurite.cli.unknown", std::string(name) + " in the environment is no option of this program" +
-                                               (meant.empty() ? "" : ": did you mean " + meant + "?"));
-    }
+    std::vector<std::string> known;
+    for (auto const& [variable, option] : options) known.push_back(variable);
+    auto const meant = nearest(name, known);
+    auto const sentence = [&](std::string_view effect) {
+      std::string text = name + " in the environment is no option of this program";
+      text += effect;
+      return text + (meant.empty() ? "" : ": did you mean " + meant + "?");
+    };
+    if (std::ranges::any_of(groups, [&](auto const group) { return name.starts_with(group); }))
+      throw Error("fulgurite.cli.unknown", sentence(""));
+    tell(err, "warning: [fulgurite.cli.variable] " + sentence(" and has no effect") + "\n");
   }
 }
 
 /// Sets all options: environment, then each file in its turn, then the command line.
-inline void resolve(Table& table, Words const& words, char const* const* environment) {
-  take_environment(table, environment);
+inline void resolve(Table& table, Words const& words, char const* const* environment, std::FILE* err) {
+  take_environment(table, environment, err);
   for (auto const& file : words.configs)
-    for (auto const& [name, text, where] : read_toml(std::filesystem::path(file))) table.set(name, text, where);
-  for (auto const& [name, text] : words.options) table.set(name, text, "--" + name);
+    for (auto const& [name, value, where] : read_toml(std::filesystem::path(file))) table.set(name, value, where);
+  for (auto const& [name, text] : words.options) table.set(name, {text}, "--" + name);
 }
 
 }  // namespace fulgurite::cli

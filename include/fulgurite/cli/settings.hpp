@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/cli/list_text.hpp>
 #include <fulgurite/cli/table.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/subject.hpp>
@@ -94,14 +95,18 @@ class MemberList {
   H& object_;
 };
 
-/// Adds all settings under `group.`: the fields of a struct that Boost.Hana knows, else those it names to a list of
-/// hyper-parameters.
+/// Adds all settings under `group.`: the fields of a struct that Boost.Hana knows, with those of such structs in it,
+/// else those it names to a list of hyper-parameters.
 template <class H>
 void add_settings(Table& table, std::string const& group, H& settings) {
-  MemberList<H> list(table, group, settings);
-  if constexpr (reflect::Reflected<H>) reflect::list(settings, list);
-  else if constexpr (requires { std::as_const(settings).hyperparameters(list); })
+  if constexpr (reflect::Reflected<H>)
+    reflect::each_leaf(settings, [&]<class V>(std::string_view name, V& field, auto const& owner) {
+      if constexpr (Textual<V>) table.add(group + "." + std::string(name), field, about_field(owner, field));
+    });
+  else if constexpr (requires(MemberList<H> list) { std::as_const(settings).hyperparameters(list); }) {
+    MemberList<H> list(table, group, settings);
     std::as_const(settings).hyperparameters(list);
+  }
 }
 
 /// An Error with the option's whole name where a field is outside of the range that the struct declares for it.

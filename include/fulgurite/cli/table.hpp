@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/cli/list_text.hpp>
 #include <fulgurite/cli/near.hpp>
-#include <fulgurite/cli/trainer_text.hpp>
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite::cli {
@@ -24,7 +24,9 @@ struct Entry {
   bool bare;          ///< a file writes it without quotes
   std::function<void(std::string_view)> read;
   std::function<std::string()> text;
-  bool listed = true;  ///< written into files
+  bool listed = true;        ///< written into files
+  bool list = false;         ///< its value is a list
+  std::string follows = {};  ///< the option whose value it has where it is not given itself
 };
 
 /// All options of a program in the order in which they are listed. What they are bound to has to live as long.
@@ -36,7 +38,7 @@ class Table {
     check_name(name);
     entries_.push_back({std::move(name), std::string(Value<T>::kind), std::move(about), Value<T>::text(value),
                         Value<T>::bare, [&value](std::string_view text) { Value<T>::read(text, value); },
-                        [&value] { return Value<T>::text(value); }, listed});
+                        [&value] { return Value<T>::text(value); }, listed, is_list<T>});
   }
   /// One of some names.
   void add_choice(std::string name, std::string& value, std::vector<std::string> names, std::string about) {
@@ -66,20 +68,34 @@ class Table {
     return nullptr;
   }
 
+  /// `name` has the value of `source` where that is given and it is not: whoever made the table sets it.
+  void link(std::string_view name, std::string source) {
+    for (auto& entry : entries_)
+      if (entry.name == name) entry.follows = std::move(source);
+  }
+  /// Whether it follows an option, or is followed.
+  bool is_linked(std::string_view name) const {
+    return std::ranges::any_of(entries_, [&](Entry const& entry) {
+      return !entry.follows.empty() && (entry.name == name || entry.follows == name);
+    });
+  }
+
   /// Whether a person has set it.
   bool was_said(std::string_view name) const { return std::ranges::find(said_, name) != said_.end(); }
 
   /// `shown` is the option as the reader wrote it, such as --trainer.max_epochs. An Error where there is none of that
-  /// name, or the text is no value of it.
-  inline void set(std::string_view name, std::string_view text, std::string const& shown) {
+  /// name, or the text is no value of it, or was written in a form that values of it do not have.
+  inline void set(std::string_view name, Written const& value, std::string const& shown) {
     auto const* const entry = find(name);
     if (!entry) unknown(name, shown);
     try {
-      entry->read(text);
+      if (value.form == Form::list && !entry->list) throw Expected{"one value, not a list"};
+      if (value.form != Form::list && value.form != Form::free && entry->list) throw Expected{"a list in brackets"};
+      entry->read(value.text);
+      if (!entry->list) require_form(value.form, entry->bare, value.text);
       said_.emplace_back(name);
     } catch (Expected const& expected) {
-      std::string why = shown;
-      ((why += " = ") += text) += ": expected is " + expected.what;
+      std::string const why = shown + " = " + file_text(value) + ": expected is " + expected.what;
       throw Error("fulgurite.cli.value", why);
     }
   }

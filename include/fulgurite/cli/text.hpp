@@ -57,9 +57,14 @@ N number_of(std::string_view text, std::string const& expected) {
   N number{};
   char const* const end = text.data() + text.size();
   auto const [stopped, fault] = std::from_chars(text.data(), end, number);
-  if (fault == std::errc::result_out_of_range || (fault == std::errc{} && number > largest<N>()))
-    throw Expected{expected + " from " + std::to_string(std::numeric_limits<N>::lowest()) + " to " +
-                   std::to_string(largest<N>())};
+  bool const fits = std::is_floating_point_v<N> || number <= largest<N>();  // infinity is a number
+  if (fault == std::errc::result_out_of_range || (fault == std::errc{} && !fits)) {
+    auto const shown = [](N value) {
+      if constexpr (std::is_floating_point_v<N>) return report::formatted("%g", static_cast<double>(value));
+      else return std::to_string(value);
+    };
+    throw Expected{expected + " from " + shown(std::numeric_limits<N>::lowest()) + " to " + shown(largest<N>())};
+  }
   if (fault != std::errc{} || stopped != end) throw Expected{expected};
   return number;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/cli/list_text.hpp>
 #include <fulgurite/cli/table.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/checked_options.hpp>
@@ -19,24 +20,23 @@
 
 namespace fulgurite::cli {
 
-/// Identifiers with commas between them.
+/// A list of identifiers.
 template <>
 struct Value<Silence> {
+  using Texts = Value<std::vector<std::string>>;
   static constexpr std::string_view kind = "A,B";
-  static constexpr bool bare = false;
+  static constexpr bool list = true, bare = true;
   static std::string text(Silence const& silence) {
-    std::string all;
-    for (auto const one : silence.all()) (all += all.empty() ? "" : ",") += one;
-    return all;
+    std::vector<std::string> all;
+    for (auto const one : silence.all()) all.emplace_back(one);
+    return Texts::text(all);
   }
   static void read(std::string_view from, Silence& to) {
     static std::set<std::string, std::less<>> kept;  // a Silence borrows its texts
+    std::vector<std::string> texts;
+    Texts::read(from, texts);
     std::vector<std::string_view> all;
-    while (!from.empty()) {
-      auto const end = std::min(from.find(','), from.size());
-      all.push_back(*kept.emplace(from.substr(0, end)).first);
-      from.remove_prefix(std::min(end + 1, from.size()));
-    }
+    for (auto const& one : texts) all.push_back(*kept.insert(one).first);
     try {
       to = Silence(std::move(all));
     } catch (Error const&) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -43,7 +44,10 @@ struct Value<T> {
   static void read(std::string_view from, T& to) {
     if (auto const seconds = seconds_of(from)) return void(to = T(*seconds));
     if (!from.ends_with(" s")) throw Expected{"DD:HH:MM:SS (days, hours, minutes, seconds)"};
-    to = T(Seconds(number_of<double>(from.substr(0, from.size() - 2), "DD:HH:MM:SS, or seconds as 1.5 s")));
+    std::string const expected = "DD:HH:MM:SS, or seconds as 1.5 s";
+    auto const seconds = number_of<double>(from.substr(0, from.size() - 2), expected);
+    if (!std::isfinite(seconds)) throw Expected{expected};
+    to = T(Seconds(seconds));
   }
 };
 /// 10 is a count of batches, 0.5 a part of the loader, as in Lightning; 1.0 is all of it.

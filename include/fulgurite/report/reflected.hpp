@@ -50,6 +50,17 @@ constexpr void each_field(T& object, F&& f) {
   });
 }
 
+/// f(name, field, owner) for each field and, in the place of one that is such a struct itself, for each of its own: its
+/// name is then `outer.inner`, and `owner` the struct that has it.
+template <Reflected T, class F>
+constexpr void each_leaf(T& object, F&& f, std::string const& before = {}) {
+  each_field(object, [&]<class Field>(std::string_view name, Field& field) {
+    auto const whole = before + std::string(name);
+    if constexpr (Reflected<Field>) each_leaf(field, f, whole + ".");
+    else f(std::string_view(whole), field, object);
+  });
+}
+
 /// The names of the fields.
 template <Reflected T>
 std::vector<std::string_view> names(T const& object) {
@@ -62,13 +73,13 @@ std::vector<std::string_view> names(T const& object) {
 /// an enum or a text.
 template <Reflected T>
 void list(T const& object, auto& to) {
-  each_field(object, [&](std::string_view name, auto const& field) { to(name, field); });
+  each_leaf(object, [&](std::string_view name, auto const& field, auto const&) { to(name, field); });
 }
 
 /// Saves or loads all fields.
 template <Reflected T>
 void state(T& object, auto& archive) {
-  each_field(object, [&](std::string_view name, auto& field) { archive(name, field); });
+  each_leaf(object, [&](std::string_view name, auto& field, auto&) { archive(name, field); });
 }
 
 /// A line for each field that can be shown, `lr = 0.001`. With `beside` only those whose text is another one there:
@@ -80,10 +91,11 @@ std::string text(T const& object, T const* beside = nullptr) {
     if constexpr (requires { field_text(field); }) return field_text(field);
     else return std::nullopt;
   };
-  if (beside) each_field(*beside, [&](std::string_view, auto const& field) { known.push_back(shown(field)); });
+  if (beside)
+    each_leaf(*beside, [&](std::string_view, auto const& field, auto const&) { known.push_back(shown(field)); });
   std::string lines;
   std::size_t at = 0;
-  each_field(object, [&](std::string_view name, auto const& field) {
+  each_leaf(object, [&](std::string_view name, auto const& field, auto const&) {
     auto const value = shown(field);
     if (std::size_t const here = at++; !value || (beside && known[here] == value)) return;
     lines += name;
@@ -123,20 +135,29 @@ std::string range_text(Range<T, Field> const& range) {
   return "at least " + field_text(*range.least);
 }
 
-/// Throws [fulgurite.options.field] for the first field that is not within its range: a NaN is within none. Returns the
-/// settings, so that a constructor can check what it is given: `Net(Settings s) : hparams(reflect::checked(s))`.
+/// Throws [fulgurite.options.field] for the first field that is not within its range: a NaN is within none. `before`:
+/// what its name begins with.
 template <Reflected T>
-T checked(T settings) {
+void check_ranges(T const& settings, std::string const& before = {}) {
   auto const check = [&](auto const& range) {
     auto const& value = settings.*range.field;
     if ((!range.least || value >= *range.least) && (!range.most || value <= *range.most)) return;
     std::string said = "a field";
     each_field(settings, [&](std::string_view name, auto const& field) {
-      if (static_cast<void const*>(&field) == static_cast<void const*>(&value)) said = name;
+      if (static_cast<void const*>(&field) == static_cast<void const*>(&value)) said = before + std::string(name);
     });
     throw Error("fulgurite.options.field", said + " = " + field_text(value) + ": it must be " + range_text(range));
   };
   if constexpr (requires { T::ranges; }) std::apply([&](auto const&... range) { (check(range), ...); }, T::ranges);
+  each_field(settings, [&]<class Field>(std::string_view name, Field const& field) {
+    if constexpr (Reflected<Field>) check_ranges(field, before + std::string(name) + ".");
+  });
+}
+/// Returns the settings, checked, so that a constructor can check what it is given:
+/// `Net(Settings s) : hparams(reflect::checked(s))`. Errors: [fulgurite.options.field].
+template <Reflected T>
+T checked(T settings) {
+  check_ranges(settings);
   return settings;
 }
 
