@@ -105,11 +105,12 @@ void fold_window_length(State<R>& run, Archive& archive) {
 struct Limits {
   std::optional<int> epochs;
   std::optional<long> steps;
-  std::optional<double> seconds = std::nullopt;
+  std::optional<double> seconds;
 
-  explicit Limits(TrainerOptions const& options) : epochs(options.max_epochs), steps(options.max_steps) {
-    if (options.max_time) seconds = options.max_time->count();
-  }
+  explicit Limits(TrainerOptions const& options)
+      : epochs(options.max_epochs),
+        steps(options.max_steps),
+        seconds(options.max_time ? std::optional(options.max_time->count()) : std::nullopt) {}
   void state(auto& archive) { archive("max_epochs", epochs)("max_steps", steps)("max_time", seconds); }
   bool operator==(Limits const&) const = default;
 };
@@ -122,10 +123,9 @@ void fold_stop(State<R>& run, Archive& archive) {
   if (auto const* const before = before_repeated_validation(run)) stop = before->stop.lasting();
   archive("stop", stop.holds)("stop_asked", stop.asked)("stop_why", stop.why)("monitors", stop.monitors);
   Limits limits(run.asked.options);
-  auto const here = limits;
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (Archive::loading) {
-    if (limits != here) stop = {};
+    if (limits != Limits(run.asked.options)) stop = {};
     auto& due = run.due;
     if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
     for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
