@@ -88,9 +88,9 @@ def compile_only(
     return run.returncode == 0, run.stderr
 
 
-def each(function, items) -> list:
-    """`function` of each item, in order, computed on all cores this process may use."""
-    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+def each(function, items, most: int = 64) -> list:
+    """`function` of each item, in order, computed on all cores this process may use, on `most` of them at most."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, min(most, len(os.sched_getaffinity(0))))) as pool:
         return list(pool.map(function, items))
 
 

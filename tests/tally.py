@@ -2,6 +2,7 @@
 
     tally.py count BUILD               prints "PASSED FAILED"
     tally.py failures BUILD            prints a line for each test that failed, with the place in its source
+    tally.py skipped BUILD             prints a line for each reason why tests were skipped, and how many
     tally.py runnable BUILD [SUITE...] prints the tests (of the suites) whose program was built
     tally.py targets BUILD [SUITE...]  prints the programs that the tests (of the suites) run or are given
     tally.py seconds BUILD SINCE       prints for each folder how long compiling and testing took since then (seconds
@@ -10,6 +11,7 @@
 A Catch2 program counts its test cases (from its XML report), a TAP program its lines, any other test itself.
 A program that died before its report was complete counts what it had reported, and one failure for dying."""
 
+import collections
 import html
 import json
 import pathlib
@@ -73,6 +75,18 @@ def failures(build: pathlib.Path) -> list[str]:
     return lines
 
 
+def skipped(build: pathlib.Path) -> list[str]:
+    lines = []
+    for test, report in results(build):
+        if report is None:
+            reasons = re.findall(r'^(?:not )?ok\b.*# SKIP *(.*)$', test.get('stdout') or '', re.MULTILINE)
+        else:
+            said = re.findall(r'<Skip\b[^>]*>(.*?)</Skip>', report, re.S)
+            reasons = [html.unescape(' '.join(why.split())) for why in said]
+        lines += [f'{test["name"]}: {many} skipped: {why}' for why, many in collections.Counter(reasons).items()]
+    return lines
+
+
 def count(build: pathlib.Path) -> tuple[int, int]:
     passed = failed = 0
     for test, report in results(build):
@@ -114,8 +128,8 @@ def main() -> None:
         print(*count(build))
     elif verb == 'seconds':
         print(seconds(build, float(suites[0])))
-    elif verb == 'failures':
-        print(*failures(build), sep='\n')
+    elif verb in ('failures', 'skipped'):
+        print(''.join(f'{line}\n' for line in {'failures': failures, 'skipped': skipped}[verb](build)), end='')
     elif verb == 'runnable':
         print(*(test['name'] for test in tests(build, suites) if pathlib.Path(test['cmd'][0]).exists()))
     elif verb == 'targets':

@@ -1,15 +1,19 @@
 """The recipes of docs/building.md, section "In your own project", run from its very text in empty folders; prints TAP.
 
-    recipes.py BUILD     uses the compiler of that build folder
+    recipes.py BUILD              each recipe once, with a program and a compiler of its own
+    recipes.py --all [RECIPE...]  each recipe, or those named, with both programs and with g++ and clang
 
-Each recipe gets a folder with a copy of this repository in it and mine.cpp, runs the lines of its `sh` block, and the
-program is started from another folder. A compiler that adds -O0 stands first on the PATH: what the program computes is
-not slow, compiling it is.
+Each recipe gets a folder with a copy of this repository in it and mine.cpp, which is examples/first.cpp or
+examples/mlp.cpp as it stands, runs the lines of its `sh` block, and the program is started in an empty folder. A
+warning is a failure. With --all the flags are those of the page. Otherwise half of the recipes take the compiler of
+BUILD and half the other one, so that one run sees both, and most have a compiler that adds -O0 first on the PATH: what
+the programs compute is not slow, compiling them is. RECIPES says which.
 
 Then each is run once more with an empty program and a LibTorch whose CUDA libraries load (two empty ones do), which the
 program must be linked with although nothing in it refers to them; where they do not load, as on a CPU installation, it
 must not."""
 
+import argparse
 import os
 import pathlib
 import re
@@ -17,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import typing
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import flags  # noqa: E402
@@ -25,8 +30,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 PAGE = 'docs/building.md'
 SECTION = '## In your own project'
 FILES = {'meson': 'meson.build', 'cmake': 'CMakeLists.txt'}  # what a block in that language is saved as
-PLACES = {'Meson': 'subprojects/fulgurite', 'CMake': 'fulgurite', 'Meson, compiled': 'subprojects/fulgurite',
-          'CMake, compiled': 'fulgurite', 'Installed': 'fulgurite', 'By hand': 'fulgurite'}
+
+
+class Recipe(typing.NamedTuple):
+    place: str  # where a project has this repository
+    program: str  # what the test builds: one of PROGRAMS
+    own: bool  # with the compiler of the build folder, else with the other one
+    level: str = '-O0'  # what is added to the page's flags
+
+
+PROGRAMS = ('first', 'mlp')
+# The compiled library is made by g++ at the level of the page: warnings out of our bodies come from no other.
+RECIPES = {'Meson': Recipe('subprojects/fulgurite', 'mlp', own=True), 'CMake': Recipe('fulgurite', 'first', own=True),
+           'Meson, compiled': Recipe('subprojects/fulgurite', 'first', own=False, level=''),
+           'CMake, compiled': Recipe('fulgurite', 'mlp', own=True), 'Installed': Recipe('fulgurite', 'mlp', own=False),
+           'By hand': Recipe('fulgurite', 'first', own=True)}
 TOOLS = {'CMake': ['cmake'], 'CMake, compiled': ['cmake'],
          'Installed': ['pkg-config'], 'By hand': ['pkg-config'], 'CMake, installed': ['cmake']}
 NEEDED = ('CMakeLists.txt', 'LICENSE', 'README.md', 'benchmarks', 'cmake', 'examples', 'include', 'meson.build',
@@ -43,16 +61,19 @@ def recipes() -> dict[str, list[tuple[str, str]]]:
 
 
 class Workshop:
-    def __init__(self, folder: pathlib.Path, compiler: str):
-        self.folder, self.compiler = folder, compiler
-        (folder / 'bin').mkdir()
+    """Runs recipes with a compiler, to whose arguments `level` is added."""
+
+    def __init__(self, folder: pathlib.Path, compiler: str, level: str):
+        self.folder = folder
+        (folder / 'bin').mkdir(parents=True)
+        cached = 'ccache ' if shutil.which('ccache') else ''
         for name in ('g++', 'c++'):
-            self.script(folder / 'bin' / name, f'exec {compiler} "$@" -O0')
+            self.script(folder / 'bin' / name, f'exec {cached}{shutil.which(compiler)} "$@" {level}')
         where = os.environ.get('CCACHE_DIR') or str(pathlib.Path.home() / '.cache' / 'ccache')
         venv = flags.ROOT / '.venv' / 'bin'
         self.environment = {'PATH': f'{folder}/bin:{venv}:{os.environ["PATH"]}', 'HOME': str(folder), 'CXX': 'g++',
                             'CMAKE_GENERATOR': 'Ninja', 'CCACHE_DIR': where, 'CCACHE_BASEDIR': str(folder),
-                            'CCACHE_NOHASHDIR': '1', 'LANG': 'C.UTF-8'}
+                            'CCACHE_NOHASHDIR': '1', 'LANG': 'C.UTF-8', 'OMP_NUM_THREADS': '1'}
         for name in ('PIP_INDEX_URL', 'TMPDIR', 'SSL_CERT_FILE'):
             if name in os.environ:
                 self.environment[name] = os.environ[name]
@@ -66,7 +87,7 @@ class Workshop:
     def run(self, words, where: pathlib.Path, **more) -> subprocess.CompletedProcess:
         environment = {**self.environment, **more}
         return subprocess.run(words, cwd=where, env=environment, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=900)
+                              stdin=subprocess.DEVNULL)
 
     def cuda_libtorch(self) -> pathlib.Path:
         """A LibTorch as the one in use, but with CUDA libraries that load, which are empty."""
@@ -85,35 +106,40 @@ class Workshop:
                 assert made.returncode == 0, made.stderr
         return torch
 
-    def project(self, recipe: str, place: str, program: str, cuda: bool) -> pathlib.Path:
+    def project(self, recipe: str, program: str, cuda: bool) -> pathlib.Path:
         """A folder with the program, and a checkout whose .venv is the one in use, or says that LibTorch has CUDA."""
         project = self.folder / (recipe.replace(' ', '_').replace(',', '') + ('_cuda' if cuda else ''))
-        checkout = project / place
-        for name in NEEDED:
-            copy = shutil.copytree if (flags.ROOT / name).is_dir() else shutil.copy
-            checkout.mkdir(parents=True, exist_ok=True)
-            copy(flags.ROOT / name, checkout / name)
+        checkout = project / (RECIPES[recipe].place if recipe in RECIPES else 'fulgurite')
+        if not checkout.exists():
+            checkout.mkdir(parents=True)
+            for name in NEEDED:
+                copy = shutil.copytree if (flags.ROOT / name).is_dir() else shutil.copy
+                copy(flags.ROOT / name, checkout / name)
+            if cuda:
+                self.script(checkout / '.venv' / 'bin' / 'python', f'echo {self.cuda_libtorch()}')
+                shutil.copy(flags.ROOT / '.venv' / 'fulgurite.stamp', checkout / '.venv')
+            else:
+                (checkout / '.venv').symlink_to((flags.ROOT / '.venv').resolve())
         (project / 'mine.cpp').write_text(program)
-        if cuda:
-            self.script(checkout / '.venv' / 'bin' / 'python', f'echo {self.cuda_libtorch()}')
-            shutil.copy(flags.ROOT / '.venv' / 'fulgurite.stamp', checkout / '.venv')
-        else:
-            (checkout / '.venv').symlink_to((flags.ROOT / '.venv').resolve())
         return project
 
     def build(self, name: str, blocks, program: str, cuda: bool = False) -> tuple[pathlib.Path | None, list[str]]:
-        """The program that a recipe's blocks make in a new project."""
-        project = self.project(name, PLACES.get(name, 'fulgurite'), program, cuda)
+        """The program that a recipe's blocks make in its project, and what is wrong."""
+        project = self.project(name, program, cuda)
         for language, text in blocks:
             if language in FILES:
                 (project / FILES[language]).write_text(text)
         commands = ''.join(text for language, text in blocks if language == 'sh')
+        places = (project / 'build' / 'mine', project / 'mine')
+        for path in places:
+            path.unlink(missing_ok=True)
         done = self.run(['bash', '-euc', commands], project, HOME=str(project / 'home'))
-        mine = next((path for path in (project / 'build' / 'mine', project / 'mine') if path.exists()), None)
+        mine = next((path for path in places if path.exists()), None)
         if done.returncode != 0 or mine is None:
             said = done.stdout[-3000:] + done.stderr[-3000:]
             return None, [f'these lines ended with status {done.returncode}:\n{commands}{said}']
-        return mine, []
+        said = done.stdout + done.stderr
+        return mine, [f'there are warnings:\n{said[-6000:]}'] if re.search(r'\bwarning\b', said, re.I) else []
 
     def needs(self, program: pathlib.Path) -> str:
         said = self.run(['readelf', '-d', str(program)], self.folder).stdout
@@ -126,13 +152,15 @@ def libtorch() -> pathlib.Path:
     return pathlib.Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip())
 
 
-def trains(shop: Workshop, name: str, blocks) -> list[str]:
-    mine, complaints = shop.build(name, blocks, (HERE / 'mine.cpp').read_text())
+def trains(shop: Workshop, name: str, blocks, program: str) -> list[str]:
+    mine, complaints = shop.build(name, blocks, (flags.ROOT / 'examples' / f'{program}.cpp').read_text())
     if mine is None:
         return complaints
-    ran = shop.run([str(mine)], pathlib.Path('/'))
-    if ran.returncode != 0 or 'slope 2.00' not in ran.stdout:
-        complaints.append(f'{mine}: status {ran.returncode}\n{ran.stdout[-999:]}{ran.stderr[-999:]}')
+    with tempfile.TemporaryDirectory(dir=shop.folder) as empty:
+        ran = shop.run([str(mine)], pathlib.Path(empty))
+        if ran.returncode != 0 or not list(pathlib.Path(empty).rglob('*.safetensors')):
+            complaints.append(f'{program}.cpp in an empty folder: status {ran.returncode}, and no file or one of a '
+                              f'checkpoint\n{ran.stdout[-999:]}{ran.stderr[-999:]}')
     load = f'import ctypes; ctypes.CDLL("{libtorch()}/lib/libtorch_cuda.so")'
     loads = shop.run([sys.executable, '-c', load], shop.folder).returncode == 0
     if loads != ('libtorch_cuda.so' in shop.needs(mine)):
@@ -187,37 +215,93 @@ def versions() -> list[str]:
     return [] if meson == cmake else [f'meson.build says {meson}, cmake/fulguriteConfigVersion.cmake {cmake}']
 
 
-def main() -> None:
+def compilers(build: str | None) -> list[str]:
+    """That of a build folder, or g++, and the other one where it is installed."""
+    found = [name for name in ('g++', next(filter(shutil.which, ('clang++-19', 'clang++-20', 'clang++-21')), 'clang++'))
+             if shutil.which(name)]
+    own = pathlib.Path(flags.command(pathlib.Path(build), 'bare_one.cpp')[0][0]).name if build else 'g++'
+    return sorted(found, key=lambda name: ('clang' in name) != ('clang' in own))
+
+
+def lacks(*tools: str) -> str:
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    return f' # SKIP {missing[0]} is not installed' if missing else ''
+
+
+def all_of_it(folder: pathlib.Path, names: list[str]) -> None:
+    """Recipes x programs x compilers, with the flags of the page."""
     found = recipes()
-    how = flags.command(pathlib.Path(sys.argv[1]), 'bare_one.cpp')
+    cells = [(name, compiler) for name in names or RECIPES for compiler in compilers(None)]
+
+    def work(cell):
+        name, compiler = cell
+        shop = Workshop(folder / f'{compiler} {name}'.replace(' ', '_').replace(',', ''), compiler, '')
+        title = f'recipe {name} by {compiler}: first.cpp and mlp.cpp build without a warning and train'
+        if skip := lacks(*TOOLS.get(name, [])):
+            return title + skip, []
+        complaints = [f'{program}.cpp: {line}' for program in PROGRAMS
+                      for line in trains(shop, name, found.get(name, []), program)]
+        print(f'# {name} by {compiler}: {"it does not hold" if complaints else "it holds"}', flush=True)
+        shutil.rmtree(shop.folder)
+        return title, complaints
+
+    with open('/proc/meminfo') as memory:
+        kilobytes = int(re.search(r'MemAvailable: *(\d+)', memory.read())[1])
+    flags.tap(flags.each(work, cells, most=kilobytes // 6_000_000))  # a library and a precompiled header at once
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(usage=__doc__)
+    arguments.add_argument('--all', action='store_true')
+    arguments.add_argument('words', nargs='*')
+    asked = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix='fulgurite-recipes-') as folder:
-        cached = ['ccache'] if shutil.which('ccache') else []
-        shop = Workshop(pathlib.Path(folder).resolve(), ' '.join(cached + [shutil.which(how[0][0])]))
-        shop.cuda_libtorch()
-        every = {name: found.get(name, []) for name in PLACES}
-        jobs = [(f'recipe {name}: trains, started from another folder', trains, name, every[name]) for name in every]
-        every['CMake, installed'] = found_by_cmake(found)
-        jobs += [(f'recipe {name}: loadable CUDA libraries are kept', keeps_cuda, name, every[name])
-                 for name in every if 'compiled' not in name]  # these link as the others do
+        if asked.all:
+            if wrong := [name for name in asked.words if name not in RECIPES]:
+                sys.exit(f'no recipe is called {wrong[0]!r}; recipes are {", ".join(map(repr, RECIPES))}')
+            all_of_it(pathlib.Path(folder).resolve(), asked.words)
+        each_once(pathlib.Path(folder).resolve(), asked.words[0])
 
-        def work(job):
-            title, check, name, blocks = job
-            missing = [tool for tool in TOOLS.get(name, []) if shutil.which(tool) is None]
-            if missing:
-                return f'{title} # SKIP {missing[0]} is not installed', []
-            return title, check(shop, name, blocks) if blocks else [f'{PAGE} has no recipe "{name}"']
 
-        results = flags.each(work, jobs)
-        title = 'the command line: fulgurite::cli of CMake, fulgurite-cli of pkg-config'
-        missing = [tool for tool in ('cmake', 'pkg-config') if shutil.which(tool) is None]
-        if not missing and shop.run(['g++', '-std=c++20', '-fsyntax-only', '-include', 'CLI/CLI.hpp', '-include',
-                                     'toml++/toml.h', '-xc++', '/dev/null'], shop.folder).returncode != 0:
-            missing = ['CLI11 or toml++']
-        results.append((f'{title} # SKIP {missing[0]} is not installed', []) if missing
-                       else (title, command_line(shop, found)))
-        if shutil.which('cmake'):
-            results.append(('recipe CMake: Release where no build type was asked for', release_by_default(shop)))
-    results.append((f'{PAGE} has no recipe that is not tested', [name for name in found if name not in PLACES]))
+def each_once(folder: pathlib.Path, build: str) -> None:
+    found = recipes()
+    own, *others = compilers(build)
+    shops = {(recipe.own, recipe.level): Workshop(folder / f'shop{number}', own if recipe.own else (others or [own])[0],
+                                                  recipe.level)
+             for number, recipe in enumerate({recipe[2:]: recipe for recipe in RECIPES.values()}.values())}
+    shop = shops[True, '-O0']
+    shop.cuda_libtorch()
+    every = {name: found.get(name, []) for name in RECIPES}
+
+    def job(name):
+        recipe = RECIPES[name]
+        in_shop = shops[recipe.own, recipe.level]
+        title = f'recipe {name}: {recipe.program}.cpp builds without a warning and trains in an empty folder'
+        return title, name, every[name], lambda: trains(in_shop, name, every[name], recipe.program)
+
+    # The longest first.
+    jobs = [job(name) for name in sorted(every, key=lambda name: (RECIPES[name].own, RECIPES[name].level))]
+    every['CMake, installed'] = found_by_cmake(found)
+    jobs += [(f'recipe {name}: loadable CUDA libraries are kept', name, every[name],
+              lambda name=name: keeps_cuda(shop, name, every[name]))
+             for name in every if 'compiled' not in name]  # these link as the others do
+
+    def work(job):
+        title, name, blocks, check = job
+        if skip := lacks(*TOOLS.get(name, [])):
+            return title + skip, []
+        return title, check() if blocks else [f'{PAGE} has no recipe "{name}"']
+
+    results = flags.each(work, jobs)
+    title = 'the command line: fulgurite::cli of CMake, fulgurite-cli of pkg-config'
+    skip = lacks('cmake', 'pkg-config')
+    if not skip and shop.run(['g++', '-std=c++20', '-fsyntax-only', '-include', 'CLI/CLI.hpp', '-include',
+                              'toml++/toml.h', '-xc++', '/dev/null'], shop.folder).returncode != 0:
+        skip = ' # SKIP CLI11 or toml++ is not installed'
+    results.append((title + skip, [] if skip else command_line(shop, found)))
+    if not lacks('cmake'):
+        results.append(('recipe CMake: Release where no build type was asked for', release_by_default(shop)))
+    results.append((f'{PAGE} has no recipe that is not tested', [name for name in found if name not in RECIPES]))
     results.append(('CMake and Meson agree on the version', versions()))
     flags.tap(results)
 
