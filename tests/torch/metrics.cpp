@@ -217,10 +217,53 @@ TEST_CASE("metrics leave a label out that means none, and count every other one"
   CHECK_THROWS_WITH(unsound.compute(), StartsWith("[fulgurite.metric.not_a_number] 4 samples"));
   Meter logits{BinnedAUROC{}};
   logits.update(of({0.5, 1.5, -1}), torch::tensor({0, 1, 1}, at::kLong));
-  CHECK_THROWS_WITH(logits.compute(), StartsWith("[fulgurite.metric.scores] 2 scores of BinnedAUROC"));
+  CHECK_THROWS_WITH(logits.compute(), StartsWith("[fulgurite.metric.scores] 2 samples of BinnedAUROC"));
   Meter third{BinnedAUROC{}};
   third.update(of({0.5, 0.5}), torch::tensor({0, 2}, at::kLong));
   CHECK_THROWS_WITH(third.compute(), StartsWith("[fulgurite.metric.labels]"));
+}
+
+TEST_CASE("metrics of classes refuse logits in the place of probabilities, and take them with .logits = true") {
+  Data const d;
+  auto const& chance = d.chance;  // no probability is exactly 0 or 1 here, so that each has a logit
+  auto const logits = chance.add(0.01).mul(0.9).logit();
+  auto const chances = logits.sigmoid();
+  auto const both = [&](auto definition) {
+    CHECK_THROWS_WITH(value_of(definition, logits, d.positive), StartsWith("[fulgurite.metric.scores] "));
+    auto const wanted = value_of(definition, chances, d.positive);
+    definition.logits = true;
+    if constexpr (std::is_same_v<decltype(definition), ConfusionMatrix>)
+      CHECK(value_of(definition, logits, d.positive).counts == wanted.counts);
+    else CHECK(value_of(definition, logits, d.positive) == Approx(wanted));
+  };
+  both(Accuracy{});
+  both(Accuracy{.threshold = 0.25});
+  both(Precision{});
+  both(Recall{.average = Average::positive});
+  both(F1{});
+  both(ConfusionMatrix{.threshold = 0.75});
+  both(BinnedAUROC{});
+  both(BinnedAveragePrecision{});
+  // An ignored label has no score to judge; scores of each class are compared with each other, in any range.
+  Meter ignores{Accuracy{.ignore_index = 7}};
+  ignores.update(of({-3, 0.9, 0.1}), torch::tensor({7, 1, 1}, at::kLong));
+  CHECK(ignores.compute() == 0.5);
+  CHECK(value_of(Accuracy{.num_classes = 4}, d.scores * 9 - 4, d.labels) == Approx(oracle::accuracy));
+  // The smallest logit above 0 is class 1, as its sigmoid, 0.5 in single precision, would not be.
+  Meter smallest{Accuracy{.logits = true}};
+  smallest.update(torch::tensor({1e-12F, -1e-12F, 0.0F}), torch::tensor({1, 0, 0}, at::kLong));
+  CHECK(smallest.compute() == 1);
+
+  auto const spread = d.scores * 9 - 4;
+  CHECK(value_of(AUROC{}, logits, d.positive) == value_of(AUROC{.logits = true}, logits, d.positive));
+  CHECK_THROWS_WITH(value_of(AUROC{.num_classes = 4}, spread, d.every), StartsWith("[fulgurite.metric.scores] "));
+  CHECK_THROWS_WITH(value_of(AveragePrecision{.num_classes = 4}, spread, d.every),
+                    StartsWith("[fulgurite.metric.scores] "));
+  CHECK(value_of(AUROC{.num_classes = 4, .logits = true}, d.scores, d.every) == Approx(oracle::auroc_classes));
+  CHECK(value_of(AveragePrecision{.num_classes = 4, .logits = true}, d.scores, d.every) ==
+        Approx(oracle::average_precision_classes));
+  CHECK(value_of(BinnedAUROC{.num_classes = 4, .thresholds = 11, .logits = true}, d.scores, d.every) ==
+        Approx(oracle::auroc_classes_binned));
 }
 
 TEST_CASE("metrics of values: weighted mean, range, the mean of the last ones") {

@@ -33,7 +33,7 @@ using Numbers = std::vector<double>;
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// Of 4 classes: found, predicted, labels. Class 2 is predicted and no label, class 3 does not occur. No faults.
-Numbers const four = {3, 1, 0, 0, 4, 2, 2, 0, 5, 3, 0, 0, 0, 0};
+Numbers const four = {3, 1, 0, 0, 4, 2, 2, 0, 5, 3, 0, 0, 0, 0, 0};
 
 /// A metric as somebody else writes one.
 struct Mean {
@@ -83,11 +83,11 @@ TEST_CASE("metrics of classes: one formula each, four averages") {
   CHECK(Recall{.num_classes = 4}.compute(four) == Approx((3.0 / 5 + 1.0 / 3) / 3));
   CHECK(F1{.num_classes = 4}.compute(four) == Approx((6.0 / 9 + 2.0 / 5) / 3));
   CHECK(Precision{.num_classes = 4}.per_class(four) == Numbers{0.75, 0.5, 0, 0});
-  Numbers const two = {7, 2, 8, 5, 9, 4, 0, 0};
+  Numbers const two = {7, 2, 8, 5, 9, 4, 0, 0, 0};
   CHECK(Precision{.average = Average::positive}.compute(two) == Approx(2.0 / 5));
   CHECK(Recall{.average = Average::positive}.compute(two) == Approx(2.0 / 4));
   CHECK(F1{.average = Average::positive}.compute(two) == Approx(4.0 / 9));
-  auto const matrix = ConfusionMatrix{}.compute(Numbers{1, 2, 3, 4, 0, 0});
+  auto const matrix = ConfusionMatrix{}.compute(Numbers{1, 2, 3, 4, 0, 0, 0});
   CHECK(matrix(1, 0) == 3);
 }
 
@@ -101,8 +101,25 @@ TEST_CASE("metrics of classes: a label that is no class, a score that is no numb
   bad[12] = 0;
   bad[13] = 1;
   CHECK_THROWS_WITH(Recall{.num_classes = 4}.compute(bad), StartsWith("[fulgurite.metric.not_a_number]"));
-  CHECK_THROWS_WITH(Accuracy{}.compute(Numbers(8, 0)), StartsWith("[fulgurite.metric.empty]"));
-  CHECK_THROWS_WITH(ConfusionMatrix{}.compute(Numbers{1, 2, 3, 4, 1, 0}), StartsWith("[fulgurite.metric.labels]"));
+  CHECK_THROWS_WITH(Accuracy{}.compute(Numbers(9, 0)), StartsWith("[fulgurite.metric.empty]"));
+  CHECK_THROWS_WITH(ConfusionMatrix{}.compute(Numbers{1, 2, 3, 4, 1, 0, 0}), StartsWith("[fulgurite.metric.labels]"));
+}
+
+TEST_CASE("metrics of classes refuse scores that are no probabilities, and name .logits as the cure") {
+  auto bad = four;
+  bad[14] = 3;
+  CHECK_THROWS_WITH(Accuracy{.num_classes = 4}.compute(bad),
+                    StartsWith("[fulgurite.metric.scores] 3 samples of Accuracy have a score outside of 0 to 1, where "
+                               "probabilities must lie: say .logits = true"));
+  CHECK_THROWS_WITH(Precision{.num_classes = 4}.compute(bad), StartsWith("[fulgurite.metric.scores]"));
+  CHECK_THROWS_WITH(Recall{.num_classes = 4}.per_class(bad), StartsWith("[fulgurite.metric.scores]"));
+  CHECK_THROWS_WITH(F1{.num_classes = 4}.compute(bad), StartsWith("[fulgurite.metric.scores]"));
+  CHECK_THROWS_WITH(ConfusionMatrix{}.compute(Numbers{1, 2, 3, 4, 0, 0, 1}), StartsWith("[fulgurite.metric.scores]"));
+  // The scores of one head are only ranked; those of several are compared with each other's probabilities.
+  CHECK(AUROC{}.compute(Numbers{-2, 0, 3, 1}) == 1);
+  Numbers const three = {.9, .1, .1, 0, -1, 2, .1, 1, .1, .1, .9, 2};
+  CHECK_THROWS_WITH(AUROC{.num_classes = 3}.compute(three), StartsWith("[fulgurite.metric.scores] 1 samples of AUROC"));
+  CHECK_THROWS_WITH(AveragePrecision{.num_classes = 3}.compute(three), StartsWith("[fulgurite.metric.scores]"));
 }
 
 TEST_CASE("curves: equal scores count half, and precision is that of each score") {
@@ -123,12 +140,14 @@ TEST_CASE("curves: equal scores count half, and precision is that of each score"
 
 TEST_CASE("curves in bins: as if each score were rounded down") {
   // Bins of 2 thresholds: below 0, 0 to 1, 1. Negatives, positives, faults.
-  Numbers bins = {0, 2, 0, 0, 1, 3, 0, 0};
+  Numbers bins = {0, 2, 0, 0, 1, 3, 0, 0, 0};
   CHECK(BinnedAUROC{.thresholds = 2}.compute(bins) == Approx((2 * 3 + 2 * 0.5) / 8));
   CHECK(BinnedAveragePrecision{.thresholds = 2}.compute(bins) == Approx((3 * 1.0 + 4.0 / 6) / 4));
-  bins[7] = 3;
+  bins[8] = 3;
   CHECK_THROWS_WITH(BinnedAUROC{.thresholds = 2}.compute(bins),
-                    StartsWith("[fulgurite.metric.scores] 3 scores of BinnedAUROC are not within 0 and 1"));
+                    StartsWith("[fulgurite.metric.scores] 3 samples of BinnedAUROC have a score outside of 0 to 1"));
+  bins[7] = 1;
+  CHECK_THROWS_WITH(BinnedAUROC{.thresholds = 2}.compute(bins), StartsWith("[fulgurite.metric.not_a_number]"));
 }
 
 TEST_CASE("metrics of numbers: errors, variance explained, perplexity, range") {
@@ -198,6 +217,8 @@ TEST_CASE("options of metrics are judged by the compiler where they are constant
   static_assert(Accuracy{.num_classes = 10, .top_k = 5}.fault() == nullptr);
   static_assert(Accuracy{.num_classes = 3, .top_k = 4}.fault() != nullptr);
   static_assert(F1{.num_classes = 3, .average = Average::positive}.fault() != nullptr);
+  static_assert(Accuracy{.threshold = -1}.fault() != nullptr);
+  static_assert(ConfusionMatrix{.threshold = 2, .logits = true}.fault() != nullptr);
   static_assert(BinnedAUROC{.thresholds = 1}.fault() != nullptr);
   static_assert(R2{.outputs = 0}.fault() != nullptr);
   static_assert(MeanOfLast{.window = 0}.fault() != nullptr);

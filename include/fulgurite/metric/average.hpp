@@ -23,11 +23,11 @@ enum class Average : std::uint8_t { micro, macro, weighted, positive };
 inline constexpr long no_label = std::numeric_limits<long>::min();
 
 /// What is counted of each class, as sums that several batches and processes add up: how often it was found, how often
-/// it was predicted, how often it is the label; then two numbers of faults, the labels that are no class and the
-/// samples whose scores are not numbers.
+/// it was predicted, how often it is the label; then three numbers of faults: samples whose label is no class, whose
+/// score is not a number, and whose score should be a probability and lies outside of 0 to 1.
 class ClassCounts {
  public:
-  static constexpr std::size_t faults = 2;
+  static constexpr std::size_t faults = 3;
   static constexpr std::size_t size(long classes) { return 3 * static_cast<std::size_t>(classes) + faults; }
 
   /// Throws an Error where samples were counted that cannot be judged. `who` is the metric's name.
@@ -56,6 +56,11 @@ class ClassCounts {
       throw Error("fulgurite.metric.not_a_number",
                   std::to_string(static_cast<long>(counted[1])) + " samples of " + std::string(who) +
                       " have a score that is not a number: look for the step in which the weights became so");
+    if (counted[2] != 0)
+      throw Error("fulgurite.metric.scores",
+                  std::to_string(static_cast<long>(counted[2])) + " samples of " + std::string(who) +
+                      " have a score outside of 0 to 1, where probabilities must lie: say .logits = true if the model "
+                      "returns logits, or update it with probabilities");
   }
 
  private:
@@ -97,10 +102,12 @@ std::vector<double> each_class(M const&, std::span<double const> sums) {
 }
 
 /// What is wrong with the options that all metrics of classes have; nothing: nullptr.
-constexpr char const* class_fault(long num_classes, Average average = Average::micro) {
+constexpr char const* class_fault(long num_classes, Average average = Average::micro, double threshold = 0.5) {
   if (num_classes < 2) return ".num_classes is at least 2";
   if (average == Average::positive && num_classes != 2)
     return "Average::positive is of two classes: say Average::macro";
+  if (!(threshold >= 0 && threshold <= 1))
+    return ".threshold must be a probability, from 0 to 1; it is one with .logits = true, too";
   return nullptr;
 }
 

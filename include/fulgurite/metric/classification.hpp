@@ -12,20 +12,22 @@
 namespace fulgurite::metric {
 
 /// The part of samples whose class was found: `Meter{Accuracy{.num_classes = 10, .top_k = 5}}`. Predictions are scores
-/// [batch, classes, ...], labels, or for two classes the probabilities of class 1; labels are [batch, ...] of an
-/// integer type. Its macro average is the mean of the classes' own accuracies, which is what a rare class asks for.
+/// [batch, classes, ...], labels, or for two classes the probabilities of class 1, with .logits what the model returns
+/// before sigmoid(); labels are [batch, ...] of an integer type. Its macro average is the mean of the classes' own
+/// accuracies, which is what a rare class asks for.
 struct Accuracy {
   long num_classes = 2;
   Average average = Average::micro;
   long top_k = 1;                ///< found means: among that many classes of the highest scores
   double threshold = 0.5;        ///< above it, a probability is a prediction of class 1
+  bool logits = false;           ///< predictions in the labels' shape are logits of class 1, not probabilities
   long ignore_index = no_label;  ///< samples with this label are left out
 
   static constexpr std::string_view name() { return "Accuracy"; }
   constexpr std::size_t sums() const { return ClassCounts::size(num_classes); }
   constexpr char const* fault() const {
     if (top_k < 1 || top_k > num_classes) return ".top_k is at least 1 and at most .num_classes";
-    return class_fault(num_classes, average);
+    return class_fault(num_classes, average, threshold);
   }
   static double part(ClassCounts const& n, std::size_t c) { return n.found(c); }
   static double of(ClassCounts const& n, std::size_t c) { return n.labelled(c); }
@@ -40,11 +42,12 @@ struct Precision {
   long num_classes = 2;
   Average average = Average::macro;
   double threshold = 0.5;        ///< above it, a probability is a prediction of class 1
+  bool logits = false;           ///< predictions in the labels' shape are logits of class 1, not probabilities
   long ignore_index = no_label;  ///< samples with this label are left out
 
   static constexpr std::string_view name() { return "Precision"; }
   constexpr std::size_t sums() const { return ClassCounts::size(num_classes); }
-  constexpr char const* fault() const { return class_fault(num_classes, average); }
+  constexpr char const* fault() const { return class_fault(num_classes, average, threshold); }
   static double part(ClassCounts const& n, std::size_t c) { return n.found(c); }
   static double of(ClassCounts const& n, std::size_t c) { return n.predicted(c); }
   double compute(std::span<double const> sums) const { return averaged(*this, sums); }
@@ -58,11 +61,12 @@ struct Recall {
   long num_classes = 2;
   Average average = Average::macro;
   double threshold = 0.5;        ///< above it, a probability is a prediction of class 1
+  bool logits = false;           ///< predictions in the labels' shape are logits of class 1, not probabilities
   long ignore_index = no_label;  ///< samples with this label are left out
 
   static constexpr std::string_view name() { return "Recall"; }
   constexpr std::size_t sums() const { return ClassCounts::size(num_classes); }
-  constexpr char const* fault() const { return class_fault(num_classes, average); }
+  constexpr char const* fault() const { return class_fault(num_classes, average, threshold); }
   static double part(ClassCounts const& n, std::size_t c) { return n.found(c); }
   static double of(ClassCounts const& n, std::size_t c) { return n.labelled(c); }
   double compute(std::span<double const> sums) const { return averaged(*this, sums); }
@@ -75,11 +79,12 @@ struct F1 {
   long num_classes = 2;
   Average average = Average::macro;
   double threshold = 0.5;        ///< above it, a probability is a prediction of class 1
+  bool logits = false;           ///< predictions in the labels' shape are logits of class 1, not probabilities
   long ignore_index = no_label;  ///< samples with this label are left out
 
   static constexpr std::string_view name() { return "F1"; }
   constexpr std::size_t sums() const { return ClassCounts::size(num_classes); }
-  constexpr char const* fault() const { return class_fault(num_classes, average); }
+  constexpr char const* fault() const { return class_fault(num_classes, average, threshold); }
   static double part(ClassCounts const& n, std::size_t c) { return 2 * n.found(c); }
   static double of(ClassCounts const& n, std::size_t c) { return n.predicted(c) + n.labelled(c); }
   double compute(std::span<double const> sums) const { return averaged(*this, sums); }
@@ -99,13 +104,14 @@ struct Confusion {
 struct ConfusionMatrix {
   long num_classes = 2;
   double threshold = 0.5;        ///< above it, a probability is a prediction of class 1
+  bool logits = false;           ///< predictions in the labels' shape are logits of class 1, not probabilities
   long ignore_index = no_label;  ///< samples with this label are left out
 
   static constexpr std::string_view name() { return "ConfusionMatrix"; }
   constexpr std::size_t sums() const {
     return static_cast<std::size_t>(num_classes * num_classes) + ClassCounts::faults;
   }
-  constexpr char const* fault() const { return class_fault(num_classes); }
+  constexpr char const* fault() const { return class_fault(num_classes, Average::micro, threshold); }
   Confusion compute(std::span<double const> sums) const {
     auto const classes = static_cast<std::size_t>(num_classes);
     ClassCounts::refuse_faults(sums.last(ClassCounts::faults), classes, name());

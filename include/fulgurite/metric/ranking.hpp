@@ -28,20 +28,14 @@ FULGURITE_BULK double area_of_rows(Curve curve, std::span<double const> rows, lo
   return sum / static_cast<double>(heads);
 }
 
-/// What the binned forms count: for each class the negatives and the positives of each bin, and two numbers of faults.
+/// What the binned forms count: for each class the negatives and the positives of each bin, and the numbers of faults.
 constexpr std::size_t binned_sums(long num_classes, long thresholds) {
   return heads_of(num_classes) * 2 * static_cast<std::size_t>(thresholds + 1) + ClassCounts::faults;
 }
 
 /// The same mean area, of samples that were counted in bins.
 FULGURITE_BULK double area_of_bins(Curve curve, std::span<double const> sums, long num_classes, std::string_view who) {
-  auto const faults = sums.last(ClassCounts::faults);
-  if (faults[1] != 0)
-    throw Error("fulgurite.metric.scores",
-                std::to_string(static_cast<long>(faults[1])) + " scores of " + std::string(who) +
-                    " are not within 0 and 1, where its thresholds lie: update it with probabilities, that is "
-                    "sigmoid() or softmax() of what the model returns");
-  ClassCounts::refuse_faults(faults, static_cast<std::size_t>(num_classes), who);
+  ClassCounts::refuse_faults(sums.last(ClassCounts::faults), static_cast<std::size_t>(num_classes), who);
   std::size_t const heads = heads_of(num_classes), of_each = (sums.size() - ClassCounts::faults) / heads;
   double sum = 0;
   for (std::size_t head = 0; head != heads; ++head)
@@ -56,11 +50,13 @@ constexpr char const* binned_fault(long num_classes, long thresholds) {
 }
 
 /// The area below the ROC curve: how likely a sample of a class has a higher score for it than another one. Two
-/// classes: scores of class 1 in the labels' shape, of any range; more: scores [batch, classes, ...], each class
-/// against the rest, and the mean of these. Exact, so it keeps every score until reset(): BinnedAUROC does not.
+/// classes: scores of class 1 in the labels' shape, of any range; more: probabilities [batch, classes, ...], with
+/// .logits what the model returns before softmax(), each class against the rest, and the mean of these. Exact, so it
+/// keeps every score until reset(): BinnedAUROC does not.
 struct AUROC {
   using Keeps = Samples;
   long num_classes = 2;
+  bool logits = false;  ///< scores of several classes are logits, of which softmax() makes probabilities
 
   static constexpr std::string_view name() { return "AUROC"; }
   constexpr std::size_t width() const { return heads_of(num_classes) + 1; }
@@ -73,6 +69,7 @@ struct AUROC {
 struct AveragePrecision {
   using Keeps = Samples;
   long num_classes = 2;
+  bool logits = false;  ///< scores of several classes are logits, of which softmax() makes probabilities
 
   static constexpr std::string_view name() { return "AveragePrecision"; }
   constexpr std::size_t width() const { return heads_of(num_classes) + 1; }
@@ -88,6 +85,7 @@ struct AveragePrecision {
 struct BinnedAUROC {
   long num_classes = 2;
   long thresholds = 200;
+  bool logits = false;  ///< scores are logits, of which sigmoid(), or softmax() of several classes, makes probabilities
 
   static constexpr std::string_view name() { return "BinnedAUROC"; }
   constexpr std::size_t sums() const { return binned_sums(num_classes, thresholds); }
@@ -100,6 +98,7 @@ struct BinnedAUROC {
 struct BinnedAveragePrecision {
   long num_classes = 2;
   long thresholds = 200;
+  bool logits = false;  ///< scores are logits, of which sigmoid(), or softmax() of several classes, makes probabilities
 
   static constexpr std::string_view name() { return "BinnedAveragePrecision"; }
   constexpr std::size_t sums() const { return binned_sums(num_classes, thresholds); }

@@ -80,18 +80,24 @@ FULGURITE_BULK std::vector<ScoreGroup> groups_of_bins(std::span<double const> co
   return groups;
 }
 
-/// Throws an Error where a kept label is no class, or a kept score no number.
+/// Throws an Error where a kept label is no class, or a kept score no number; or no probability where there are several
+/// heads, whose scores depend on each other. The scores of one head are only ranked, so that any range is right.
 FULGURITE_COLD void refuse_bad_rows(std::span<double const> rows, std::size_t heads, std::string_view who) {
   double const classes = static_cast<double>(heads == 1 ? 2 : heads);
-  double labels = 0, scores = 0;
+  double labels = 0, scores = 0, outside = 0;
   for (std::size_t at = 0; at != rows.size(); at += heads + 1) {
     double const label = rows[at + heads];
     labels += !(label >= 0 && label < classes);
-    bool nan = false;
-    for (std::size_t head = 0; head != heads; ++head) nan = nan || rows[at + head] != rows[at + head];
+    bool nan = false, out = false;
+    for (std::size_t head = 0; head != heads; ++head) {
+      double const score = rows[at + head];
+      nan = nan || score != score;
+      out = out || (heads != 1 && (score < 0 || score > 1));
+    }
     scores += nan;
+    outside += out;
   }
-  double const counted[] = {labels, scores};
+  double const counted[] = {labels, scores, outside};
   ClassCounts::refuse_faults(counted, static_cast<std::size_t>(classes), who);
 }
 

@@ -7,7 +7,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <fulgurite/core/cold.hpp>
@@ -53,18 +52,23 @@ inline at::Tensor flat_scores(at::Tensor const& scores, long classes) {
   return scores.detach().movedim(1, -1).reshape({-1, classes});
 }
 
-/// Places behind those of the classes: where a sample is counted that is of none, is ignored, or has no number for a
-/// score.
-enum BehindClasses : std::int64_t { no_class, ignored, not_a_number, places_behind };
+/// Places behind those of the classes: where a sample is counted that is of none, is ignored, has no number for a
+/// score, or a number that is no probability.
+enum BehindClasses : std::int64_t { no_class, ignored, not_a_number, no_probability, places_behind };
 
-/// The place of each sample: its label, or one of those behind. `unsound` may be undefined: samples whose scores are no
-/// numbers.
-FULGURITE_BULK at::Tensor places(at::Tensor const& labels, long classes, long ignore_index, at::Tensor const& unsound) {
-  auto place = at::where(labels.ge(0).logical_and(labels.lt(classes)), labels, classes + no_class);
-  if (unsound.defined()) place = at::where(unsound, classes + not_a_number, place);
-  if (ignore_index != metric::no_label) place = at::where(labels.eq(ignore_index), classes + ignored, place);
+/// The place of each sample: its label, or one of those behind. `unsound` and `outside` may be undefined: samples whose
+/// scores are no numbers, or no probabilities.
+FULGURITE_BULK at::Tensor places(at::Tensor const& labels, long classes, long ignore_index, at::Tensor const& unsound,
+                                 at::Tensor const& outside) {
+  auto place = labels.masked_fill(labels.lt(0).logical_or(labels.ge(classes)), classes + no_class);
+  if (outside.defined()) place = place.masked_fill(outside, classes + no_probability);
+  if (unsound.defined()) place = place.masked_fill(unsound, classes + not_a_number);
+  if (ignore_index != metric::no_label) place = place.masked_fill(labels.eq(ignore_index), classes + ignored);
   return place;
 }
+
+/// Which numbers lie outside of 0 to 1.
+inline at::Tensor outside_of_one(at::Tensor const& scores) { return scores.lt(0).logical_or(scores.gt(1)); }
 
 /// How often each index from 0 to `size` - 1 occurs, without a look at the greatest one.
 inline at::Tensor occurrences(at::Tensor const& index, std::int64_t size) {

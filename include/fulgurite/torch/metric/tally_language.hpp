@@ -25,10 +25,10 @@ FULGURITE_BULK at::Tensor tally(Perplexity const& of, at::Tensor const& predicti
   auto const vocabulary = predictions.size(-1);
   auto const type = predictions.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   auto const tokens = target.detach().reshape({-1}).to(at::kLong);
-  auto const place = libtorch::places(tokens, vocabulary, of.ignore_index, {});
+  auto const place = libtorch::places(tokens, vocabulary, of.ignore_index, {}, {});
   auto const counts = place.lt(vocabulary);
   auto const logs = at::log_softmax(predictions.detach().reshape({-1, vocabulary}), 1, type);
-  auto const log = logs.gather(1, at::where(counts, tokens, 0).unsqueeze(1)).squeeze(1);
+  auto const log = logs.gather(1, tokens.masked_fill(counts.logical_not(), 0).unsqueeze(1)).squeeze(1);
   return at::stack({at::where(counts, -log, at::zeros_like(log)).sum(at::kDouble), counts.sum(at::kDouble),
                     place.eq(vocabulary + libtorch::no_class).sum(at::kDouble)});
 }
