@@ -3,7 +3,12 @@
 
 #include <array>
 
-#include <fulgurite/torch/device/backend.hpp>
+#include <catch2/catch_approx.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {
 using fulgurite::LibTorch;
@@ -156,4 +161,81 @@ TEST_CASE("momentum and weight decay of each class, by group; those that have no
   CHECK(said(optim::RMSprop(p, optim::RMSpropOptions(0.1).momentum(0.5))) == Said{0.5, 0.0});
   CHECK(said(optim::Adagrad(p, optim::AdagradOptions(0.1).weight_decay(0.03))) == Said{-1, 0.03});
   CHECK(said(optim::LBFGS(p, optim::LBFGSOptions(0.1))) == Said{-1, -1});
+}
+
+namespace {
+
+/// The same layer under two names: its output is (x w) w.
+struct Tied : torch::nn::Module {
+  torch::nn::Linear a = register_module("a", torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)));
+  torch::nn::Linear b = register_module("b", a);
+  int steps = 0;
+  Tied() {
+    torch::NoGradGuard const no_graph;
+    a->weight.fill_(0.5);
+  }
+  Tensor training_step(Tensor const& x) { return ++steps, b->forward(a->forward(x)).sum(); }
+};
+using Groups = std::vector<optim::OptimizerParamGroup>;
+
+template <class Make>
+double fitted(Make) {
+  struct Model : Tied {
+    auto configure_optimizers() { return Make{}(*this); }
+  } model;
+  auto trainer = fulgurite::make_trainer<Model>(fulgurite::TrainerOptions{.max_epochs = 1},
+                                                fulgurite::SingleDevice{fulgurite::cpu}, fulgurite::Float32{},
+                                                fulgurite::Automatic{}, fulgurite::NoDefaults{});
+  try {
+    trainer.fit(model, std::vector(2, torch::ones({1, 1})));
+  } catch (...) {
+    CHECK(model.steps == 0);
+    throw;
+  }
+  return model.a->weight.template item<double>();
+}
+
+}  // namespace
+
+TEST_CASE("a fit refuses an optimizer that lists a tensor twice before it trains, and names it", "[optimizer]") {
+  using Catch::Matchers::StartsWith;
+  auto const refused = [](auto make, char const* sentence) { CHECK_THROWS_WITH(fitted(make), StartsWith(sentence)); };
+  char const* const both =
+      "[fulgurite.optimizer.twice] SGD lists a parameter 'a.weight', which is also 'b.weight', twice, so that "
+      "each step would move it twice: give it filter_params(*this)";
+  refused([](auto& model) { return optim::SGD(model.parameters(), 0.1); }, both);
+  refused(
+      [](auto& model) {
+        return optim::SGD(
+            Groups{optim::OptimizerParamGroup({model.a->weight}), optim::OptimizerParamGroup({model.b->weight})},
+            optim::SGDOptions(0.1));
+      },
+      both);
+  refused([](auto& model) { return optim::LBFGS(model.parameters(), 0.1); }, "[fulgurite.optimizer.twice] LBFGS lists");
+  refused(
+      [](auto& model) {
+        using Group = fulgurite::optim::Group<fulgurite::optim::SGDOptions>;
+        return fulgurite::optim::SGD(std::vector<Group>{{{model.a->weight}, {}}, {{model.b->weight}, {}}});
+      },
+      "[fulgurite.optim.two_groups]");
+  // Twice 0.1 times the gradient 2 w: 0.5 becomes 0.4, and 0.32.
+  auto const moved = [](auto make) { return fitted(make); };
+  CHECK(moved([](auto& model) { return optim::SGD(fulgurite::filter_params(model), 0.1); }) == Catch::Approx(0.32));
+  CHECK(moved([](auto& model) { return fulgurite::optim::SGD(model, 0.1); }) == Catch::Approx(0.32));
+  CHECK(moved([](auto& model) { return fulgurite::optim::SGD(model.parameters(), 0.1); }) == Catch::Approx(0.32));
+}
+
+TEST_CASE("a group that is added during a fit has no tensor of the optimizer, and none twice", "[optimizer]") {
+  Tied model;
+  auto other = torch::ones({1}).requires_grad_();
+  auto ours = LibTorch::adopt(optim::SGD(std::vector{other}, 0.1));
+  fulgurite::UnfreezeOptions const how{.lr = 0.2};
+  CHECK(fulgurite::unfreeze_and_add_param_group(model, ours, how) == 1);
+  CHECK(ours.parameters().size() == 2);
+  using Catch::Matchers::StartsWith;
+  CHECK_THROWS_WITH(ours.add_group({other}, 0.1),
+                    StartsWith("[fulgurite.optimizer.twice] SGD lists a parameter twice"));
+  auto const more = torch::ones({1}).requires_grad_();
+  CHECK_THROWS_WITH(ours.add_group({more, more}, 0.1), StartsWith("[fulgurite.optimizer.twice]"));
+  CHECK(ours.groups() == 2);
 }

@@ -63,6 +63,8 @@ class FitOpening {
     run_.loading.count_training = Counts::template to<&FitOpening::count_training>(*this);
     parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
         configure_optimizers<R>(*parts.model, ctx)));
+    if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
+      R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
     if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
       parts.strategy.share_state(parts.optimizers->optimizers);
     arrange_gradients(run_, pack_);

@@ -31,6 +31,7 @@
 #include <fulgurite/torch/device/scaler.hpp>
 #include <fulgurite/torch/device/shared_switches.hpp>
 #include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/optim/listed_once.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/optim/toggle.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
@@ -159,6 +160,12 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static auto adopt(O&& optimizer) {
     if constexpr (std::derived_from<O, torch::optim::Optimizer>) return TorchOptimizer<O>(std::move(optimizer));
     else return O(std::move(optimizer));
+  }
+
+  /// Throws fulgurite.optimizer.twice where an optimizer would step a tensor twice.
+  template <class Model, class Optimizers>
+  static void check_optimizers(Model& model, Optimizers& optimizers) {
+    each_of(optimizers, [&](auto& optimizer) { libtorch::require_listed_once(model, optimizer); });
   }
 
   // The model as a whole: see weights.hpp, summary.hpp.

@@ -19,6 +19,7 @@
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/core/type_name.hpp>
+#include <fulgurite/torch/optim/listed_once.hpp>
 #include <fulgurite/torch/optim/optimizer_options.hpp>
 #include <fulgurite/torch/optim/optimizer_state.hpp>
 
@@ -85,12 +86,15 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   void set_lr(std::size_t group, double value) { optimizer_.param_groups().at(group).options().set_lr(value); }
 
   /// Adds a parameter group with this rate; its other options are those of the first group. Throws an Error for LBFGS,
-  /// which has one group only.
+  /// which has one group only, and for a parameter that the optimizer has already.
   void add_group(std::vector<at::Tensor> const& parameters, double lr) {
     if constexpr (needs_closure) {
       throw Error("fulgurite.optimizer.one_group",
                   "LBFGS has one parameter group, so none can be added: use another optimizer");
     } else {
+      auto all = parameters_now();
+      all.insert(all.end(), parameters.begin(), parameters.end());
+      if (libtorch::listed_twice(all).defined()) libtorch::refuse_listed_twice(name(), {});
       optimizer_.add_param_group(torch::optim::OptimizerParamGroup(parameters));
       auto& groups = optimizer_.param_groups();
       groups.back().set_options(groups.front().options().clone());

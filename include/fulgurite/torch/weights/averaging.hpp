@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <type_traits>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,18 +24,10 @@
 #include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/weights/flat_copies.hpp>
+#include <fulgurite/torch/weights/parameters.hpp>
 #include <fulgurite/torch/weights/saved_tensor.hpp>
 
 namespace fulgurite::libtorch {
-
-/// Each defined tensor once. A module that is registered under two names shows its parameters twice.
-FULGURITE_BULK std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
-  std::unordered_set<c10::TensorImpl const*> seen;
-  std::erase_if(all, [&](at::Tensor const& tensor) {
-    return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second;
-  });
-  return all;
-}
 
 /// All parameters in order. They are handles: what is written to them is written to the model.
 template <class Model>

@@ -61,11 +61,12 @@ void unfreeze(Part& part) {
   make_trainable(part);
 }
 
-/// The parameters that are trainable, or with `requires_grad` false those that are frozen. While a part of the model is
-/// frozen the optimizer is given the former: `torch::optim::SGD(filter_params(*this), 0.1)`.
+/// The parameters that are trainable, or with `requires_grad` false those that are frozen; a tensor with several names
+/// is listed once. While a part of the model is frozen the optimizer is given the former:
+/// `torch::optim::SGD(filter_params(*this), 0.1)`.
 template <libtorch::PartOfModel Part>
 std::vector<at::Tensor> filter_params(Part& part, bool requires_grad = true) {
-  auto parameters = libtorch::module_of(part).parameters();
+  auto parameters = libtorch::distinct(libtorch::module_of(part).parameters());
   std::erase_if(parameters, [&](auto const& parameter) { return parameter.requires_grad() != requires_grad; });
   return parameters;
 }

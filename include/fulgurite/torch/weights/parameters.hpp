@@ -4,13 +4,25 @@
 #include <algorithm>
 #include <concepts>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
+
 namespace fulgurite::libtorch {
+
+/// Each defined tensor once. A module that is registered under two names shows its parameters twice.
+FULGURITE_BULK std::vector<at::Tensor> distinct(std::vector<at::Tensor> all) {
+  std::unordered_set<c10::TensorImpl const*> seen;
+  std::erase_if(all, [&](at::Tensor const& tensor) {
+    return !tensor.defined() || !seen.insert(tensor.unsafeGetTensorImpl()).second;
+  });
+  return all;
+}
 
 /// Each parameter once, under its first name: one that two modules share has two names. Empty if the model is no
 /// torch::nn::Module.

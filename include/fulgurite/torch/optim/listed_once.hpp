@@ -1,0 +1,53 @@
+#pragma once
+// A parameter that an optimizer lists twice would be stepped, and clipped, twice.
+
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite::libtorch {
+
+/// `names`: all that the model has for the tensor.
+[[noreturn]] FULGURITE_COLD void refuse_listed_twice(std::string_view optimizer,
+                                                     std::vector<std::string> const& names) {
+  std::string what = "a parameter";
+  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
+  throw Error(
+      "fulgurite.optimizer.twice",
+      std::string(optimizer) + " lists " + what + (names.size() > 1 ? "," : "") +
+          " twice, so that each step would move it twice: give it filter_params(*this), which lists each tensor "
+          "once, or take an optimizer of fulgurite::optim");
+}
+
+/// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
+template <class Parameters>
+at::Tensor listed_twice(Parameters const& parameters) {
+  std::unordered_set<c10::TensorImpl const*> seen;
+  for (auto const& parameter : parameters)
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
+  return {};
+}
+
+/// The parameters of an optimizer, over all of its groups, against the model. A module that is registered under two
+/// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two.
+template <class Model, class Optimizer>
+void require_listed_once(Model& model, Optimizer& optimizer) {
+  auto const twice = listed_twice(optimizer.parameters());
+  if (!twice.defined()) return;
+  std::vector<std::string> names;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    for (auto const& named : model.named_parameters())
+      if (named.value().is_same(twice)) names.push_back(named.key());
+  refuse_listed_twice(Optimizer::name(), names);
+}
+
+}  // namespace fulgurite::libtorch
