@@ -179,6 +179,19 @@ TEST_CASE("metrics have scikit-learn's values, batch by batch and merged") {
   CHECK(value_of(Perplexity{}, d.scores, d.every) == Approx(oracle::perplexity));
 }
 
+TEST_CASE("R2 does not lose digits where targets lie far from 0") {
+  auto const noise = torch::arange(60000, at::kDouble).mul(0.7).sin(), error = torch::arange(60000, at::kDouble).cos();
+  auto const around = [&](double offset) {
+    Meter meter{R2{}};
+    auto const target = noise * 1e-3 + offset, guess = target + error * 1e-4;
+    for (std::int64_t i = 0; i != 60; ++i)
+      meter.update(guess.slice(0, i * 1000, (i + 1) * 1000), target.slice(0, i * 1000, (i + 1) * 1000));
+    return meter.compute();
+  };
+  CHECK(around(9.5e5) == Approx(around(0)).epsilon(1e-6));  // the targets themselves have 1e-10 of the offset
+  CHECK(around(0) == Approx(0.99).epsilon(1e-3));
+}
+
 TEST_CASE("metrics take pictures and sequences: scores with classes in the second place, tokens in the last") {
   Data const d;
   // [20, 4, 3] of labels [20, 3].

@@ -16,25 +16,26 @@ struct HostStore {
   };
   template <class D>
   explicit HostStore(D const& definition)
-      : how(fulgurite::metric::reduction_of<D>()),
-        start(definition.sums(), fulgurite::metric::neutral(how)),
+      : how(fulgurite::metric::combining_of<D>()),
+        start(definition.sums(), fulgurite::metric::neutral(how.reduce)),
         sums(start) {}
   void add(std::vector<double> const& more) {
+    if (how.join && sums != start) return how.join(sums, more);
     for (std::size_t i = 0; i != sums.size(); ++i)
-      sums[i] = how == fulgurite::Reduce::max ? std::max(sums[i], more[i]) : sums[i] + more[i];
+      sums[i] = how.reduce == fulgurite::Reduce::max ? std::max(sums[i], more[i]) : sums[i] + more[i];
   }
   std::vector<double> numbers() const { return sums; }
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto all = sums;
-    fulgurite::metric::add_over_ranks(ranks, all, how, updates);
+    fulgurite::metric::combine_over_ranks(ranks, all, how, updates);
     return all;
   }
   void reset() { sums = start; }
   void merge(HostStore const& other) { add(other.sums); }
   void state(auto& archive) { archive("sums", sums); }
 
-  fulgurite::Reduce how;
+  fulgurite::metric::Combining how;
   std::vector<double> start, sums;
 };
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <catch2/catch_approx.hpp>
@@ -57,6 +59,11 @@ struct TwoRanks {
   void reduce_in_place(std::span<double> values, std::span<Reduce const> how) const {
     for (std::size_t i = 0; i != values.size(); ++i)
       values[i] = how[i] == Reduce::max ? std::max(values[i], other[i]) : values[i] + other[i];
+  }
+  std::vector<std::string> gather(std::string const& mine) const {
+    std::string bytes(other.size() * sizeof(double), 0);
+    std::memcpy(bytes.data(), other.data(), bytes.size());
+    return {mine, bytes};
   }
 };
 struct Alone {
@@ -155,13 +162,40 @@ TEST_CASE("metrics of numbers: errors, variance explained, perplexity, range") {
   CHECK(MeanSquaredError{.root = true}.compute(Numbers{8, 2}) == 2);
   CHECK(MeanAbsoluteError{}.compute(Numbers{5, 2}) == 2.5);
   // Targets 1, 2, 3 and errors whose squares sum up to 0.5; a second output without errors.
-  CHECK(R2{}.compute(Numbers{3, 6, 14, 0.5}) == 0.75);
-  CHECK(R2{.outputs = 2}.compute(Numbers{3, 3, 6, 6, 14, 14, 0.5, 0}) == 0.875);
-  CHECK_THROWS_WITH(R2{}.compute(Numbers{3, 0.3, 0.03, 0.5}), StartsWith("[fulgurite.metric.constant_target]"));
+  CHECK(R2{}.compute(Numbers{3, 2, 2, 0.5}) == 0.75);
+  CHECK(R2{.outputs = 2}.compute(Numbers{3, 3, 2, 2, 2, 2, 0.5, 0}) == 0.875);
+  CHECK_THROWS_WITH(R2{}.compute(Numbers{3, 0.1, 1e-34, 0.5}), StartsWith("[fulgurite.metric.constant_target]"));
   CHECK(Perplexity{}.compute(Numbers{std::log(8.0) * 5, 5, 0}) == Approx(8));
   CHECK_THROWS_WITH(Perplexity{}.compute(Numbers{1, 5, 2}), StartsWith("[fulgurite.metric.labels] 2 tokens"));
   CHECK_THROWS_WITH(Perplexity{}.compute(Numbers{0, 0, 0}), StartsWith("[fulgurite.metric.empty]"));
   CHECK(MinMax{}.compute(Numbers{3, 7}) == Range{-3, 7});
+}
+
+TEST_CASE("R2 of targets far from 0 is that of the same targets around 0, in batches and over ranks") {
+  // Target i is 9.5e5 + i % 2 * 1e-3, of which an error is 1e-4: 1 - 1e-8 / 2.5e-7.
+  auto const batch = [](double samples, double mean) {
+    return Numbers{samples, mean, samples * 2.5e-7, samples * 1e-8};
+  };
+  HostMeter<R2> meter, other;
+  for (int i = 0; i != 1000; ++i) meter.add(batch(600, 9.5e5));
+  CHECK(meter.compute() == Approx(0.96).epsilon(1e-12));
+  // A batch whose mean is 2 away: between the two are 600 * 600 / 1200 * 4.
+  HostMeter<R2> near, far;
+  near.add(batch(600, 9.5e5));
+  far.add(batch(600, 9.5e5 + 2));
+  other = near;
+  other.merge(far);
+  double const both = 1 - 1200 * 1e-8 / (1200 * 2.5e-7 + 1200);
+  CHECK(other.compute() == Approx(both).epsilon(1e-14));
+  auto const sums = batch(600, 9.5e5 + 2);
+  auto with_updates = sums;
+  with_updates.push_back(1);
+  TwoRanks ranks{with_updates};
+  CHECK(near.compute(ranks) == other.compute());
+  GivesAll through_context{with_updates};
+  CHECK(near.compute(through_context) == other.compute());
+  TwoRanks alone{{0, 0, 0, 0, 0}};  // a rank that has seen nothing
+  CHECK(near.compute(alone) == near.compute());
 }
 
 TEST_CASE("a meter is updated, computed, reset, merged and saved") {

@@ -1,6 +1,7 @@
 #pragma once
 // What a metric keeps between update() and compute(), and what is asked of a definition of one.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <limits>
@@ -41,11 +42,33 @@ template <class D>
 concept Definition =
     std::copy_constructible<D> && requires(D const& d, std::span<double const> numbers) { d.compute(numbers); };
 
-/// How a definition's sums of two batches, or processes, become one: they are added, or the least or greatest counts.
+/// A definition whose sums are not added: `joined(a, b)` makes those of two batches, or processes, into those of both,
+/// from `parts` numbers of each, which may be doubles or tensors. Where there are several outputs, the sums are all
+/// first numbers, then all second ones, ...
 template <class D>
-constexpr Reduce reduction_of() {
-  if constexpr (requires { D::reduce; }) return D::reduce;
-  else return Reduce::sum;
+concept JoinsSums = requires(std::array<double, D::parts> const& numbers) { D::joined(numbers, numbers); };
+
+/// How a definition's sums of two batches, or processes, become one: they are added, or the least or greatest counts,
+/// or they are joined.
+struct Combining {
+  Reduce reduce = Reduce::sum;
+  void (*join)(std::span<double> all, std::span<double const> more) = nullptr;
+};
+/// The same of one definition.
+template <class D>
+constexpr Combining combining_of() {
+  if constexpr (JoinsSums<D>)
+    return {.join = [](std::span<double> all, std::span<double const> more) {
+      std::size_t const outputs = all.size() / D::parts;
+      for (std::size_t i = 0; i != outputs; ++i) {
+        std::array<double, D::parts> a, b;
+        for (std::size_t p = 0; p != D::parts; ++p) a[p] = all[p * outputs + i], b[p] = more[p * outputs + i];
+        auto const both = D::joined(a, b);
+        for (std::size_t p = 0; p != D::parts; ++p) all[p * outputs + i] = both[p];
+      }
+    }};
+  else if constexpr (requires { D::reduce; }) return {.reduce = D::reduce};
+  else return {};
 }
 /// What a sum is before the first update.
 constexpr double neutral(Reduce how) {

@@ -15,6 +15,26 @@ namespace fulgurite::metric {
 /// A context: it gives all ranks what each has.
 template <class Ranks>
 concept Gathers = requires(Ranks& ranks, std::span<double const> numbers) { ranks.all_gather(numbers); };
+/// Such a context, or a strategy of several processes.
+template <class Ranks>
+concept SeveralRanks = Gathers<Ranks> || requires { requires Ranks::is_distributed; };
+
+/// The numbers of each rank, in their order.
+template <SeveralRanks Ranks>
+std::vector<std::vector<double>> of_each_rank(Ranks& ranks, std::vector<double> const& mine) {
+  if constexpr (Gathers<Ranks>) {
+    return ranks.all_gather(std::span<double const>(mine));
+  } else {
+    std::string bytes(mine.size() * sizeof(double), '\0');
+    if (!mine.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
+    std::vector<std::vector<double>> all;
+    for (auto const& part : ranks.gather(bytes)) {
+      auto& numbers = all.emplace_back(part.size() / sizeof(double));
+      if (!part.empty()) std::memcpy(numbers.data(), part.data(), part.size());
+    }
+    return all;
+  }
+}
 
 /// Two numbers of a sum's kind as one.
 constexpr double combined(Reduce how, double a, double b) {
@@ -25,44 +45,41 @@ constexpr double combined(Reduce how, double a, double b) {
 
 /// Sums, and the number of updates, become those of all ranks. Every rank has to come here.
 template <class Ranks>
-void add_over_ranks(Ranks& ranks, std::vector<double>& sums, Reduce how, long& updates) {
-  if constexpr (Gathers<Ranks>) {
-    sums.push_back(static_cast<double>(updates));
-    auto const all = ranks.all_gather(std::span<double const>(sums));
-    std::vector<double> total = all.front();
-    for (std::size_t rank = 1; rank != all.size(); ++rank)
-      for (std::size_t i = 0; i != total.size(); ++i)
-        total[i] = combined(i + 1 == total.size() ? Reduce::sum : how, total[i], all[rank][i]);
-    updates = static_cast<long>(total.back());
-    total.pop_back();
-    sums = std::move(total);
-  } else if constexpr (Ranks::is_distributed) {
-    std::vector<Reduce> each(sums.size(), how);
-    each.push_back(Reduce::sum);
-    sums.push_back(static_cast<double>(updates));
-    ranks.reduce_in_place(std::span<double>(sums), std::span<Reduce const>(each));
-    updates = static_cast<long>(sums.back());
-    sums.pop_back();
+void combine_over_ranks(Ranks& ranks, std::vector<double>& sums, Combining how, long& updates) {
+  if constexpr (SeveralRanks<Ranks>) {
+    if constexpr (!Gathers<Ranks>)
+      if (!how.join) {
+        std::vector<Reduce> each(sums.size(), how.reduce);
+        each.push_back(Reduce::sum);
+        sums.push_back(static_cast<double>(updates));
+        ranks.reduce_in_place(std::span<double>(sums), std::span<Reduce const>(each));
+        updates = static_cast<long>(sums.back());
+        sums.pop_back();
+        return;
+      }
+    auto mine = sums;
+    mine.push_back(static_cast<double>(updates));
+    updates = 0;
+    for (auto& more : of_each_rank(ranks, mine)) {
+      auto const more_updates = static_cast<long>(more.back());
+      more.pop_back();
+      if (more_updates == 0) continue;
+      if (updates == 0) sums = more;
+      else if (how.join) how.join(sums, more);
+      else
+        for (std::size_t i = 0; i != sums.size(); ++i) sums[i] = combined(how.reduce, sums[i], more[i]);
+      updates += more_updates;
+    }
   }
 }
 
 /// Samples become those of all ranks, in their order.
 template <class Ranks>
 void join_over_ranks(Ranks& ranks, std::vector<double>& samples, long& updates) {
-  if constexpr (Gathers<Ranks>) {
-    auto const all = ranks.all_gather(std::span<double const>(samples));
+  if constexpr (SeveralRanks<Ranks>) {
+    auto const all = of_each_rank(ranks, samples);
     samples.clear();
     for (auto const& part : all) samples.insert(samples.end(), part.begin(), part.end());
-  } else if constexpr (Ranks::is_distributed) {
-    std::string bytes(samples.size() * sizeof(double), '\0');
-    if (!samples.empty()) std::memcpy(bytes.data(), samples.data(), bytes.size());
-    auto const all = ranks.gather(bytes);
-    samples.clear();
-    for (auto const& part : all) {
-      auto const begin = samples.size();
-      samples.resize(begin + part.size() / sizeof(double));
-      if (!part.empty()) std::memcpy(samples.data() + begin, part.data(), part.size());
-    }
   }
   if (!samples.empty()) updates = std::max(updates, 1L);
 }

@@ -1,8 +1,10 @@
 #pragma once
 // Errors of numbers that are predicted: what they are called, and their formulas over sums.
 
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,9 +42,16 @@ struct R2 {
   long outputs = 1;
 
   static constexpr std::string_view name() { return "R2"; }
-  constexpr std::size_t sums() const { return 4 * static_cast<std::size_t>(outputs); }
+  constexpr std::size_t sums() const { return parts * static_cast<std::size_t>(outputs); }
   constexpr char const* fault() const { return outputs < 1 ? ".outputs is at least 1" : nullptr; }
-  /// Of each output the samples, the sums of the targets and of their squares, and the sum of squared errors.
+  /// Of each output the samples, the mean of the targets, their squared distances to it, and the squared errors.
+  static constexpr std::size_t parts = 4;
+  /// The same of two batches together, without a difference of large sums: Chan, Golub and LeVeque.
+  template <class Number>
+  static std::array<Number, parts> joined(std::array<Number, parts> const& a, std::array<Number, parts> const& b) {
+    Number const all = a[0] + b[0], part = b[0] / all, apart = b[1] - a[1];
+    return {all, a[1] + apart * part, a[2] + b[2] + apart * apart * (a[0] * part), a[3] + b[3]};
+  }
   double compute(std::span<double const> sums) const {
     double all = 0;
     auto const n = static_cast<std::size_t>(outputs);
@@ -52,14 +61,13 @@ struct R2 {
   bool operator==(R2 const&) const = default;
 
  private:
-  static double of_output(double samples, double targets, double squares, double errors) {
-    double const around_mean = squares - targets * targets / samples;
-    // Below that, the difference of the two sums is what rounding has left.
-    if (around_mean <= 1e-12 * squares)
+  static double of_output(double samples, double mean, double squares, double errors) {
+    double const rounding = 8 * std::numeric_limits<double>::epsilon() * mean;
+    if (squares <= samples * rounding * rounding)
       throw Error("fulgurite.metric.constant_target",
                   "R2 compares predictions with the targets' mean, and the targets do not differ by more than their "
                   "rounding: update it with more samples, or subtract a constant from both");
-    return 1 - errors / around_mean;
+    return 1 - errors / squares;
   }
 };
 

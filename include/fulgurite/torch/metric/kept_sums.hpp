@@ -1,12 +1,15 @@
 #pragma once
 // The sums of a metric in one tensor, on the device of what is counted.
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 
@@ -24,7 +27,9 @@ class KeptSums {
   using Scope = MetricScope;
 
   template <class D>
-  explicit KeptSums(D const& definition) : size_(definition.sums()), how_(metric::reduction_of<D>()) {}
+  explicit KeptSums(D const& definition) : size_(definition.sums()), how_(metric::combining_of<D>()) {
+    if constexpr (metric::JoinsSums<D>) join_ = &joined<D>;
+  }
 
   /// Adds what tally() of a definition has returned: one dimension, as many elements as there are sums.
   FULGURITE_BULK void add(at::Tensor more) {
@@ -38,19 +43,23 @@ class KeptSums {
       return;
     }
     meet(sums_, more);
+    if (join_) {
+      sums_ = join_(sums_, more);
+      return;
+    }
     if (sums_.use_count() > 1) sums_ = sums_.clone();  // a copy of this, or a file that is being written, has it, too
-    if (how_ == Reduce::max) at::maximum_out(sums_, sums_, more);
-    else if (how_ == Reduce::min) at::minimum_out(sums_, sums_, more);
+    if (how_.reduce == Reduce::max) at::maximum_out(sums_, sums_, more);
+    else if (how_.reduce == Reduce::min) at::minimum_out(sums_, sums_, more);
     else sums_.add_(more);
   }
 
   std::vector<double> numbers() const {
-    return sums_.defined() ? host_numbers(sums_) : std::vector<double>(size_, metric::neutral(how_));
+    return sums_.defined() ? host_numbers(sums_) : std::vector<double>(size_, metric::neutral(how_.reduce));
   }
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto sums = numbers();
-    metric::add_over_ranks(ranks, sums, how_, updates);
+    metric::combine_over_ranks(ranks, sums, how_, updates);
     return sums;
   }
   void reset() { sums_.reset(); }
@@ -68,8 +77,21 @@ class KeptSums {
   }
 
  private:
+  using Join = at::Tensor (*)(at::Tensor const&, at::Tensor const&);
+  template <class D>
+  static at::Tensor joined(at::Tensor const& all, at::Tensor const& more) {
+    auto const parts = [](at::Tensor const& sums) {
+      auto const rows = sums.reshape({static_cast<std::int64_t>(D::parts), -1});
+      std::array<at::Tensor, D::parts> each;
+      for (std::size_t p = 0; p != D::parts; ++p) each[p] = rows[static_cast<std::int64_t>(p)];
+      return each;
+    };
+    return at::cat(at::TensorList(D::joined(parts(all), parts(more))));
+  }
+
   std::size_t size_;
-  Reduce how_;
+  metric::Combining how_;
+  Join join_ = nullptr;
   at::Tensor sums_ = {};
 };
 

@@ -46,7 +46,7 @@ class KeptWindow {
   template <class Ranks>
   std::vector<double> numbers_of_all(Ranks& ranks, long& updates) const {
     auto sums = numbers();
-    metric::add_over_ranks(ranks, sums, Reduce::sum, updates);
+    metric::combine_over_ranks(ranks, sums, {}, updates);
     return sums;
   }
   void reset() { values_.reset(); }

@@ -64,7 +64,8 @@ inline at::Tensor tally(R2 const& of, at::Tensor const& predictions, at::Tensor 
                                 (of.outputs == 1 ? " or [batch]" : "") + ", or say .outputs");
   auto const targets = target.detach().to(at::kDouble).reshape({-1, of.outputs});
   auto const samples = libtorch::number_beside(targets, static_cast<double>(targets.size(0))).expand({of.outputs});
-  return at::cat({samples, targets.sum(0), targets.square().sum(0),
+  auto const mean = targets.mean(0);
+  return at::cat({samples, mean, (targets - mean).square().sum(0),
                   errors.to(at::kDouble).square().reshape({-1, of.outputs}).sum(0)});
 }
 
