@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <ranges>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
@@ -190,6 +192,40 @@ TEST_CASE("a transform changes whole batches, with random numbers of the batch a
   TensorLoader negated{
       rows(4), torch::arange(4), {.batch_size = 4}, [](Batch batch) { return Batch{-batch.data, batch.target}; }};
   CHECK((*negated.begin()).data[3][0].item<float>() == -3);
+}
+
+TEST_CASE("a transform draws other numbers on each rank, and by row those of one process") {
+  auto const noisy = [](Batch batch, BatchRandom& random) {
+    batch.data.select(1, 0).add_(random.uniform());
+    for (std::int64_t i = 0; i != batch.data.size(0); ++i)
+      batch.data[i][1].add_(random.row(static_cast<std::size_t>(i)).uniform());
+    return batch;
+  };
+  auto const drawn = [&](int rank, int world, long batch_size, int workers) {
+    TensorLoader loader{torch::zeros({12, 2}),
+                        torch::arange(12),
+                        {.batch_size = batch_size, .shuffle = true, .seed = 3, .workers = workers},
+                        noisy};
+    if (world != 1) loader.shard(rank, world, true);
+    std::map<long, std::pair<float, float>> all;
+    for (auto& batch : loader)
+      for (std::int64_t i = 0; i != batch.data.size(0); ++i)
+        all[batch.target[i].item<long>()] = {batch.data[i][0].item<float>(), batch.data[i][1].item<float>()};
+    return all;
+  };
+  auto const one = drawn(0, 1, 6, 0);
+  for (int const world : {2, 3}) {
+    std::map<long, float> rows;
+    std::set<float> batches;
+    for (int rank = 0; rank != world; ++rank)
+      for (auto const& [sample, values] : drawn(rank, world, 6 / world, rank)) {
+        batches.insert(values.first);
+        rows[sample] = values.second;
+      }
+    CHECK(batches.size() == static_cast<std::size_t>(2 * world));
+    REQUIRE(rows.size() == 12);
+    for (auto const& [sample, values] : one) CHECK(rows[sample] == values.second);
+  }
 }
 
 TEST_CASE("a saved tensor loader goes on where it stopped") {

@@ -1,7 +1,9 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <ranges>
+#include <set>
 #include <vector>
 
 #include <range/v3/range/concepts.hpp>
@@ -179,4 +181,48 @@ TEST_CASE("a function that makes batches may draw random numbers, of the seed, t
   data_test::load(other, data_test::saved(alone));
   CHECK(batches(other) == Epochs(whole.begin() + 1, whole.end()));
   CHECK(whole[0][0] % 100 == 0);
+}
+
+TEST_CASE("what a function that makes batches draws is another one on each rank, and one process's for each sample") {
+  auto const by_row = [](std::vector<int> samples, BatchRandom& random) {
+    for (std::size_t i = 0; i != samples.size(); ++i)
+      samples[i] += 100 * static_cast<int>(random.row(i).below(1000000));
+    return samples;
+  };
+  auto const by_batch = [](std::vector<int> samples, Random& random) {
+    for (int& sample : samples) sample += 100 * static_cast<int>(random.below(1000000));
+    return samples;
+  };
+  auto const drawn = [](auto& loader, int rank, int world) {
+    loader.set_epoch(3);
+    if (world != 1) loader.shard(rank, world, false);
+    std::vector<int> all;
+    for (auto const& batch : loader) all.insert(all.end(), batch.begin(), batch.end());
+    return all;
+  };
+  auto const of = [&](auto collate, int rank, int world, long batch_size, int workers = 0) {
+    Loader loader{numbers(14), {.batch_size = batch_size, .shuffle = true, .seed = 5, .workers = workers}, collate};
+    return drawn(loader, rank, world);
+  };
+  auto const sorted = [](std::vector<int> all) { return std::ranges::sort(all), all; };
+  auto const one = of(by_row, 0, 1, 6);
+  CHECK(one != of(by_batch, 0, 1, 6));
+  CHECK(one == of(by_row, 0, 1, 4, 2));
+  for (int const world : {2, 3, 4}) {
+    std::vector<int> rows;
+    std::set<int> draws;
+    for (int rank = 0; rank != world; ++rank) {
+      auto const mine = of(by_row, rank, world, 2);
+      rows.insert(rows.end(), mine.begin(), mine.end());
+      for (int const sample : of(by_batch, rank, world, 2)) draws.insert(sample / 100);
+      // A sampler that takes a part itself is told from the others, too.
+      Loader stride{numbers(14),
+                    Stride{Shuffle{14, 5}, {.rank = rank, .world = world, .leftover = Leftover::keep}},
+                    {.batch_size = 2, .seed = 5},
+                    by_row};
+      CHECK(drawn(stride, 0, 1) == mine);
+    }
+    CHECK(sorted(rows) == sorted(one));
+    CHECK(draws.size() == 14);  // no number is drawn twice
+  }
 }

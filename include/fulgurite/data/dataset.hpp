@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/batch_random.hpp>
 #include <fulgurite/data/worker_options.hpp>
 
 namespace fulgurite::data {
@@ -39,16 +39,16 @@ template <Dataset D>
 using Sample = std::remove_cvref_t<decltype(sample_at(std::declval<std::remove_reference_t<D> const&>(), 0))>;
 
 /// A function that makes batches and draws random numbers while it does, as augmentation does: `collate(samples,
-/// random)`. What it draws depends on the seed, the epoch and the number of the batch alone.
+/// random)`, where `random` is a BatchRandom, or a Random.
 template <class Collate, class D>
-concept CollatesAtRandom = Dataset<D> && std::invocable<Collate const&, std::vector<Sample<D>>, Random&>;
+concept CollatesAtRandom = Dataset<D> && std::invocable<Collate const&, std::vector<Sample<D>>, BatchRandom&>;
 
 namespace collating {
 template <class Collate, class D>
 struct Result : std::invoke_result<Collate const&, std::vector<Sample<D>>> {};
 template <class Collate, class D>
   requires CollatesAtRandom<Collate, D>
-struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>, Random&> {};
+struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>, BatchRandom&> {};
 }  // namespace collating
 
 /// The type of the batch that a function makes of a dataset's samples.
@@ -91,6 +91,7 @@ struct Epoch {
   std::size_t batch_size = 1;
   bool pins = false;
   std::uint64_t seed = 0;
+  RankShare share = {};
 
   /// Makes batch k; nothing where it is no longer wanted before it is complete.
   std::optional<Collated<Collate, D>> make(std::size_t k, AtWork const& at) const {
@@ -108,7 +109,7 @@ struct Epoch {
     guarded(
         [&] {
           if constexpr (CollatesAtRandom<Collate, D>) {
-            Random random{seed, static_cast<std::uint64_t>(number), k};
+            BatchRandom random{seed, number, k, static_cast<long>(batch_size), share};
             batch.emplace(collate(std::move(samples), random));
           } else {
             batch.emplace(collate(std::move(samples)));

@@ -32,7 +32,7 @@ struct BatchOptions {
   std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch, and the loader's end for a sample
                                          ///< that is being read, as 30s; 0: for ever
   bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA, and `Stack` or `Pinnable`
-  std::uint64_t seed = 0;                ///< of the `Random` that a function which makes batches may take
+  std::uint64_t seed = 0;                ///< of the `BatchRandom` that a function which makes batches may take
 };
 
 /// How batches are made and in which order, for a loader that makes its own sampler.
@@ -53,7 +53,7 @@ struct LoaderOptions {
 /// sampler `Loader loader{dataset, Stride{...}, {.batch_size = 32}, collate};`.
 ///
 /// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free
-/// of data races. `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, Random&)` for
+/// of data races. `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, BatchRandom&)` for
 /// augmentation, makes the batch. A dataset given by value is kept, one given by
 /// `std::cref` is borrowed. Workers stay from epoch to epoch, waiting, and `.on_worker_start` runs once in each. With
 /// workers, batches arrive in the same order as without. An exception of the dataset
@@ -138,6 +138,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
     reader_.leave();  // the workers of an epoch that was left early still read the plan
     plan_->number = epoch;
     plan_->batch_size = static_cast<std::size_t>(batch_size_);
+    plan_->share = this->share();
     plan_->order.clear();
     this->each_sample(epoch, plan_->dataset.size(), [&](std::size_t index) { plan_->order.push_back(index); });
     reader_.begin(epoch, static_cast<std::size_t>(first), this->size(),

@@ -28,10 +28,12 @@ struct RankShare {
     if (leftover == Leftover::repeat) return (all + step - 1) / step;
     return all > from ? (all - from + step - 1) / step : 0;
   }
-  /// The i-th of them.
-  std::size_t position(std::size_t i, std::size_t all) const {
-    return (static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world)) % all;
+  /// The place of this rank's i-th sample among those that all ranks take.
+  std::size_t place(std::size_t i) const {
+    return static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world);
   }
+  /// Its position in the order, of which the first samples come once more behind the last one.
+  std::size_t position(std::size_t i, std::size_t all) const { return place(i) % all; }
 };
 
 }  // namespace fulgurite::data

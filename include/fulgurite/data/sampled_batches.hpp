@@ -61,6 +61,12 @@ class SampledBatches : public Batches<Derived, B> {
     if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
   }
 
+  /// What this loader takes of the order that all ranks share.
+  RankShare share() const {
+    if constexpr (requires { sampler_.share(); }) return sampler_.share();
+    else return share_;
+  }
+
  protected:
   /// Error [fulgurite.data.batch_size] for a batch size below 1.
   SampledBatches(S sampler, long batch_size, bool drop_last)

@@ -38,7 +38,8 @@ class Stride {
                                              std::to_string(options.world) + ": ranks count from 0 to world - 1");
   }
 
-  std::size_t size() const { return RankShare{options_.rank, options_.world, options_.leftover}.size(inner_.size()); }
+  RankShare share() const { return {options_.rank, options_.world, options_.leftover}; }
+  std::size_t size() const { return share().size(inner_.size()); }
 
   std::vector<std::size_t> indices(long epoch) const {
     namespace views = ranges::views;

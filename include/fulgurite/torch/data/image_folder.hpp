@@ -19,9 +19,9 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/data/batch_random.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/random.hpp>
 #include <fulgurite/data/split.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/buffers.hpp>
@@ -93,8 +93,8 @@ struct StackPictures : Stack {
     LoadingMode const mode;
     return transform(Stack::operator()(std::move(samples)));
   }
-  Batch operator()(std::vector<Batch> samples, Random& random) const
-    requires std::invocable<Transform const&, Batch, Random&>
+  Batch operator()(std::vector<Batch> samples, BatchRandom& random) const
+    requires std::invocable<Transform const&, Batch, BatchRandom&>
   {
     LoadingMode const mode;
     return transform(Stack::operator()(std::move(samples)), random);
@@ -103,7 +103,7 @@ struct StackPictures : Stack {
 
 /// The loaders of pictures in folders. Pictures are read batch by batch, so the set need not fit into memory; with
 /// `.workers` that is done ahead. Only training batches go through `transform(batch)`, or `transform(batch, random)`,
-/// which several workers may call at once; `random` depends on the seed, the epoch and the batch alone.
+/// which several workers may call at once; `random` is a BatchRandom.
 template <SharedTransform Transform = Untouched>
 class ImageModule {
  public:

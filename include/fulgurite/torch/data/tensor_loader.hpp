@@ -24,9 +24,10 @@ namespace fulgurite::data {
 /// A sized range of batches from two tensors with samples along dimension 0, on any device (the batches are made
 /// there): `TensorLoader loader{images, labels, {.batch_size = 128, .shuffle = true}};`. One `index_select` a tensor
 /// makes the batch; nothing is done per sample. `transform(batch)` or `transform(batch, random)` changes whole batches
-/// (augmentation); `random` depends on the seed, the epoch and the batch alone. A batch may be written to: it never is
-/// the data itself. With `.workers` a transform is called in several threads at once, so it must be const, and draw
-/// from `random` alone.
+/// (augmentation); `random` is a BatchRandom: it depends on the seed, the epoch, the batch and the rank alone, and
+/// `random.row(i)` on the sample's place in the epoch alone, whatever the number of ranks. A batch may be written to:
+/// it never is the data itself. With `.workers` a transform is called in several threads at once, so it must be const,
+/// and draw from `random` alone.
 template <Sampler S = OptionalShuffle, BatchTransform Transform = Untouched>
 class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S> {
   using Base = SampledBatches<TensorLoader, Batch, S>;
@@ -102,7 +103,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
     if constexpr (SharedTransform<Transform>)
       if (reader_.has_workers())
         make = [data = data_, target = target_, order = order_, transform = transform_, options = options_, epoch,
-                size = batch_size_](std::size_t k, AtWork const&) -> std::optional<Batch> {
+                size = batch_size_, share = this->share()](std::size_t k, AtWork const&) -> std::optional<Batch> {
           LoadingMode const mode;
           torch::Tensor const index = slice(order, k, size);
           auto const gathered = [&](torch::Tensor const& from) {
@@ -110,7 +111,8 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
             shape.front() = index.size(0);
             return into(torch::empty(shape, from.options().pinned_memory(options.pin_memory)), from, index);
           };
-          return transformed(transform, Batch{gathered(data), gathered(target)}, options.seed, epoch, k);
+          return transformed(transform, Batch{gathered(data), gathered(target)},
+                             BatchRandom(options.seed, epoch, k, size, share));
         };
     return make;
   }
@@ -121,7 +123,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
       torch::Tensor const index = slice(order_, k, batch_size_);
       return transformed(transform_,
                          Batch{gather(data_, index, data_buffers_), gather(target_, index, target_buffers_)},
-                         options_.seed, this->drawn_epoch(), k);
+                         BatchRandom(options_.seed, this->drawn_epoch(), k, batch_size_, this->share()));
     });
   }
 

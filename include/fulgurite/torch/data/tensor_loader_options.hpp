@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/batch_random.hpp>
 #include <fulgurite/data/worker_options.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/stack.hpp>
@@ -33,7 +33,7 @@ struct TensorLoaderOptions {
 struct GatherOptions {
   long batch_size = 1;
   bool drop_last = false;
-  std::uint64_t seed = 0;  ///< of the `Random` that a transform may take
+  std::uint64_t seed = 0;  ///< of the `BatchRandom` that a transform may take
   bool pin_memory = false;
   int workers = 0;
   int prefetch = 2;
@@ -84,18 +84,17 @@ struct Untouched {
 
 /// A function of a batch, or of a batch and its random numbers, that returns the batch to be used in its place.
 template <class T>
-concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, Random&>;
+concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, BatchRandom&>;
 
 /// Several workers may call it at once: it can be copied, and called where it is const.
 template <class T>
 concept SharedTransform =
-    std::copy_constructible<T> && (std::invocable<T const&, Batch> || std::invocable<T const&, Batch, Random&>);
+    std::copy_constructible<T> && (std::invocable<T const&, Batch> || std::invocable<T const&, Batch, BatchRandom&>);
 
-/// What `transform` makes of batch k of an epoch.
+/// What `transform` makes of a batch.
 template <class Transform>
-Batch transformed(Transform& transform, Batch batch, std::uint64_t seed, long epoch, std::size_t k) {
-  if constexpr (std::invocable<Transform&, Batch, Random&>) {
-    Random random{seed, static_cast<std::uint64_t>(epoch), k};
+Batch transformed(Transform& transform, Batch batch, [[maybe_unused]] BatchRandom random) {
+  if constexpr (std::invocable<Transform&, Batch, BatchRandom&>) {
     return transform(std::move(batch), random);
   } else {
     return transform(std::move(batch));
