@@ -1,6 +1,10 @@
 #include <fulgurite/callback/prediction_writer.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/named.hpp>
+#include <fulgurite/data/of_this_rank.hpp>
 
 #include "callback_run.hpp"
+#include "ranks.hpp"
 
 using namespace fulgurite;
 using Words = std::vector<std::string>;
@@ -96,4 +100,58 @@ TEST_CASE("prediction writer: batches that are none have no samples; positions b
                         PredictionWriter{ByBatch{&seen}})
       .predict(model, loaders);
   CHECK(seen == Words{"2 of 0,1, size 2 at 0.1", "2 of 2, size 1 at 0.2", "10 of 0,1, size 2 at 1.1"});
+}
+
+namespace {
+/// What each sample is, and at which index it was written.
+struct Pairs {
+  std::vector<std::pair<long, double>> seen = {};
+  void write_on_batch_end(double const&, BatchIndices const& indices, std::vector<double>& batch, auto&) {
+    for (std::size_t i = 0; i != batch.size(); ++i) seen.emplace_back(indices.at(i), batch[i]);
+  }
+};
+template <class Strategy, class... Loaders>
+auto pairs(Strategy strategy, bool shares_out, Loaders... loaders) {
+  Summing model;
+  auto trainer = make_trainer<Summing>(TrainerOptions{.max_epochs = 1, .use_distributed_sampler = shares_out}, strategy,
+                                       Float32{}, Automatic{}, PredictionWriter{Pairs{}});
+  trainer.predict(model, std::tuple(std::move(loaders)...), DiscardPredictions{});
+  return trainer.template callback<PredictionWriter<Pairs>>().writer().seen;
+}
+auto samples(int count) {
+  std::vector<double> all;
+  for (int i = 0; i != count; ++i) all.push_back(i);
+  return data::Loader{all, data::LoaderOptions{.batch_size = 2}};
+}
+}  // namespace
+
+TEST_CASE("ranks: the indices of a prediction writer are those of the whole loader, of any number of ranks") {
+  using Seen = std::vector<std::pair<long, double>>;
+  auto const one = pairs(toy::Device{}, true, samples(7), samples(4));
+  REQUIRE(one.size() == 11);
+  for (auto const& [index, sample] : one) CHECK(double(index) == sample);
+  for (int const world : {2, 3, 5}) {
+    Seen all;
+    for (auto const& rank : toy::on_ranks(
+             world, [](toy::Rank rank) { return pairs(rank, true, data::named<"seven">(samples(7)), samples(4)); })) {
+      REQUIRE(rank.error == "");
+      all.insert(all.end(), rank.result->begin(), rank.result->end());
+    }
+    CHECK(all.size() == 11);
+    for (auto const& [index, sample] : all) CHECK(double(index) == sample);
+  }
+}
+
+TEST_CASE("ranks: a prediction writer counts by itself where each rank has a loader of its own") {
+  for (auto const& rank : toy::on_ranks(2, [](toy::Rank rank) { return pairs(rank, false, samples(5)); })) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.result->size() == 5);
+    for (auto const& [index, sample] : *rank.result) CHECK(double(index) == sample);
+  }
+  for (auto const& rank :
+       toy::on_ranks(2, [](toy::Rank rank) { return pairs(rank, true, data::of_this_rank(samples(3))); })) {
+    REQUIRE(rank.error == "");
+    CHECK(rank.result->size() == 3);
+    for (auto const& [index, sample] : *rank.result) CHECK(double(index) == sample);
+  }
 }

@@ -16,7 +16,8 @@
 namespace fulgurite {
 
 /// The positions of a batch's samples in their loader, counted from 0 in the order in which they come; of several
-/// processes each counts in its part of the loader.
+/// processes, too, where each has its part of a loader of this library. Where a process has a loader of its own
+/// (`of_this_rank`, `use_distributed_sampler = false`, a `shard` of yours) it counts in that one.
 using BatchIndices = std::vector<long>;
 
 /// `PredictionWriter{ToDisk{"out"}}`. The writer has one of these functions, or both; those that it has are called:
@@ -84,7 +85,7 @@ class PredictionWriter {
   BatchIndices next(auto& ctx) {
     if (std::exchange(loader_, ctx.loader()) != ctx.loader()) delivered_ = 0;
     BatchIndices indices(static_cast<std::size_t>(ctx.batch_size()));
-    for (auto& index : indices) index = delivered_++;
+    for (auto& index : indices) index = ctx.sample_place(delivered_++);
     return indices;
   }
 

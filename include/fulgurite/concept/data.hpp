@@ -2,6 +2,7 @@
 // What makes a loader, and a data module; which loaders may be read ahead.
 
 #include <concepts>
+#include <cstddef>
 #include <iterator>
 #include <ranges>
 #include <type_traits>
@@ -117,6 +118,15 @@ template <ShardableLoader L>
 void shard_of(L& loader, int rank, int world, bool training) {
   if constexpr (shards_by_member<L>) loader.shard(rank, world, training);
   else shard(loader, rank, world, training);
+}
+
+/// The place of this process's i-th sample among those of all processes, of a loader whose `share()` says which part of
+/// a common order it takes; i itself of any other.
+template <class L>
+long place_in_loader(L const& loader, long i) {
+  if constexpr (requires { loader.share().place(std::size_t{}); })
+    return static_cast<long>(loader.share().place(static_cast<std::size_t>(i)));
+  else return i;
 }
 
 /// The rows of a batch, as they are set.

@@ -57,6 +57,11 @@ class Borrowed {
   {
     loop::shard_of(get(), rank, world, training);
   }
+  auto share() const
+    requires requires(L const& loader) { loader.share(); }
+  {
+    return get().share();
+  }
   auto in_order(bool on) const
     requires KeepsOrder<L>
   {

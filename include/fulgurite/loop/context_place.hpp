@@ -48,6 +48,9 @@ class PlaceContext : public NotHere {
   Stage stage() const { return state_->facts.stage; }
   /// Which evaluation loader is at hand, counted from 0, where there are several; else 0.
   std::size_t loader() const { return state_->facts.loader; }
+  /// In predict: the place of this process's i-th sample of the loader among the samples of all processes; i itself
+  /// where there is one process, or each reads a loader of its own.
+  long sample_place(long i) const { return state_->facts.first_sample + i * state_->facts.sample_step; }
   /// fast_dev_run is on: what would be saved, stopped or logged on behalf of a run is not.
   bool dev_run() const { return state_->asked.options.fast_dev_run != 0; }
 

@@ -28,6 +28,8 @@ struct Facts {
   bool has_validation = false;
   std::size_t loader = 0;
   std::size_t board = 0;  ///< of eval_boards: the loader's, or with several loaders, outside of them, one more
+  long first_sample = 0;  ///< of the samples that all ranks predict, the place of this one's first ...
+  long sample_step = 1;   ///< ... and how far the others are apart
   std::optional<long> train_batches = std::nullopt;
   std::optional<long> eval_batches = std::nullopt;
 };

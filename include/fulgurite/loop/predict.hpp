@@ -60,6 +60,8 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
       facts.loader = position;
       auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
       facts.eval_batches = batches;
+      facts.first_sample = place_in_loader(loader, 0);
+      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
       bool const any = each_batch(
           loader, batches,
           [&](auto&& raw, long b, auto&& end) {

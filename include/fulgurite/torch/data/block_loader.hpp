@@ -116,6 +116,9 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
     count();
   }
 
+  /// What this loader takes of the pieces that all ranks share.
+  RankShare share() const { return share_; }
+
   /// Switched on, every epoch from the next one on has the pieces of epoch 0, as overfit_batches needs it.
   void in_order(bool on) { this->repeat_epoch(on); }
 
