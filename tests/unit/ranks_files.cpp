@@ -276,6 +276,30 @@ TEST_CASE("ranks: one folder, and the same files by name in each of them") {
   CHECK(all[0].result == all[1].result);
 }
 
+TEST_CASE("ranks: a file is named by the values of all ranks, and has one name on each of them") {
+  probe::Folder const folder;
+  auto const all = toy::on_ranks(2, [&](Rank rank) {
+    Noisy model;
+    using Files = ModelCheckpoint<Last<Metric<"seen">>>;
+    auto trainer = make_trainer<Noisy>(
+        {.max_epochs = 2}, rank, Float32{}, Automatic{},
+        Files(Noisy::seen.last(),
+              {.dirpath = folder.path, .filename = "{step}-{seen}", .save_top_k = -1, .every_n_train_steps = 2}));
+    auto train = loader();
+    trainer.fit(model, train);
+    auto const& files = trainer.template callback<Files>();
+    std::string names;
+    for (std::size_t i = 0; i != files.best_k_models().size(); ++i) {
+      auto const name = files.best_k_models()[i].stem().string();
+      CHECK(name == "step=" + std::to_string(2 * (i + 1)) + "-seen=" + report::exact(files.best_k_scores()[i]));
+      names += " " + name;
+    }
+    return names;
+  });
+  require_fine(all);
+  CHECK(all[0].result == all[1].result);
+}
+
 namespace {
 
 /// Files on the disk; another run takes a name while rank 0 writes a file: first the one, second the other.

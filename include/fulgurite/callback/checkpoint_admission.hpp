@@ -2,7 +2,9 @@
 // Which steps a ModelCheckpoint asks files for: those whose value is known, and among the best.
 
 #include <cmath>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
@@ -18,56 +20,83 @@ namespace fulgurite::checkpointing {
 
 /// `M`: the metric that is watched, or NoMonitor.
 template <class M>
-class Admission : public Requests<watches<M>> {
-  using Base = Requests<watches<M>>;
-
+class Admission : public Requests {
  protected:
   Admission(M monitor, ModelCheckpointOptions options)
-      : Base(std::move(options), watched_name<M>()), name_(options_), monitor_(monitor) {}
+      : Requests(std::move(options), watches<M> ? watch::written(monitor) : std::string()),
+        name_(options_),
+        monitor_(monitor) {}
 
   /// Nothing is saved twice at one step, or outside of fit.
   bool skips(auto& ctx) const { return !watch::in_fit(ctx) || ctx.global_step() == last_saved_; }
 
-  /// Saves the step that is due: at once, or when the validation that follows knows the metric.
-  void save_step(auto& ctx, bool in_batch) {
-    if constexpr (checkpointing::watches<M>) {
-      if ((in_batch && this->validation_follows(ctx)) || (ctx.has_validation() && !ctx.shared_value(monitor_))) {
-        deferred_ = true;
-        return;
-      }
-    }
-    save(ctx, in_batch);
+  /// Asks for a file of the step that a batch has made. Only when the batch is over is it known whether a validation
+  /// follows, which then ranks and names the file.
+  void save_step_of_batch(auto& ctx, long before) {
+    waiting_ = Waiting{.before = before, .in_batch = true};
+    ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
+                              bool const by_validation = ctx.has_validation() && (watches<M> || name_.tells_metrics());
+                              auto const follows = files.validation_follows();
+                              if (by_validation && !follows) return;  // the batch has failed: a resumed run asks again
+                              waiting_.reset();
+                              last_saved_ = before;
+                              if ((by_validation && *follows) || value_is_to_come(ctx)) {
+                                deferred_ = true;
+                              } else if (auto const now = admitted(ctx, ctx.current_epoch())) {
+                                last_saved_ = now->step;
+                                write_waiting(files, {*now, before}, ctx.outcome());
+                              }
+                            }});
+  }
+  void save_step_of_batch(auto& ctx) { save_step_of_batch(ctx, std::exchange(last_saved_, ctx.global_step())); }
+
+  /// Whether the first validation is yet to tell the metric.
+  bool value_is_to_come([[maybe_unused]] auto& ctx) const {
+    if constexpr (watches<M>) return ctx.has_validation() && !ctx.shared_value(monitor_);
+    else return false;
   }
 
-  void save(auto& ctx, bool in_batch = false) {
-    SavingFile now{.name = {}, .epoch = ctx.current_epoch(), .step = ctx.global_step()};
+  void save(auto& ctx) { save(ctx, ctx.current_epoch()); }
+  void save(auto& ctx, int epoch) {
+    if (auto now = admitted(ctx, epoch)) request(ctx, std::move(*now));
+  }
+
+  /// A file of now; nullopt where none is kept, or its value is not among the best.
+  std::optional<SavingFile> admitted(auto& ctx, int epoch) {
+    SavingFile now{.name = {}, .epoch = epoch, .step = ctx.global_step()};
     if constexpr (checkpointing::watches<M>) {
       now.score = ctx.shared_value(monitor_);
-      if (!now.score) return missing(ctx);
+      if (!now.score) {
+        missing(ctx);
+        return std::nullopt;
+      }
       if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
       current_ = now.score;
-      if (options_.save_top_k != 0 && !this->top().admits(*now.score)) {
-        this->tell(ctx.rank() == 0,
-                   std::string(M::name()) + " = " + report::exact(*now.score) + " is not among the best");
-        return;
+      if (options_.save_top_k != 0 && !top().admits(*now.score)) {
+        tell(ctx.rank() == 0, watch::written(monitor_) + " = " + report::exact(*now.score) + " is not among the best");
+        return std::nullopt;
       }
     }
-    if (!this->writes_any()) return;
-    now.name = name_.text(ctx);
-    this->request(ctx, std::move(now), in_batch);
+    if (!writes_any()) return std::nullopt;
+    now.name = file_name(ctx, epoch);
+    return now;
   }
 
-  using Base::current_;
-  using Base::deferred_;
-  using Base::last_saved_;
-  using Base::options_;
+  /// The name of a file of now. What is watched is told as it ranks.
+  std::string file_name(auto& ctx, int epoch) const {
+    return name_.text(ctx, epoch, [&]<class Told>(Told const& metric) {
+      if constexpr (std::is_same_v<Told, typename M::metric>) return ctx.shared_value(monitor_);
+      else return ctx.shared_value(metric);
+    });
+  }
+
   Name name_;
   [[no_unique_address]] M monitor_;
   bool validated_ = false;
 
  private:
   void missing(auto& ctx) {
-    std::string const what = "ModelCheckpoint watches '" + std::string(M::name()) +
+    std::string const what = "ModelCheckpoint watches '" + watch::written(monitor_) +
                              "', which nobody has logged by step " + std::to_string(ctx.global_step());
     if (validated_ || !ctx.has_validation())
       throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");

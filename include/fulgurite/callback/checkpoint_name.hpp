@@ -26,10 +26,17 @@ class Name {
       throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
   }
 
+  /// Whether names tell values of metrics.
+  bool tells_metrics() const {
+    bool any = false;
+    template_.each_field([&](std::string const& field) { any = any || !is_count(field); });
+    return any;
+  }
+
   /// Whether the run has a value for each field.
   void check(auto& ctx) const {
     template_.each_field([&](std::string const& field) {
-      if (field == "epoch" || field == "step") return;
+      if (is_count(field)) return;
       bool declared = false;
       ctx.each_metric([&](auto const& metric, auto const&) { declared = declared || metric.name() == field; });
       if (!declared || template_.wants_whole(field))
@@ -51,21 +58,24 @@ class Name {
     return files;
   }
 
-  /// The name at this moment. A metric without a value is 0.
-  std::string text(auto& ctx) const {
+  /// The name at this moment, with that epoch, and `value_of(metric)` for the metrics, which is the same on all ranks.
+  /// A metric without a value is 0.
+  std::string text(auto& ctx, int epoch, auto&& value_of) const {
     return template_.text([&](std::string const& field) -> FileName::Value {
-      if (field == "epoch") return {static_cast<double>(ctx.current_epoch()), true};
+      if (field == "epoch") return {static_cast<double>(epoch), true};
       if (field == "step") return {static_cast<double>(ctx.global_step()), true};
       FileName::Value found;
       ctx.each_metric([&](auto const& metric, auto const&) {
         if (metric.name() != field) return;
-        if (std::optional<double> const value = ctx.value(metric)) found = {*value, false};
+        if (std::optional<double> const value = value_of(metric)) found = {*value, false};
       });
       return found;
     });
   }
 
  private:
+  static bool is_count(std::string const& field) { return field == "epoch" || field == "step"; }
+
   FileName template_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include <fulgurite/callback/saving_file.hpp>
 #include <fulgurite/callback/top_k.hpp>
@@ -15,23 +16,31 @@ struct Ranking {
   std::filesystem::path best = {};
   std::optional<double> best_score = std::nullopt;
   int best_epoch = 0;
+  /// Files that gave way to others, and are yet to be removed. The file that displaces one names it here: a run that
+  /// ends between the two leaves the removal to the run that goes on.
+  std::vector<std::filesystem::path> outdated = {};
 
-  /// The file that gives way to this one; nullopt where none does.
+  /// The file that gives way to this one, whose name it may have; nullopt where none does.
   std::optional<std::filesystem::path> displaced_by(SavingFile const& now, int save_top_k) const {
-    if (now.ranked && now.score) return top.displaced();
-    if (now.ranked && save_top_k == 1 && !best.empty()) return best;
+    if (now.score) return top.displaced();
+    if (save_top_k == 1 && !best.empty()) return best;
     return std::nullopt;
   }
 
-  void add(std::filesystem::path const& file, SavingFile const& now) {
+  void add(std::filesystem::path const& file, SavingFile const& now, int save_top_k) {
     if (now.score) {
-      top.add(file, *now.score, now.epoch);
+      for (auto& dropped : top.add(file, *now.score, now.epoch)) outdated.push_back(std::move(dropped));
       take_best();
     } else {
+      if (auto const before = displaced_by(now, save_top_k)) outdated.push_back(*before);
       best = file;
       best_epoch = now.epoch;
     }
+    keep(file);
   }
+
+  /// The file is written, perhaps once more, and stays.
+  void keep(std::filesystem::path const& file) { std::erase(outdated, file); }
 
   /// The best file is the best one of those that are left.
   void take_best() {

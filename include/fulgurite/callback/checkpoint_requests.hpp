@@ -16,46 +16,34 @@ namespace fulgurite::checkpointing {
 
 /// A file that was asked for and is not written yet.
 struct Waiting {
-  SavingFile file{};
+  SavingFile file{};      ///< nothing yet where `in_batch`
   long before = 0;        ///< the step of the file before it
-  bool in_batch = false;  ///< this is the end of a batch, of which it is sometimes known only later whether it is last
+  bool in_batch = false;  ///< for the step of a batch: it is ranked and named when it is due
 
   void state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
 };
 
-/// Each is written at the trainer's next safe point. `Watches`: a metric ranks them.
-template <bool Watches>
+/// Each is written at the trainer's next safe point.
 class Requests : public Results {
  protected:
   using Results::Results;
 
   bool at_train_epoch_end(auto& ctx) const { return watch::at_train_epoch_end(options_.save_on_train_epoch_end, ctx); }
-  /// Whether a validation is about to run, so that the value of an earlier one is out of date.
-  bool validation_follows(auto& ctx) const {
-    return Watches && ctx.has_validation() && ctx.is_last_batch() &&
-           (ctx.validating_each_epoch_end() || !at_train_epoch_end(ctx));
-  }
-  void request(auto& ctx, SavingFile now, bool in_batch = false) {
+  void request(auto& ctx, SavingFile now) {
     long const before = std::exchange(last_saved_, ctx.global_step());
-    ask(ctx, {std::move(now), before, in_batch});
+    ask(ctx, {std::move(now), before});
   }
 
   /// Asks for a file. Its name on the disk is chosen when it is written, since those of other callbacks exist by then.
   void ask(auto& ctx, Waiting const& now) {
     waiting_ = now;
-    ctx.request_checkpoint({this, [this, now, ctx, &outcome = ctx.outcome()](CheckpointFiles& files) {
-                              write_waiting(files, now, now.in_batch && validation_follows(ctx), outcome);
-                            }});
+    ctx.request_checkpoint(
+        {this, [this, now, &outcome = ctx.outcome()](CheckpointFiles& files) { write_waiting(files, now, outcome); }});
   }
-  /// What was asked for is due; `defers`: a validation comes first.
-  void write_waiting(CheckpointFiles& files, Waiting const& now, bool defers, Outcome& outcome) {
+  /// What was asked for is due.
+  FULGURITE_COLD void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
     gone_.clear();     // a name may be used again
     waiting_.reset();  // the state in the file is that of after it
-    if (defers) {
-      deferred_ = true;
-      last_saved_ = now.before;
-      return;
-    }
     auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
       if (saved.file.empty()) last_saved_ = before;
       else tell(done.writes(), "saved " + saved.file.string());

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,9 +50,9 @@ class Results {
   }
 
  protected:
-  /// `watched`: the name of the metric, empty where none is watched.
-  Results(ModelCheckpointOptions options, std::string_view watched)
-      : options_(std::move(options)), place_(options_.dirpath), kept_(options_), watched_(watched) {}
+  /// `watched`: the metric as it is watched, empty where none is.
+  Results(ModelCheckpointOptions options, std::string watched)
+      : options_(std::move(options)), place_(options_.dirpath), kept_(options_), watched_(std::move(watched)) {}
 
   void tell(bool here, std::string const& what) const {
     if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
@@ -83,7 +82,7 @@ class Results {
   std::optional<double> current_ = std::nullopt;
 
  private:
-  std::string_view watched_;
+  std::string watched_;
 };
 
 }  // namespace fulgurite::checkpointing

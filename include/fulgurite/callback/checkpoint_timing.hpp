@@ -33,8 +33,8 @@ class Timing {
     if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
   }
 
-  /// Whether the epoch at hand ends with a file.
-  bool by_epoch(auto& ctx) const { return rhythm_.epochs >= 1 && (ctx.current_epoch() + 1) % rhythm_.epochs == 0; }
+  /// Whether that epoch, counted from 0, ends with a file.
+  bool by_epoch(int epoch) const { return rhythm_.epochs >= 1 && (epoch + 1) % rhythm_.epochs == 0; }
 
   /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
   bool by_steps(auto& ctx) {

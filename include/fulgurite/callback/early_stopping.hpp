@@ -140,13 +140,13 @@ class EarlyStopping {
     double const counted = mode == Mode::min ? value + options_.min_delta : value - options_.min_delta;
     if (watch::better(mode, counted, best_score())) {
       if (options_.verbose && ctx.rank() == 0)
-        tell(stderr, "EarlyStopping: " + std::string(M::name()) + " = " + report::exact(value) +
+        tell(stderr, "EarlyStopping: " + watch::written(metric_) + " = " + report::exact(value) +
                          (best_ ? " improves on " + report::exact(*best_) : " is the first value") + "\n");
       best_ = value;
       wait_ = 0;
       // A ModelCheckpoint that watches a metric knows more: the file with that value.
       if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
-        outcome.best_metric = M::name();
+        outcome.best_metric = watch::written(metric_);
         outcome.best_value = value;
         outcome.best_epoch = ctx.current_epoch();
       }
@@ -159,7 +159,7 @@ class EarlyStopping {
 
   bool because(StopReason reason, double value, std::string const& what) {
     reason_ = reason;
-    message_ = "EarlyStopping: " + std::string(M::name()) + " = " + report::exact(value) + " " + what;
+    message_ = "EarlyStopping: " + watch::written(metric_) + " = " + report::exact(value) + " " + what;
     return true;
   }
 

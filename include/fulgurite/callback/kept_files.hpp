@@ -20,8 +20,8 @@
 namespace fulgurite {
 
 /// Writes the files that are kept. A file that cannot be written leaves no trace here, and the file that it was to
-/// displace stays. But the state in a file shall name that very file; so names are entered before it is written, and
-/// taken back where that fails.
+/// displace stays. But the state in a file shall name that very file, and those that give way to it; so names are
+/// entered before it is written, and taken back where that fails.
 class KeptFiles : public checkpointing::KeptNames {
  public:
   using KeptNames::KeptNames;
@@ -59,6 +59,18 @@ class KeptFiles : public checkpointing::KeptNames {
     return save(files, folder, how, {.name = {}, .step = step});
   }
 
+  /// Removes the files that have given way. What stays is tried again later: a file that this program has named to go
+  /// on from, or one that the disk refuses to remove.
+  FULGURITE_COLD void sweep(CheckpointFiles& files, std::filesystem::path const& folder) {
+    std::erase_if(ranking_.outdated, [&](std::filesystem::path const& file) {
+      checkpointing::make_room(files, folder, file);
+      std::error_code unknown;
+      return !files.writes() || files.of_others(file) ||
+             std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found;
+    });
+  }
+  bool has_outdated() const { return !ranking_.outdated.empty(); }
+
   /// Whether last is a file of its own: where no other file is kept, there is none to link to.
   static bool copies_last(ModelCheckpointOptions const& how) {
     return how.save_last.kind == SaveLast::copy || (how.save_last.kind == SaveLast::link && how.save_top_k == 0);
@@ -76,7 +88,6 @@ class KeptFiles : public checkpointing::KeptNames {
     Ranking ranking_before;
     Last last_before;
     Name file = {}, last = {};
-    std::optional<std::filesystem::path> displaced = std::nullopt;
 
     bool keeps() const { return how.save_top_k != 0 || !now.ranked; }
     bool has_last() const { return how.save_last.kind != SaveLast::no; }
@@ -84,22 +95,25 @@ class KeptFiles : public checkpointing::KeptNames {
 
   Saving begin(CheckpointFiles& files, std::filesystem::path const& folder, ModelCheckpointOptions const& how,
                SavingFile const& now) {
+    sweep(files, folder);  // what the process before this one has left to remove
     Saving saving{folder, how, now, ranking_, last_};
     name_both(files, saving);
     return saving;
   }
   FULGURITE_COLD void name_last(CheckpointFiles& files, Saving& saving) {
     auto const before = saving.last.path;
-    auto const& [folder, how, now, ranking_before, last_before, file, last, displaced] = saving;
+    auto const& [folder, how, now, ranking_before, last_before, file, last] = saving;
     saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
-    if (saving.has_last()) last_ = {last.path, now.step};
+    if (saving.has_last()) {
+      last_ = {last.path, now.step};
+      ranking_.keep(last.path);
+    }
     files.renamed(before, last.path);
   }
   FULGURITE_COLD void name_both(CheckpointFiles& files, Saving& saving) {
     auto const before = saving.file.path;
     ranking_ = saving.ranking_before;
-    saving.displaced.reset();
-    if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now, saving.displaced);
+    if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now);
     files.renamed(before, saving.file.path);
     name_last(files, saving);
   }
@@ -136,22 +150,17 @@ class KeptFiles : public checkpointing::KeptNames {
       if (!there) last_ = saving.last_before;
       else if (!written) saved.file = saving.last.path;
     }
-    // A link that could not be made anew still leads to the file that would give way.
-    auto const& displaced = saving.displaced;
-    bool const gives_way = written && displaced && *displaced != saving.file.path &&
-                           !ranking_.top.contains(*displaced) && (there || copies_last(how));
-    if (gives_way) checkpointing::make_room(files, saving.folder, *displaced);
+    // A link that could not be made again still leads to the file that would give way.
+    if (written && (there || copies_last(how))) sweep(files, saving.folder);
     return saved;
   }
 
   FULGURITE_COLD Name place(CheckpointFiles& files, std::filesystem::path const& folder,
-                            ModelCheckpointOptions const& how, SavingFile const& now,
-                            std::optional<std::filesystem::path>& displaced) {
-    displaced = ranking_.displaced_by(now, how.save_top_k);
-    auto name = fresh(files, folder, how, now.name, displaced.value_or(std::filesystem::path{}));
-    if (!now.ranked) return name;
-    if (now.score && ranking_.top.contains(name.path)) displaced.reset();
-    ranking_.add(name.path, now);
+                            ModelCheckpointOptions const& how, SavingFile const& now) {
+    if (!now.ranked) return fresh(files, folder, how, now.name, {});
+    auto const ours = ranking_.displaced_by(now, how.save_top_k).value_or(std::filesystem::path{});
+    auto name = fresh(files, folder, how, now.name, ours);
+    ranking_.add(name.path, now, how.save_top_k);
     return name;
   }
 

@@ -66,18 +66,21 @@ class KeptNames {
     ranking_.top.rename(respelt);
     ranking_.best = respelt(ranking_.best);
     last_.file = respelt(last_.file);
+    for (auto& file : ranking_.outdated) file = respelt(file);
   }
 
   /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
   void leave() {
     ranking_.top.clear();
+    ranking_.outdated.clear();
     last_.file.clear();
   }
 
   void state(auto& archive) {
     archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
                                                                                        ranking_.best_epoch);
-    archive("last_model_path", last_.file)("last_written_step", last_.step).child("best_k_models", ranking_.top);
+    archive("last_model_path", last_.file)("last_written_step", last_.step)("outdated", ranking_.outdated);
+    archive.child("best_k_models", ranking_.top);
   }
 
  protected:

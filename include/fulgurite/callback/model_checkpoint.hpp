@@ -44,8 +44,9 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
       "ModelCheckpoint{Net::val_loss, {.dirpath = \"runs\"}}, or ModelCheckpoint{{.dirpath = \"runs\"}}");
 
  public:
-  using Hooks = Implements<hook::setup, hook::on_train_start, hook::on_train_batch_end, hook::on_train_epoch_end,
-                           hook::on_validation_end, hook::on_train_end, hook::on_exception, hook::teardown>;
+  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_batch_end,
+                           hook::on_train_epoch_end, hook::on_validation_end, hook::on_train_end, hook::on_fit_end,
+                           hook::on_exception, hook::teardown>;
   static constexpr Order order = Order::checkpoint;
   static constexpr bool inert_in_dev_run = true;
   static constexpr bool keeps_checkpoints = true;
@@ -78,6 +79,9 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     name_.check(ctx);
   }
 
+  /// The state of a resumed run is loaded.
+  void on_fit_start(auto& ctx) { kept_.hold(ctx.held_files(), this); }
+
   void on_train_start(auto& ctx) {
     place_.tell_of_move(ctx);
     timing_.begin(ctx, resumed_);
@@ -89,23 +93,24 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
       gone_.clear();
     }
     this->tell_of_gone(ctx);
-    kept_.hold(ctx.held_files(), this);
     this->publish(ctx.outcome());
-    if (waiting_) this->ask(ctx, *waiting_);  // the run was stopped between this request and its file
+    if (!waiting_) return;  // else the run was stopped between this request and its file
+    if (waiting_->in_batch) this->save_step_of_batch(ctx, waiting_->before);
+    else this->ask(ctx, *waiting_);
   }
 
   void on_train_batch_end(auto& ctx) {
     // Within a window there is no step to save yet; a file that was asked for here would hold the step to come.
     if (ctx.accumulating()) return timing_.look(ctx);
     bool const by_step = timing_.by_steps(ctx);
-    if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step(ctx, true);
+    if (!this->skips(ctx) && (by_step || timing_.by_time(ctx))) this->save_step_of_batch(ctx);
   }
 
   void on_train_epoch_end(auto& ctx) {
     bool const by_step = timing_.by_flushed_step(ctx);
     if (this->skips(ctx)) return;
-    if (by_step) this->save_step(ctx, false);
-    else if (this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx)) this->save(ctx);
+    if (by_step && this->value_is_to_come(ctx)) deferred_ = true;
+    else if (by_step || (this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch()))) this->save(ctx);
   }
 
   void on_validation_end(auto& ctx) {
@@ -113,22 +118,33 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     validated_ = true;
     bool const by_step = timing_.by_flushed_step(ctx);
     if (this->skips(ctx)) return;
-    if (std::exchange(deferred_, false) || by_step || (!this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx)))
+    if (std::exchange(deferred_, false) || by_step ||
+        (!this->at_train_epoch_end(ctx) && timing_.by_epoch(ctx.current_epoch())))
       this->save(ctx);
   }
 
   void on_train_end(auto& ctx) {
-    // The validation that it waited for did not come.
-    if (std::exchange(deferred_, false) && !this->skips(ctx)) this->save(ctx);
+    int const epoch = ctx.current_epoch() - 1;  // the last one, which is over
+    // Steps behind the last validation: the latest file is that of the run's end.
+    bool const behind = !watches && !this->at_train_epoch_end(ctx) && timing_.by_epoch(epoch);
+    bool const waited = std::exchange(deferred_, false);  // for a value that did not come
+    if ((waited || behind) && !this->skips(ctx)) this->save(ctx, epoch);
     if (!KeptFiles::copies_last(options_) || !watch::in_fit(ctx) || ctx.global_step() == 0) return;
     this->ask_for_last(ctx);
+  }
+
+  /// What a run before this one has left to remove goes, also where nothing was trained any more.
+  void on_fit_end(auto& ctx) {
+    if (!kept_.has_outdated() || !watch::in_fit(ctx)) return;
+    ctx.request_checkpoint({this, [this](CheckpointFiles& files) { kept_.sweep(files, place_.folder()); }});
   }
 
   void teardown(auto&) { in_fit_ = false; }
   void on_exception(auto& ctx) {
     in_fit_ = false;
     if (options_.save_on_exception && !this->skips(ctx))
-      this->request(ctx, {.name = name_.text(ctx), .step = ctx.global_step(), .ranked = false});
+      this->request(ctx,
+                    {.name = this->file_name(ctx, ctx.current_epoch()), .step = ctx.global_step(), .ranked = false});
   }
 
   /// The fit has failed before it went on from its file.

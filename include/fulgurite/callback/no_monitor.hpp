@@ -18,11 +18,6 @@ namespace checkpointing {
 /// Whether the first argument is a metric to watch.
 template <class M>
 inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
-template <class M>
-constexpr std::string_view watched_name() {
-  if constexpr (watches<M>) return M::name();
-  else return {};
-}
 }  // namespace checkpointing
 
 }  // namespace fulgurite

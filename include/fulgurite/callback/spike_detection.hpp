@@ -102,7 +102,7 @@ class SpikeDetection {
     for (long const bad : bad_) (text += text.size() == 1 ? "" : ", ") += std::to_string(bad);
     if (ctx.rank() == 0) write_durably(file, text + "]\n");
     throw Error("fulgurite.callback.spike",
-                "SpikeDetection: " + std::string(M::name()) + " = " + report::exact(value) + " in batch " +
+                "SpikeDetection: " + watch::written(metric_) + " = " + report::exact(value) + " in batch " +
                     std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
                     (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
                     ": leave out the batches in " + file.string() + ", or raise atol or rtol");

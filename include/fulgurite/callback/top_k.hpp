@@ -32,14 +32,18 @@ class TopK {
     return full() && size() != 0 ? std::optional(paths_[worst_at()]) : std::nullopt;
   }
   /// Adds a file, which has one place only: where it is written once more it loses the earlier one. Where there is no
-  /// room, the worst file is dropped.
-  FULGURITE_COLD void add(std::filesystem::path file, double score, int epoch) {
-    if (auto const same = std::find(paths_.begin(), paths_.end(), file); same != paths_.end())
-      drop(static_cast<std::size_t>(same - paths_.begin()));
-    if (full() && size() != 0) drop(worst_at());
+  /// room, the worst file is dropped: several where k has become smaller. Returns those that were dropped.
+  FULGURITE_COLD std::vector<std::filesystem::path> add(std::filesystem::path file, double score, int epoch) {
+    drop(file);
+    std::vector<std::filesystem::path> dropped;
+    while (full() && size() != 0) {
+      dropped.push_back(worst_path());
+      drop(worst_at());
+    }
     paths_.push_back(std::move(file));
     scores_.push_back(score);
     epochs_.push_back(epoch);
+    return dropped;
   }
   bool contains(std::filesystem::path const& file) const {
     return std::find(paths_.begin(), paths_.end(), file) != paths_.end();

@@ -83,28 +83,38 @@ class AfterBatch : public EpochReplays<R, Pack> {
     return false;
   }
 
-  /// After a batch: what callbacks have asked for, then validation; `counts`: the batch ended with a step.
+  /// After a batch: what callbacks have asked for, then validation; `counts`: the batch ended with a step. Whether
+  /// validation is due is decided once, so that a file which is written before it knows.
   [[gnu::always_inline]] void settle(State<R>& run, Pack& pack, bool last, bool counts,
                                      [[maybe_unused]] bool leaves = false) {
     deliver_posted(run, pack, run.progress.logged_steps);
     run.facts.in_batch = false;
+    constexpr bool evaluates = Source::template evaluates<hook::val_dataloader>;
+    bool validates = evaluates && validates_ && validation_due(run, plan_, last);
     if constexpr (replays) {
-      if (leaves || (!run.due.requests.empty() && !run.facts.accumulating) ||
-          (validates_ && validation_due(run, plan_, last)))
-        confirm(run);
+      if (leaves || validates || (!run.due.requests.empty() && !run.facts.accumulating)) confirm(run);
       else if (counts) catch_up(run);
     }
     if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
-      write_requests(run, pack, source_, here(run, At::after_batch, last, counts));
-    if constexpr (Source::template evaluates<hook::val_dataloader>)
-      if (validates_ && validation_due(run, plan_, last))
-        validate_from(run, pack, source_, here(run, At::after_batch, last, counts));
+      validates = write_files(run, pack, last, counts, validates);
+    if constexpr (evaluates)
+      if (validates) validate_from(run, pack, source_, here(run, last, counts, true));
     if (counts) count_step(run);
   }
 
-  SafePoint here(State<R> const& run, At at, bool last, bool counts) const {
-    return {
-        .at = at, .last = last, .counts = counts, .accumulating = run.facts.accumulating, .observed = this->observed_};
+  /// Returns whether validation is due: a request may have asked for a stop, which validates.
+  [[gnu::noinline, gnu::cold]] bool write_files(State<R>& run, Pack& pack, bool last, bool counts, bool validates) {
+    write_requests(run, pack, source_, here(run, last, counts, validates));
+    return validates || (validates_ && stops(run));
+  }
+
+  SafePoint here(State<R> const& run, bool last, bool counts, bool validates) const {
+    return {.at = At::after_batch,
+            .last = last,
+            .counts = counts,
+            .accumulating = run.facts.accumulating,
+            .observed = this->observed_,
+            .validates = validates};
   }
 
   Source& source_;

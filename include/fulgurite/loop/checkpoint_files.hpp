@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -35,12 +36,12 @@ class HeldFiles {
     return found != holders_.end() && found->second.size() > found->second.count(holder);
   }
 
-  /// The fit goes on from this file, which nobody removes while it lasts: the same call would begin with it again. It
-  /// may be written anew. An empty path: the fit began without one.
-  FULGURITE_COLD void begins_with(std::filesystem::path const& file) {
-    first_ = file.empty() ? std::filesystem::path{} : key(file);
+  /// A fit of this program goes on from this file, which it has named: nobody removes it, since the same program may be
+  /// started again and would name it again. It may be overwritten.
+  FULGURITE_COLD void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
+  bool is_begun_with(std::filesystem::path const& file) const {
+    return !named_.empty() && named_.count(key(file)) != 0;
   }
-  bool is_begun_with(std::filesystem::path const& file) const { return !first_.empty() && key(file) == first_; }
 
   /// One file has one key, whatever its folder is called by. A link is itself, not what it leads to.
   static std::filesystem::path key(std::filesystem::path const& file) {
@@ -52,7 +53,7 @@ class HeldFiles {
 
  private:
   std::map<std::filesystem::path, std::set<Holder>> holders_{};
-  std::filesystem::path first_{};
+  std::set<std::filesystem::path> named_{};
 };
 
 class CheckpointFiles;
@@ -94,6 +95,10 @@ class CheckpointFiles {
       : held_(held), holder_(holder), awaited_(awaited), writes_(writes), write_(write) {}
 
   bool writes() const { return writes_; }
+  /// After a batch: whether a validation comes next, which scores the weights that a file of now holds. nullopt: that
+  /// is not known, as where the batch has failed.
+  std::optional<bool> validation_follows() const { return validation_follows_; }
+  void know_of_validation(std::optional<bool> follows) { validation_follows_ = follows; }
   /// Another participant counts on the file, or a request that is still to come names it.
   bool of_others(std::filesystem::path const& file) const { return held_.by_others(file, holder_) || awaited_(file); }
   /// The name is not free: it is that of others, or such a file exists.
@@ -136,8 +141,8 @@ class CheckpointFiles {
     if (first_says_ ? first_says_(exists) : exists) throw FileExists(file);
     held_.hold(file, holder_);
   }
-  /// The holder of this request needs the file no more; it is removed unless somebody else does, or the fit began with
-  /// it. Says whether it was.
+  /// The holder of this request needs the file no more; it is removed unless somebody else does, or this program has
+  /// named it to go on from. Says whether it was.
   bool give_up(std::filesystem::path const& file) {
     held_.give_up(file, holder_);
     std::error_code ignored;  // a file that somebody else removed is gone, as wanted
@@ -151,6 +156,7 @@ class CheckpointFiles {
   HeldFiles::Holder holder_;
   Awaited awaited_;
   bool writes_;
+  std::optional<bool> validation_follows_ = std::nullopt;
   Write write_;
   FirstSays first_says_{};
   WriteLater write_later_{};

@@ -81,6 +81,7 @@ void write_now(State<R>& run, Pack& pack, Source& source) {
     holder = who;
     auto const awaited = CheckpointFiles::Awaited::template to<&Due::awaits>(run.due);
     CheckpointFiles files(run.made.held_files, who, awaited, writes, write);
+    files.know_of_validation(run.point.validates);
     if constexpr (shares<R>)
       if (!run.shared.alone) files.are_shared(first_says);
     if constexpr (can_write_later<R>)

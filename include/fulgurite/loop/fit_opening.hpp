@@ -40,7 +40,6 @@ class FitOpening {
     run_.due = {};
     run_.clock.earlier = 0;
     run_.clock.training_began.reset();
-    run_.made.held_files.begins_with({});
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;

@@ -2,6 +2,7 @@
 // The places between two pieces of a run's work at which a checkpoint is written, and from which a fit can go on.
 
 #include <cstdint>
+#include <optional>
 
 namespace fulgurite::loop {
 
@@ -27,6 +28,8 @@ struct SafePoint {
   bool began = false;         ///< a pass over the data, of before_batch's epoch or for statistics, had begun
   std::uint8_t parts = 0;     ///< at an epoch's end: so many of its parts were over
   long observed = 0;          ///< the step that schedules which follow a metric were last told of
+  /// After a batch: whether its validation comes next. nullopt: not decided yet. A resumed run decides again.
+  std::optional<bool> validates = std::nullopt;
 
   void state(auto& archive) {
     archive("at", at)("last", last)("counts", counts)("accumulating", accumulating)("left_early", left_early);

@@ -43,7 +43,8 @@ class StartingFile {
     files_of_first_rank(run);
     with_whole_file(run, files_, ForFit, [&](RunFile file, std::filesystem::path const& path) {
       file_.emplace(std::move(file));
-      if constexpr (ForFit) run.made.held_files.begins_with(path);
+      if constexpr (ForFit)
+        if (!files_.searched) run.made.held_files.begins_with(path);
     });
   }
   bool is_found() const { return file_.has_value(); }

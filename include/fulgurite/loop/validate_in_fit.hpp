@@ -87,6 +87,7 @@ template <class R, class Pack, class Source>
 [[gnu::noinline]] void validate_from(State<R>& run, Pack& pack, Source& source, SafePoint const& place) {
   auto after = place;
   after.at = At::after_validation;
+  after.validates = false;
   auto const before = std::exchange(run.point, place);
   validate_in_fit(run, pack, source, after);
   run.point = before;

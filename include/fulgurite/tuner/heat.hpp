@@ -93,7 +93,7 @@ class Heat {
       members_[i]->fit();
       check_random();
       if (race_->standing(i).value) fate = Fate::completed;
-      else why = "nobody has logged " + std::string(M::name()) + " by the end of the fit";
+      else why = "nobody has logged " + watch::written(metric_) + " by the end of the fit";
     } catch (Interrupted const& interrupted) {
       fate = Fate::interrupted;
       race_->end(interrupted.signal());
@@ -180,7 +180,7 @@ class Heat {
     auto text = "sweep: " + std::to_string(done_) + " of " + std::to_string(members_.size()) + ", member " +
                 std::to_string(i) + ' ';
     (text += name_of(now.fate)) += " after " + std::to_string(now.epochs()) + " epochs";
-    if (now.value) ((text += ", ") += M::name()) += " = " + report::formatted("%.6g", *now.value);
+    if (now.value) ((text += ", ") += watch::written(metric_)) += " = " + report::formatted("%.6g", *now.value);
     if (!now.why.empty()) (text += ": ") += now.why;
     return text;
   }
@@ -191,7 +191,7 @@ class Heat {
     for (std::size_t i = 0; i != members_.size(); ++i) rows.push_back({race_->standing(i), i, space_.settings[i]});
     std::ranges::sort(rows, [&](auto const& a, auto const& b) { return is_before(a.member, a, b.member, b); });
     auto best = has_value(rows.front()) ? std::move(members_[rows.front().member]) : nullptr;
-    return {M::name(), space_.columns, std::move(rows), std::move(best), race_->signal()};
+    return {watch::written(metric_), space_.columns, std::move(rows), std::move(best), race_->signal()};
   }
 
   Make& make_;
