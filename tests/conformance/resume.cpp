@@ -495,6 +495,36 @@ TEST_CASE("resume: an evaluation takes the weights of a file that holds nothing 
   CHECK(loaded.p.value() == 7);
 }
 
+TEST_CASE("resume: an evaluation warns where the file and the call do not both have a data module with a state") {
+  Folder const folder;
+  auto const warns = [&](char const* file, auto& data) {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+    return said([&] {
+             trainer.validate(model, data, CkptPath{folder / file});
+           }).find("[fulgurite.resume.data_state]") != std::string::npos;
+  };
+  auto const saved = [&](char const* file, auto&&... data) {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+    said([&] { trainer.fit(model, data...); });
+    trainer.save_checkpoint(folder / file);
+  };
+  Numbered data{7};
+  auto loader = toy::batches(1);
+  saved("data.safetensors", data);
+  saved("loaders.safetensors", toy::batches(2), toy::batches(1));
+  double const p = 5;
+  write_safetensors(folder / "weights.safetensors", {},
+                    [&](auto&& f) { f("0", WeightView{"F64", {}, std::as_bytes(std::span(&p, 1))}); });
+  CHECK_FALSE(warns("data.safetensors", data));
+  CHECK(warns("data.safetensors", loader));
+  CHECK(warns("loaders.safetensors", data));
+  CHECK_FALSE(warns("loaders.safetensors", loader));
+  CHECK(warns("weights.safetensors", data));
+  CHECK_FALSE(warns("weights.safetensors", loader));
+}
+
 TEST_CASE("resume: of files that were written at the same time, the one of more steps is the last") {
   Folder const folder;
   Scripted model;

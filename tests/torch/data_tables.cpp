@@ -128,7 +128,9 @@ TEST_CASE("a table is a module of two lines: standardised by its training rows, 
   CHECK(goes_on("x,y\n1,b\n2,c\n3,b\n4,c\n") ==
         "[fulgurite.data.table_changed] " + (folder.path / "changed.csv").string() +
             ": the table has 4 rows and the classes b, c, and the checkpoint was trained on 4 rows and the classes a, "
-            "b: give the same file, and see other rows by inputs(file)");
+            "b: give the same file, or restore what was learned from it by data_state<data::TableInputs>(checkpoint), "
+            "and "
+            "encode rows by its inputs(file)");
   CHECK(goes_on("x,y\n1,b\n2,a\n3,b\n").find("has 3 rows and the classes a, b, and") != std::string::npos);
 }
 
@@ -168,8 +170,9 @@ TEST_CASE("windows of a series: what is seen and what follows it, standardised b
           fulgurite::load_state_text(one, fulgurite::state_text(scaled));
         }) == "fulgurite.data.series_changed");
   CHECK(refusal([&] { windows(torch::zeros({4, 4, 4}), {}); }) == "fulgurite.data.series");
-  CHECK(sentence([&] { windows(torch::tensor({1.0F, std::nanf(""), 2.0F}), {}); }).find("at time step 1:") !=
-        std::string::npos);
+  CHECK(sentence([&] {
+          windows(torch::tensor({1.0F, std::nanf(""), 2.0F}), {});
+        }).find("at time step 1 in the column '0' is missing:") != std::string::npos);
   CHECK(refusal([&] { windows(series, {.length = 5, .targets = {"x"}}); }) == "fulgurite.data.column");
 
   probe::Folder const folder;

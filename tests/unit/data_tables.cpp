@@ -45,8 +45,8 @@ Image netpbm(std::string const& file) {
 TEST_CASE("csv: fields, quotes, line ends of every kind, and lines as they are counted in the file") {
   auto const file = csv("\xEF\xBB\xBFname,\"a, b\"\r\n\"x \"\"y\"\"\",1\r\n\r\n\"two\nlines\",\n,\"\"");
   CHECK(file.columns == Texts{"name", "a, b"});
-  CHECK(fields(file) == Texts{"x \"y\"", "1", "two\nlines", "", "", ""});
-  CHECK(file.lines == std::vector<std::size_t>{2, 4, 6});
+  CHECK(fields(file) == Texts{"x \"y\"", "1", "", "", "two\nlines", "", "", ""});
+  CHECK(file.lines == std::vector<std::size_t>{2, 3, 4, 6});
   CHECK(fields(csv("1;2\n3;4\n", {.separator = ';', .header = false})) == Texts{"1", "2", "3", "4"});
   CHECK(csv("1;2\n", {.separator = ';', .header = false}).columns == Texts{"0", "1"});
   auto const copy = [] {
@@ -54,6 +54,20 @@ TEST_CASE("csv: fields, quotes, line ends of every kind, and lines as they are c
     return first;
   }();
   CHECK(copy.field(0, 0) == "kept");
+}
+
+TEST_CASE("csv: an empty line is a row without values, so that no other row moves") {
+  CHECK(fields(csv("load\n1\n2\n\n4\n")) == Texts{"1", "2", "", "4"});
+  CHECK(csv("load\n1\n2\n\n4\n").lines == std::vector<std::size_t>{2, 3, 4, 5});
+  CHECK(fields(csv("load\n\n2\r\n\r\n\n")) == Texts{"", "2", "", ""});
+  CHECK(fields(csv("\n1\n", {.header = false})) == Texts{"", "1"});
+  CHECK(fields(csv("\n\nload\n1\n")) == Texts{"1"});  // before the header there are no rows
+  CHECK(fields(csv("a,b\n1,2\n\n3,4\n\n\n")) == Texts{"1", "2", "", "", "3", "4"});  // at the end: no rows of two
+  auto const table = typed(csv("x,kind\n1,a\n\n3,b\n"));
+  REQUIRE(table.rows() == 3);
+  CHECK(table.column("x").is_missing(1));
+  CHECK(table.column("kind").is_missing(1));
+  CHECK(typed(csv("load\n1\n\n3\n")).column("load").is_missing(1));
 }
 
 TEST_CASE("csv: what is not sound is an Error with the file and the line, and any bytes are safe") {
@@ -104,6 +118,64 @@ TEST_CASE("a table: numbers where all are, categories else or where told; missin
   CHECK(sentence([&] { table.column("prize"); }) ==
         "[fulgurite.data.column] t.csv: there is no column 'prize': it has area, zip, kind; name one of them");
   CHECK(refusal([&] { static_cast<void>(typed(file, {.categories = {"zap"}})); }) == "fulgurite.data.column");
+}
+
+TEST_CASE("a table: one sign before a number, and tabs around values as spaces around them") {
+  for (char const* text : {"+-5", "++5", "-+5", "+", "+ 5", "1e999", "5 5", "5\t5"})
+    CHECK_FALSE(typing::number_of(text).has_value());
+  CHECK(typing::number_of("\t+5 \t") == 5);
+  CHECK(typing::number_of("-5\t") == -5);
+  auto const table = typed(csv("x,kind\n1\t,a\t\n\t 2,\ta\n\t,\tNA\n"));
+  REQUIRE(table.column("x").is_number);
+  CHECK(table.column("x").numbers[1] == 2);
+  CHECK(table.column("x").is_missing(2));
+  CHECK(table.column("kind").labels == Texts{"a"});
+  CHECK(table.column("kind").is_missing(2));
+  CHECK(refusal([] { static_cast<void>(typed(csv("x\n1\n+-5\n3\n"))); }) == "fulgurite.data.column_type");
+}
+
+TEST_CASE("a category that is missing in all rows of another file is zero in all of its features") {
+  auto const table = typed(csv("x,kind,y\n1,a,0\n3,b,0\n"));
+  std::vector<std::size_t> const train{0, 1};
+  TableEncoding const encoding(table, train, "y");
+  for (auto const& types : {TableTypes{}, TableTypes{.categories = {"kind"}}}) {
+    std::vector<float> rows(2 * encoding.width(), 7);
+    encoding.encode(typed(csv("x,kind\n1,\n3,NA\n"), types), rows.data());
+    CHECK(rows == std::vector<float>{-1, 0, 0, 1, 0, 0});
+  }
+  std::vector<float> one(encoding.width());
+  CHECK(refusal([&] { encoding.encode(typed(csv("x,kind\n1,8001\n")), one.data()); }) == "fulgurite.data.column_type");
+  auto const file = csv("note,kind,x\nold,,1\nnew,,NA\n");  // as its columns are to be read; others are left out
+  auto const types = encoding.types_of(file, {"", "NA"});
+  CHECK(types.categories == Texts{"kind"});
+  CHECK(types.leave_out == Texts{"note"});
+}
+
+TEST_CASE("numbers that a float cannot hold are scaled as doubles, or refused with their line and column") {
+  auto const learned = [](std::vector<double> const& all) {
+    return standardization_of(all.size(), [&](std::size_t i) { return all[i]; });
+  };
+  auto const large = learned({0, 2e170});
+  CHECK(large.mean == 1e170);
+  CHECK(large(2e170) == 1);
+  CHECK(large(0) == -1);
+  auto const largest = learned({1.7e308, 1.7e308, -1.7e308, -1.7e308});
+  CHECK(largest.mean == 0);
+  CHECK(largest(1.7e308) == 1);
+  CHECK(learned({1.7e308, 1.7e308})(-1.7e308) < -1e308);
+  CHECK(learned({1e-200, 3e-200})(3e-200) > 0.9999);
+
+  auto const table = typed(csv("x,y\n0,0\n2e170,0\n1e170,0\n"));
+  std::vector<std::size_t> const train{0, 1};
+  TableEncoding const encoding(table, train, "y");
+  std::vector<float> rows(3);
+  encoding.encode(table, rows.data());
+  CHECK(rows == std::vector<float>{-1, 1, 0});
+  TableEncoding const small(typed(csv("x,y\n0,0\n2,0\n")), train, "y");
+  CHECK(
+      sentence([&] { small.encode(table, rows.data()); }) ==
+      "[fulgurite.data.too_large] t.csv: line 3 has 2e+170 in the column 'x', which as it is given to the model would "
+      "be beyond the largest float, 3.4e38: mend the value, or give the column in another unit");
 }
 
 TEST_CASE("what turns a table into numbers is learned from training rows alone, and is a state") {
@@ -252,6 +324,51 @@ TEST_CASE("pictures in folders: classes and files in the order of their names, r
         "[fulgurite.data.image_folder] " + folder.path.string() +
             ": files end in .jpg (2), .webp (1), and PNG, PGM and PPM can be read: convert them, or take them away");
   for (char const* name : {"empty/a.JPG", "cat/b.jpg", "cat/b.webp"}) std::filesystem::remove(folder.path / name);
-  write(folder.path / "empty" / "a.png", "GIF89a");
+  write(folder.path / "empty" / "a.png", "P5 1 1 255");
   CHECK(refusal([&] { ImageFolder(folder.path).get(3); }) == "fulgurite.data.image");
+}
+
+TEST_CASE("pictures in folders: hidden files are left out, links are followed, others are refused when listed") {
+  namespace fs = std::filesystem;
+  probe::Folder const folder;
+  auto const root = folder.path / "pets", elsewhere = folder.path / "elsewhere";
+  for (char const* name : {"cat/1.pgm", "cat/b/2.pgm", "dog/1.pgm"}) write(root / name, "P5 1 1 255\nx");
+  write(root / "cat" / ".ipynb_checkpoints" / "1-checkpoint.pgm", "P5 1 1 255\nx");
+  write(root / "cat" / "._0.pgm", "Mac OS X");
+  write(root / "dog" / ".hidden.jpg", "a photograph");
+  write(root / "dog" / "notes.txt", "P5 stands for grey");
+  CHECK(ImageFolder(root).size() == 3);
+  for (char const* name : {"7.pgm", "c/8.pgm"}) write(elsewhere / name, "P5 1 1 255\nx");
+  fs::create_directory_symlink(elsewhere, root / "dog" / "more");
+  fs::create_directory_symlink(elsewhere, root / "eel");
+  ImageFolder const linked(root);
+  REQUIRE(linked.size() == 7);
+  CHECK(linked.classes() == Texts{"cat", "dog", "eel"});
+  CHECK(linked.path(3) == root / "dog" / "more" / "7.pgm");
+  CHECK(linked.path(4) == root / "dog" / "more" / "c" / "8.pgm");
+  fs::remove(root / "eel");
+
+  auto const refused = [&](std::string const& name, std::string const& bytes) {
+    write(root / "dog" / name, bytes);
+    auto const said = sentence([&] { ImageFolder{root}; });
+    fs::remove(root / "dog" / name);
+    return said;
+  };
+  using std::string_literals::operator""s;
+  for (auto const& [name, bytes] : {std::pair{"a.jfif"s, "\xFF\xD8\xFF\xE0"s},
+                                    {"a.jpe", "a photograph"},
+                                    {"a.dat", "\xFF\xD8\xFF\xE0"},
+                                    {"a.gif", "GIF89a"},
+                                    {"a.pnm", "P6 1 1 255\nxyz"}})
+    CHECK(refused(name, bytes) == "[fulgurite.data.image_folder] " + root.string() + ": files end in " +
+                                      fs::path(name).extension().string() +
+                                      " (1), and PNG, PGM and PPM can be read: convert them, or take them away");
+  for (auto const& bytes : {""s, "GIF89a"s, "P"s})
+    CHECK(refused("a.png", bytes).find("a.png: it cannot be opened, or does not begin as a PNG") != std::string::npos);
+  fs::create_symlink(folder.path / "gone.pgm", root / "dog" / "9.pgm");
+  CHECK(sentence([&] { ImageFolder{root}; }).find("9.pgm: this link leads nowhere") != std::string::npos);
+  fs::remove(root / "dog" / "9.pgm");
+  fs::create_directory_symlink(root / "dog", root / "dog" / "round");
+  CHECK(sentence([&] { ImageFolder{root}; }).find("round: this link leads to a folder that it is in") !=
+        std::string::npos);
 }

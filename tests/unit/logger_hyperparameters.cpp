@@ -36,6 +36,13 @@ TEST_CASE("hyper-parameters: what a model and its data declare, in order, with t
   CHECK(hyperparameters(Scripted{}).empty());
 }
 
+TEST_CASE("hyper-parameters: a text that is not UTF-8, or has control characters, is one that YAML's readers read") {
+  std::vector<Hyperparameter> const odd{
+      {"a\xFF", std::string("caf\xE9 \x7F\t\"\xC2\x85\xE2\x80\xA8\xC3\xA9\xEF\xBF\xBF")}};
+  CHECK(logger::hparams_yaml(odd) ==
+        "\"a\xEF\xBF\xBD\": \"caf\xEF\xBF\xBD \\u007f\\u0009\\\"\\u0085\\u2028\xC3\xA9\\uffff\"\n");
+}
+
 TEST_CASE("hyper-parameters: model and data that tell two values of one name") {
   CHECK(error_of([] {
           hyperparameters(Net{}, Data{.lr = 1});

@@ -14,7 +14,6 @@
 #include <fulgurite/callback/kept_files.hpp>
 #include <fulgurite/callback/model_checkpoint_options.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/core/tell.hpp>
 #include <fulgurite/loop/outcome.hpp>
 #include <fulgurite/report/yaml.hpp>
@@ -45,7 +44,7 @@ class Results {
   void to_yaml(std::filesystem::path const& file = {}) const {
     std::string text;
     for (std::size_t i = 0; i != top().size(); ++i)
-      text += json::quoted(top().paths()[i].string()) + ": " + report::yaml(top().scores()[i]) + "\n";
+      text += report::yaml(top().paths()[i].string()) + ": " + report::yaml(top().scores()[i]) + "\n";
     write_durably(file.empty() ? dirpath() / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
   }
 

@@ -57,6 +57,7 @@ struct ArchiveNode {
     auto const* entries = std::get_if<Object>(&value);
     return entries == nullptr ? nullptr : entries->find(name);
   }
+  inline bool holds_nothing() const;  ///< an object without entries, or no value at all
 };
 
 /// A named value of an object.
@@ -84,6 +85,11 @@ void ArchiveObject::each(F&& f) {
 inline bool ArchiveObject::empty() const { return entries_.empty(); }
 inline ArchiveEntry const* ArchiveObject::begin() const { return entries_.data(); }
 inline ArchiveEntry const* ArchiveObject::end() const { return entries_.data() + entries_.size(); }
+
+inline bool ArchiveNode::holds_nothing() const {
+  auto const* const object = std::get_if<Object>(&value);
+  return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
+}
 
 /// f(ArchiveNode&) for what stands directly below a node.
 template <class F>

@@ -44,6 +44,7 @@ class StateMemory {
     tree_.value = std::move(alone);
     keep_tensors(tree_);
   }
+  bool holds_nothing() const { return tree_.holds_nothing(); }
   /// All of it as text, tensors included, and back: what another process can hold.
   std::string text() const { return to_text(tree_); }
   void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }

@@ -44,8 +44,9 @@ class CsvReader {
  public:
   CsvReader(std::string name, CsvOptions options) : name_(std::move(name)), options_(options) {}
 
-  /// Error [fulgurite.data.csv], with file and line: a row with more or fewer fields than the first, a quote that does
-  /// not end, two columns of one name, a table without rows, or one beyond the options' bounds.
+  /// An empty line is a row of empty fields; before the header, and at the end of a table of several columns, it is
+  /// none. Error [fulgurite.data.csv], with file and line: a row with more or fewer fields than the first, a quote that
+  /// does not end, two columns of one name, a table without rows, or one beyond the options' bounds.
   FULGURITE_BULK CsvFile read(std::string text) {
     auto const kept = std::make_shared<std::string>(std::move(text));
     if (kept->starts_with("\xEF\xBB\xBF")) at_ = write_ = 3;  // the mark with which Windows begins UTF-8
@@ -54,19 +55,34 @@ class CsvReader {
     while (next_row(*kept, row)) {
       if (file.columns.empty()) {
         name_columns(file, row);
-        if (options_.header) continue;
+        if (options_.header) {
+          empty_.clear();
+          continue;
+        }
       }
       if (row.size() != file.columns.size())
         refuse(began_, "has " + std::to_string(row.size()) + " fields, and the table has " +
                            std::to_string(file.columns.size()) + " columns: mend the line");
+      add_empty(file);
       file.fields.insert(file.fields.end(), row.begin(), row.end());
       file.lines.push_back(began_);
     }
+    if (file.columns.size() == 1) add_empty(file);
     if (file.lines.empty()) refuse(line_, "is the end, and there was no row: name a file with some");
     return file;
   }
 
  private:
+  /// Empty lines are rows without values: to drop one would move a time series, or the rows of predictions, by a row.
+  /// Before the names of the columns and, unless there is one column alone, at the end of the file they are no rows.
+  FULGURITE_BULK void add_empty(CsvFile& file) {
+    for (auto const line : empty_) {
+      file.fields.resize(file.fields.size() + file.columns.size());
+      file.lines.push_back(line);
+    }
+    empty_.clear();
+  }
+
   FULGURITE_BULK void name_columns(CsvFile& file, std::vector<std::string_view> const& row) const {
     for (std::size_t i = 0; i != row.size(); ++i) {
       std::string name = options_.header ? std::string(row[i]) : std::to_string(i);
@@ -79,7 +95,8 @@ class CsvReader {
   /// The fields of the next line that is not empty; false at the end. What was in quotes is moved to the front of the
   /// text that was read already, without them.
   FULGURITE_BULK bool next_row(std::string& text, std::vector<std::string_view>& row) {
-    while (at_ < text.size() && (text[at_] == '\n' || text[at_] == '\r')) line_ += text[at_++] == '\n';
+    for (; at_ < text.size() && (text[at_] == '\n' || text[at_] == '\r'); ++at_)
+      if (text[at_] == '\n') empty_.push_back(line_++);
     row.clear();
     if (at_ == text.size()) return false;
     began_ = line_;
@@ -125,6 +142,7 @@ class CsvReader {
   std::string name_;
   CsvOptions options_;
   std::size_t at_ = 0, write_ = 0, line_ = 1, began_ = 1;
+  std::vector<std::size_t> empty_{};  // lines since the last row
 };
 
 /// Reads such a file, plain or compressed by gzip: `read_csv("houses.csv")`. Errors: fulgurite.data.file, .gzip or

@@ -2,12 +2,16 @@
 // Pictures in folders: each folder below a root is a class, each file in it a picture of that class.
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +24,30 @@
 #include <fulgurite/data/png_image.hpp>
 
 namespace fulgurite::data {
+
+/// What a file is by its first bytes: a picture that read_image reads, one of another kind, or something else.
+enum class FileKind : std::uint8_t { picture, other_picture, other };
+
+/// One that cannot be opened is something else.
+FULGURITE_BULK FileKind kind_of_file(std::filesystem::path const& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string first(32, '\0');
+  file.read(first.data(), static_cast<std::streamsize>(first.size()));
+  first.resize(static_cast<std::size_t>(file.gcount()));
+  auto const bytes = std::span(reinterpret_cast<std::uint8_t const*>(first.data()), first.size());
+  auto const size = first.find_first_not_of(" \t\r\n", 2);  // so begins no sentence
+  bool const netpbm =
+      is_netpbm(bytes) && size != first.npos && (bytes[size] == '#' || (size > 2 && std::isdigit(bytes[size]) != 0));
+  if (is_png(bytes) || netpbm) return FileKind::picture;
+  using std::string_view_literals::operator""sv;
+  auto const has = [&](std::size_t at, std::string_view mark) {
+    return bytes.size() > at && first.substr(at).starts_with(mark);
+  };
+  bool const picture = has(0, "\xFF\xD8\xFF") || has(0, "GIF8") || has(0, "II*\0"sv) || has(0, "MM\0*"sv) ||
+                       (has(0, "RIFF") && has(8, "WEBP")) || has(4, "jP  ") || has(4, "ftypavif") ||
+                       has(4, "ftypheic") || has(4, "ftypmif1");
+  return picture ? FileKind::other_picture : FileKind::other;
+}
 
 /// Reads one picture, PNG, PGM or PPM, by what it begins with. Errors: fulgurite.data.file, .image.
 FULGURITE_BULK Image read_image(std::filesystem::path const& path) {
@@ -38,30 +66,26 @@ class ImageFolder {
     std::size_t label = 0;
   };
 
-  /// Lists the files whose names end in .png, .pgm or .ppm. Error [fulgurite.data.image_folder] where the root is no
-  /// folder, has fewer than two folders, one of them has no picture, or pictures of other kinds are among the files.
+  /// Lists the files whose names end in .png, .pgm or .ppm, and looks at the first bytes of each. Hidden files and
+  /// folders are left out; links are followed. Error [fulgurite.data.image_folder] where the root is no folder, has
+  /// fewer than two folders, one of them has no picture, a picture is none by its first bytes, pictures of other kinds
+  /// are among the files, or a link leads nowhere or round in a circle.
   explicit ImageFolder(std::filesystem::path const& root) {
     namespace fs = std::filesystem;
-    auto const refuse = [](fs::path const& where, std::string const& what) {
-      throw Error("fulgurite.data.image_folder", where.string() + ": " + what);
-    };
     if (!fs::is_directory(root)) refuse(root, "there is no such folder; check the path");
-    for (auto const& entry : fs::directory_iterator(root))
-      if (entry.is_directory() && !entry.path().filename().string().starts_with('.'))
-        classes_.push_back(entry.path().filename().string());
+    for (auto const& entry : fs::directory_iterator(root)) {
+      if (is_hidden(entry.path())) continue;
+      if (!entry.exists()) refuse(entry.path(), "this link leads nowhere: mend it, or remove it");
+      if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
+    }
     if (classes_.size() < 2)
       refuse(root, "a folder for each class was expected here, two at least: put pictures into root/class/");
     sort_seldom(classes_);
     std::map<std::string, std::size_t> others;
     std::vector<std::string> empty;
     for (std::size_t label = 0; label != classes_.size(); ++label) {
-      std::vector<fs::path> found;
-      for (auto const& entry : fs::recursive_directory_iterator(root / classes_[label])) {
-        if (!entry.is_regular_file()) continue;
-        std::string const ending = ending_of(entry.path());
-        if (is_one_of({".png", ".pgm", ".ppm"}, ending)) found.push_back(entry.path());
-        else if (is_one_of({".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}, ending)) ++others[ending];
-      }
+      std::vector<fs::path> found, within;
+      list(root / classes_[label], within, found, others);
       if (found.empty()) empty.push_back(classes_[label]);
       sort_seldom(found);
       for (auto& file : found) files_.push_back({std::move(file), label});
@@ -86,6 +110,41 @@ class ImageFolder {
     std::filesystem::path path;
     std::size_t label;
   };
+  [[noreturn]] FULGURITE_COLD static void refuse(std::filesystem::path const& where, std::string const& what) {
+    throw Error("fulgurite.data.image_folder", where.string() + ": " + what);
+  }
+  static bool is_hidden(std::filesystem::path const& path) { return path.filename().string().starts_with('.'); }
+
+  /// The pictures of a folder and those in it; of other kinds of pictures, how many end how. `within`: the folders
+  /// around this one.
+  FULGURITE_BULK static void list(std::filesystem::path const& folder, std::vector<std::filesystem::path>& within,
+                                  std::vector<std::filesystem::path>& found,
+                                  std::map<std::string, std::size_t>& others) {
+    auto const real = std::filesystem::canonical(folder);
+    if (std::ranges::find(within, real) != within.end())
+      refuse(folder, "this link leads to a folder that it is in: remove it");
+    within.push_back(real);
+    for (auto const& entry : std::filesystem::directory_iterator(folder)) {
+      auto const& path = entry.path();
+      if (is_hidden(path)) continue;
+      if (!entry.exists()) refuse(path, "this link leads nowhere: mend it, or remove it");
+      if (entry.is_directory()) list(path, within, found, others);
+      if (!entry.is_regular_file()) continue;
+      std::string const ending = ending_of(path);
+      auto const kind = kind_of_file(path);
+      if (is_one_of({".png", ".pgm", ".ppm"}, ending)) {
+        if (kind != FileKind::picture)
+          refuse(path, "it cannot be opened, or does not begin as a PNG, binary PGM or PPM picture: check its "
+                       "permissions, convert it, or take it away");
+        found.push_back(path);
+      } else if (kind != FileKind::other ||
+                 is_one_of({".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff"}, ending)) {
+        ++others[ending.empty() ? "no ending" : ending];
+      }
+    }
+    within.pop_back();
+  }
+
   /// In small letters.
   FULGURITE_BULK static std::string ending_of(std::filesystem::path const& path) {
     std::string ending = path.extension().string();

@@ -14,29 +14,37 @@ namespace fulgurite::data {
 struct Standardization {
   double mean = 0, deviation = 1;
 
-  double operator()(double value) const { return (value - mean) / deviation; }
+  double operator()(double value) const {
+    double const apart = value - mean;
+    return std::isinf(apart) ? value / deviation - mean / deviation : apart / deviation;
+  }
   double back(double standardized) const { return standardized * deviation + mean; }
 
+  bool operator==(Standardization const&) const = default;
   void state(auto& archive) { archive("mean", mean)("deviation", deviation); }
 };
 
-/// Learned from `count` numbers, value(0) to value(count - 1); those that are NaN do not count.
+/// Learned from `count` numbers, value(0) to value(count - 1); those that are NaN do not count. Numbers whose squares
+/// no double holds are scaled by a power of two, which rounds nothing.
 Standardization standardization_of(std::size_t count, auto const& value) {
   using Limits = std::numeric_limits<double>;
-  double sum = 0, squares = 0, least = Limits::infinity(), most = -least;
+  double least = Limits::infinity(), most = -least;
   std::size_t known = 0;
   for (std::size_t i = 0; i != count; ++i)
-    if (double const v = value(i); !std::isnan(v)) {
-      sum += v, ++known;
-      least = std::min(least, v), most = std::max(most, v);
-    }
+    if (double const v = value(i); !std::isnan(v)) ++known, least = std::min(least, v), most = std::max(most, v);
   if (known == 0) return {};
   if (least == most) return {least, 1};  // whose sum may round, and leave a deviation that is nothing but noise
+  double const largest = std::max(std::abs(least), std::abs(most));
+  double const scale = largest > 1e100 ? 0x1p-600 : largest < 1e-100 ? 0x1p+600 : 1;
+  double sum = 0, squares = 0;
+  for (std::size_t i = 0; i != count; ++i)
+    if (double const v = value(i); !std::isnan(v)) sum += v * scale;
   double const mean = sum / static_cast<double>(known);
   for (std::size_t i = 0; i != count; ++i)
-    if (double const v = value(i); !std::isnan(v)) squares += (v - mean) * (v - mean);
+    if (double const v = value(i); !std::isnan(v)) squares += (v * scale - mean) * (v * scale - mean);
   double const deviation = std::sqrt(squares / static_cast<double>(known));
-  return {mean, deviation > 8 * Limits::epsilon() * std::abs(mean) ? deviation : 1};
+  bool const varies = deviation > 8 * Limits::epsilon() * std::abs(mean);
+  return {mean / scale, varies ? deviation / scale : 1};
 }
 
 }  // namespace fulgurite::data

@@ -2,6 +2,7 @@
 // A table with types: columns of numbers, and columns of categories; either may lack values.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -20,12 +21,26 @@
 
 namespace fulgurite::data {
 
-/// What the fields of a table mean, which are read without the spaces around them.
+/// What the fields of a table mean, which are read without the spaces and tabs around them.
 struct TableTypes {
   std::vector<std::string> categories = {};  ///< columns that hold categories although they look like numbers
   std::vector<std::string> leave_out = {};   ///< columns that are not read
   std::vector<std::string> missing = {"", "NA", "N/A", "nan", "NaN", "null", "?"};  ///< how a missing value is written
 };
+
+/// How a file is read of which the columns are known, as a checkpoint keeps it: see TableInputs.
+struct TableReading {
+  std::vector<std::string> missing = TableTypes{}.missing;
+  std::string separator = ",";
+  bool header = true;
+
+  CsvOptions csv() const { return {.separator = separator.empty() ? ',' : separator[0], .header = header}; }
+  void state(auto& archive) { archive("missing", missing)("separator", separator)("header", header); }
+};
+/// The part of these options that such a file needs.
+inline TableReading reading_of(TableTypes const& types, CsvOptions const& csv) {
+  return {types.missing, std::string(1, csv.separator), csv.header};
+}
 
 /// A column: `numbers`, where a missing one is NaN, or else the positions of its values in `labels`, -1 where missing.
 struct TableColumn {
@@ -65,18 +80,39 @@ struct Table {
 };
 
 namespace typing {
+/// A number for an Error.
+FULGURITE_COLD std::string shown(double value) {
+  std::array<char, 32> text{};
+  auto const end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
+}  // namespace typing
 
-/// Without the spaces around it.
+/// A value as a float. Error [fulgurite.data.too_large], with line and column, where a float cannot hold it.
+FULGURITE_BULK float as_float(double value, Table const& table, TableColumn const& column, std::size_t row) {
+  auto const narrow = static_cast<float>(value);
+  if (std::isfinite(narrow)) return narrow;
+  throw Error("fulgurite.data.too_large",
+              table.name + ": line " + std::to_string(table.lines[row]) + " has " + typing::shown(column.numbers[row]) +
+                  " in the column '" + column.name +
+                  "', which as it is given to the model would be beyond the largest float, 3.4e38: mend the value, or "
+                  "give the column in another unit");
+}
+
+namespace typing {
+
+/// Without the spaces and tabs around it.
 FULGURITE_BULK std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
+  constexpr std::string_view blanks = " \t";
+  auto const first = text.find_first_not_of(blanks);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) + 1 - first);
 }
 
 /// The whole of a text as a finite number.
 FULGURITE_BULK std::optional<double> number_of(std::string_view text) {
   text = trimmed(text);
-  if (text.starts_with('+')) text.remove_prefix(1);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;

@@ -60,33 +60,48 @@ class TableEncoding {
   }
   std::vector<ColumnEncoding> const& columns() const { return columns_; }
 
-  /// Writes rows() x width() numbers, row by row. Errors: [fulgurite.data.column] where the table lacks a column, and
-  /// [fulgurite.data.column_type], with the line, where it has text in place of numbers.
+  /// How the columns of another file have to be read; those that are not encoded are left out.
+  FULGURITE_BULK TableTypes types_of(CsvFile const& file, std::vector<std::string> missing) const {
+    TableTypes types{.missing = std::move(missing)};
+    for (auto const& name : file.columns) {
+      auto const at = std::ranges::find(columns_, name, &ColumnEncoding::name);
+      if (at == columns_.end()) types.leave_out.push_back(name);
+      else if (!at->is_number) types.categories.push_back(name);
+    }
+    return types;
+  }
+
+  /// Writes rows() x width() numbers, row by row. Errors: [fulgurite.data.column] where the table lacks a column,
+  /// [fulgurite.data.column_type], with the line, where it has text in place of numbers, and [fulgurite.data.too_large]
+  /// for a number that a float cannot hold, standardised.
   FULGURITE_BULK void encode(Table const& table, float* into) const {
     std::size_t const all = width();
     std::size_t first = 0;
     for (auto const& encoding : columns_) {
       auto const& column = table.column(encoding.name);
       if (encoding.is_number && !column.is_number) refuse_text(table, column);
-      if (!encoding.is_number && column.is_number)
+      bool const category_as_number = !encoding.is_number && column.is_number;
+      if (category_as_number && !std::ranges::all_of(column.numbers, [](double v) { return std::isnan(v); }))
         throw Error("fulgurite.data.column_type", table.name + ": the column '" + column.name +
                                                       "' held categories in training, and was read as numbers: name "
                                                       "it in .categories");
-      for (std::size_t row = 0; row != table.rows(); ++row) one(encoding, column, row, into + row * all + first);
+      for (std::size_t row = 0; row != table.rows(); ++row) one(encoding, table, column, row, into + row * all + first);
       first += encoding.width();
     }
   }
 
-  /// Loading, the columns have to be those of before, with as many features. Error [fulgurite.data.table_changed].
+  /// Loading, the columns have to be those of before, with as many features, where there are any. Error
+  /// [fulgurite.data.table_changed].
   void state(auto& archive) {
     auto saved = columns_;
     archive("columns", saved);
-    if (!std::ranges::equal(saved, columns_, [](auto const& a, auto const& b) {
+    if (!saved.empty() && !columns_.empty() && !std::ranges::equal(saved, columns_, [](auto const& a, auto const& b) {
           return a.name == b.name && a.is_number == b.is_number && a.width() == b.width();
         }))
       throw Error("fulgurite.data.table_changed",
                   "the table has other columns, types or categories than the one that the checkpoint was trained on: "
-                  "give the same file, seed and share of validation");
+                  "give the same file, seed and share of validation, or restore what was learned from it by "
+                  "data_state<data::TableInputs>(checkpoint), and encode rows by its inputs(file)");
     columns_ = std::move(saved);
   }
 
@@ -106,11 +121,12 @@ class TableEncoding {
     return made;
   }
 
-  static void one(ColumnEncoding const& encoding, TableColumn const& column, std::size_t row, float* into) {
+  static void one(ColumnEncoding const& encoding, Table const& table, TableColumn const& column, std::size_t row,
+                  float* into) {
     std::fill_n(into, encoding.width(), 0.0F);
     bool const missing = column.is_missing(row);
     if (encoding.is_number) {
-      if (!missing) into[0] = static_cast<float>(encoding.standard(column.numbers[row]));
+      if (!missing) into[0] = as_float(encoding.standard(column.numbers[row]), table, column, row);
       else if (encoding.tells_missing) into[1] = 1;
     } else if (!missing) {
       auto const value = *column.label(row);

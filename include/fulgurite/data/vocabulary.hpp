@@ -30,8 +30,8 @@ inline void each_character(std::string_view text, std::string_view source, auto&
 }
 
 /// Maps each character of a text to a number from 0 to size()-1, in the order of the characters' bytes. Any text with
-/// the same characters gives the same numbers. `Vocabulary{vocabulary.characters()}` makes an equal one, for instance
-/// from a checkpoint.
+/// the same characters gives the same numbers. `data_state<data::Vocabulary>(file)` restores that of a TextModule from
+/// a checkpoint.
 class Vocabulary {
  public:
   Vocabulary() = default;
@@ -81,7 +81,28 @@ class Vocabulary {
     return text;
   }
 
+  /// Loading into one that has characters, these have to be the same: another character would stand for a number. Error
+  /// [fulgurite.data.text_changed].
+  void state(auto& archive) {
+    auto all = characters();
+    archive("characters", all);
+    Vocabulary saved(all, "the saved vocabulary");
+    if (size() != 0 && saved.size() != 0 && saved.characters_ != characters_) refuse_change(saved);
+    characters_ = std::move(saved.characters_);
+  }
+
  private:
+  FULGURITE_COLD void refuse_change(Vocabulary const& saved) const {
+    auto const differing = std::ranges::mismatch(characters_, saved.characters_);
+    auto const text = [](auto const& of, auto const& at) { return at == of.end() ? "none" : "'" + *at + "'"; };
+    throw Error("fulgurite.data.text_changed",
+                "the text has another vocabulary (" + std::to_string(size()) +
+                    " characters) than the one that the checkpoint was trained on (" + std::to_string(saved.size()) +
+                    "): character " + std::to_string(differing.in1 - characters_.begin()) + " is " +
+                    text(characters_, differing.in1) + ", and there " + text(saved.characters_, differing.in2) +
+                    "; give the same text, or encode yours by data_state<data::Vocabulary>(checkpoint)");
+  }
+
   std::vector<std::string> characters_;  // sorted; a few hundred at most, each within the string itself
 };
 

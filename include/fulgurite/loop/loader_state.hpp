@@ -27,11 +27,14 @@ concept Jumps = requires(L& loader) { loader.resume_at(long{}); };
 template <class L>
 concept KeepsPlace = LoaderLike<L> && Stateful<L, ArchiveProbe> && !Jumps<L>;
 
-/// The data module, where it is another object than the model.
+/// There is a data module with a state, and it is another object than the model.
+template <class R, class Source, class Archive,
+          class M = std::remove_cvref_t<decltype(std::declval<Source&>().module())>>
+inline constexpr bool loads_data_module = Stateful<M, Archive> && !std::is_same_v<M, typename R::Model>;
+
 template <class R, class Source, class Archive>
 void fold_data_module(Source& source, Archive& archive) {
-  using Module = std::remove_cvref_t<decltype(source.module())>;
-  if constexpr (Stateful<Module, Archive> && !std::is_same_v<Module, typename R::Model>)
+  if constexpr (loads_data_module<R, Source, Archive>)
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
 
@@ -127,8 +130,7 @@ void fold_loader(State<R>& run, Source& source, Archive& archive) {
 /// Whether something of the data has a state that a file holds beside the run's own.
 template <class R, class Source, class Archive>
 inline constexpr bool data_has_state = [] {
-  using Module = std::remove_cvref_t<decltype(std::declval<Source&>().module())>;
-  bool has = Stateful<Module, Archive> && !std::is_same_v<Module, typename R::Model>;
+  bool has = loads_data_module<R, Source, Archive>;
   if constexpr (Source::trains)
     has = has || KeepsPlace<std::remove_reference_t<decltype(std::declval<Source&>().train())>>;
   if constexpr (Source::template evaluates<hook::val_dataloader>)

@@ -47,40 +47,81 @@ struct ImageFolderOptions {
   bool pin_memory = false;
 };
 
-/// Pictures as tensors: channels x height x width, float32 from 0 to 1, with an int64 class. A data set for a Loader.
-class ImageTensors {
+/// What predictions need of pictures in folders: the classes, and how a picture becomes a tensor. An ImageModule is
+/// one; `data_state<data::ImageInputs>("last.safetensors")` restores it without the folders.
+class ImageInputs {
  public:
-  ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options)
-      : files_(std::make_shared<ImageFolder const>(root)),
-        channels_(static_cast<std::size_t>(options.channels)),
-        height_(options.height),
-        width_(options.width) {
-    if ((options.channels != 1 && options.channels != 3) || options.height < 0 || options.width < 0 ||
-        (options.height == 0) != (options.width == 0))
+  ImageInputs() = default;
+  ImageInputs(std::vector<std::string> classes, ImageFolderOptions const& options)
+      : classes_(std::move(classes)), channels_(options.channels), height_(options.height), width_(options.width) {
+    if ((channels_ != 1 && channels_ != 3) || height_ < 0 || width_ < 0 || (height_ == 0) != (width_ == 0))
       throw Error("fulgurite.data.image_size",
                   ".channels is 1 or 3, and .height and .width are both given, or both left out");
   }
 
-  std::size_t size() const { return files_->size(); }
-  ImageFolder const& files() const { return *files_; }
+  std::vector<std::string> const& classes() const { return classes_; }
 
-  FULGURITE_BULK Batch get(std::size_t i) const {
+  /// A picture as the model sees it: channels x height x width, float32 from 0 to 1.
+  FULGURITE_BULK torch::Tensor tensor(Image read) const {
     LoadingMode const mode;
-    auto [read, label] = files_->get(i);
-    Image const image = with_channels(std::move(read), channels_);
+    auto const channels = static_cast<std::size_t>(channels_);
+    Image const image = with_channels(std::move(read), channels);
     auto const rows = static_cast<std::int64_t>(image.rows), columns = static_cast<std::int64_t>(image.columns);
-    torch::Tensor pixels = torch::empty({rows, columns, static_cast<std::int64_t>(channels_)}, torch::kByte);
+    torch::Tensor pixels = torch::empty({rows, columns, channels_}, torch::kByte);
     std::copy(image.pixels.begin(), image.pixels.end(), pixels.mutable_data_ptr<std::uint8_t>());
     torch::Tensor made = pixels.permute({2, 0, 1}).to(torch::kFloat).contiguous().div_(255);
     if (height_ != 0 && (rows != height_ || columns != width_))
       made = at::_upsample_bilinear2d_aa(made.unsqueeze(0), {height_, width_}, false).squeeze(0);
-    return {made, torch::tensor(static_cast<std::int64_t>(label))};
+    return made;
+  }
+  /// A batch of that one picture. Errors: those of read_image.
+  torch::Tensor inputs(std::filesystem::path const& file) const { return tensor(read_image(file)).unsqueeze(0); }
+
+  /// Loading into one that has classes, these have to be the same. Error [fulgurite.data.classes_changed].
+  void state(auto& archive) {
+    auto classes = classes_;
+    archive("classes", classes)("channels", channels_)("height", height_)("width", width_);
+    if (!classes_.empty() && !classes.empty() && classes != classes_) refuse_change(classes);
+    classes_ = std::move(classes);
+  }
+
+ private:
+  FULGURITE_COLD void refuse_change(std::vector<std::string> const& saved) const {
+    auto const listed = [](std::vector<std::string> const& names) {
+      std::string all;
+      for (auto const& name : names) all += (all.empty() ? "" : ", ") + name;
+      return all;
+    };
+    throw Error("fulgurite.data.classes_changed",
+                "the folders are the classes " + listed(classes_) + ", and the checkpoint was trained on " +
+                    listed(saved) +
+                    ": give folders of the same names, or restore the classes alone by "
+                    "data_state<data::ImageInputs>(checkpoint)");
+  }
+
+  std::vector<std::string> classes_;
+  std::int64_t channels_ = 3, height_ = 0, width_ = 0;
+};
+
+/// Pictures as tensors, with an int64 class. A data set for a Loader.
+class ImageTensors {
+ public:
+  ImageTensors(std::filesystem::path const& root, ImageFolderOptions const& options)
+      : files_(std::make_shared<ImageFolder const>(root)), inputs_(files_->classes(), options) {}
+
+  std::size_t size() const { return files_->size(); }
+  ImageFolder const& files() const { return *files_; }
+  ImageInputs const& inputs() const { return inputs_; }
+
+  FULGURITE_BULK Batch get(std::size_t i) const {
+    LoadingMode const mode;
+    auto [read, label] = files_->get(i);
+    return {inputs_.tensor(std::move(read)), torch::tensor(static_cast<std::int64_t>(label))};
   }
 
  private:
   std::shared_ptr<ImageFolder const> files_;
-  std::size_t channels_;
-  std::int64_t height_, width_;
+  ImageInputs inputs_;
 };
 
 /// Stacks pictures, and puts training batches through a transform that many workers may share.
@@ -105,7 +146,7 @@ struct StackPictures : Stack {
 /// `.workers` that is done ahead. Only training batches go through `transform(batch)`, or `transform(batch, random)`,
 /// which several workers may call at once; `random` is a BatchRandom.
 template <SharedTransform Transform = Untouched>
-class ImageModule {
+class ImageModule : public ImageInputs {
  public:
   using Train = Loader<ImageTensors, Subset<OptionalShuffle>, StackPictures<Transform>>;
   using Evaluation = Loader<ImageTensors, Subset<>, Stack>;
@@ -113,7 +154,12 @@ class ImageModule {
   ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options, Transform transform = {})
       : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
 
-  std::vector<std::string> const& classes() const { return classes_; }
+  /// The size of pictures is what the options of this program say. Error [fulgurite.data.classes_changed] where a run
+  /// goes on with other classes.
+  void state(auto& archive) {
+    ImageInputs kept = *this;
+    kept.state(archive);
+  }
 
   /// Pictures in a batch, of all loaders alike. What is set holds from their next epochs on.
   long batch_size() const { return train_.batch_size(); }
@@ -127,10 +173,13 @@ class ImageModule {
 
  private:
   ImageModule(ImageTensors images, ImageFolderOptions const& options, Transform transform)
-      : ImageModule(images, held_out(images, options), parted(images, options), options, std::move(transform)) {}
+      : ImageModule(images, held_out(images, options), options, std::move(transform)) {}
+  ImageModule(ImageTensors const& images, ImageTensors const& held, ImageFolderOptions const& options,
+              Transform transform)
+      : ImageModule(images, held, parted(images, held, options), options, std::move(transform)) {}
   ImageModule(ImageTensors const& images, ImageTensors const& held, Split parts, ImageFolderOptions const& options,
               Transform transform)
-      : classes_(images.files().classes()),
+      : ImageInputs(images.inputs()),
         train_(images, order(std::move(parts.train), options), batching(options, options.drop_last),
                StackPictures<Transform>{{}, std::move(transform)}),
         validation_(held, Subset{std::move(parts.validation)}, batching(options, false), Stack{}) {}
@@ -144,10 +193,9 @@ class ImageModule {
                       ": the folders in it are others than those to train on: give both the same classes");
     return held;
   }
-  static Split parted(ImageTensors const& images, ImageFolderOptions const& options) {
+  static Split parted(ImageTensors const& images, ImageTensors const& held, ImageFolderOptions const& options) {
     if (options.validation_folder.empty()) return split(images.size(), options.validation, options.seed);
-    Split parts{std::vector<std::size_t>(images.size()),
-                std::vector<std::size_t>(ImageFolder(options.validation_folder).size())};
+    Split parts{std::vector<std::size_t>(images.size()), std::vector<std::size_t>(held.size())};
     std::iota(parts.train.begin(), parts.train.end(), std::size_t{0});
     std::iota(parts.validation.begin(), parts.validation.end(), std::size_t{0});
     return parts;
@@ -168,7 +216,6 @@ class ImageModule {
             .seed = o.seed};
   }
 
-  std::vector<std::string> classes_;
   Train train_;
   Evaluation validation_;
 };

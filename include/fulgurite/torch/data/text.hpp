@@ -53,6 +53,9 @@ class TextModule {
     validation_.set_batch_size(size);
   }
 
+  /// The vocabulary. Error [fulgurite.data.text_changed] where a run goes on with another one.
+  void state(auto& archive) { vocabulary_.state(archive); }
+
   BlockLoader& train_dataloader() { return train_; }
   BlockLoader& val_dataloader() { return validation_; }
 

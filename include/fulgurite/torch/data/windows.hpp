@@ -1,7 +1,6 @@
 #pragma once
 // A data module over a time series: data::windows(series, {.length = 24, .horizon = 6}).
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,8 @@
 #include <fulgurite/data/standardization.hpp>
 #include <fulgurite/data/table.hpp>
 #include <fulgurite/data/windows.hpp>
+#include <fulgurite/torch/data/buffers.hpp>
+#include <fulgurite/torch/data/series_inputs.hpp>
 #include <fulgurite/torch/data/tensor_module.hpp>
 
 namespace fulgurite::data {
@@ -43,53 +44,32 @@ struct WindowOptions {
   std::chrono::milliseconds timeout{0};
 };
 
-/// A series in memory: time steps x columns, float64 until it is standardised: float32 may lose differences of times.
-struct Series {
-  torch::Tensor values;
-  std::vector<std::string> columns;
-};
-
 /// Batches of windows (float32, N x length x columns) and of what follows them (N x horizon x targets). No time step
 /// of validation is in a window of training, nor the reverse. Means and deviations are learned from the time steps of
 /// training alone and kept in checkpoints. Windows are views of one series, and only batches are copied.
-class WindowModule : public TensorModule<> {
+class WindowModule : public TensorModule<>, public SeriesInputs {
  public:
   WindowModule(Series series, WindowOptions const& options) : WindowModule(Made(std::move(series), options), options) {}
 
-  std::vector<Standardization> const& standardization() const { return standard_; }
-  /// What the model foretells (..., targets), in the units of the series.
-  FULGURITE_BULK torch::Tensor in_units(torch::Tensor const& foretold) const {
-    auto const column = [&](auto member) {
-      std::vector<float> all;
-      for (auto const at : targets_) all.push_back(static_cast<float>(standard_[static_cast<std::size_t>(at)].*member));
-      return torch::tensor(all).to(foretold.device());
-    };
-    return foretold * column(&Standardization::deviation) + column(&Standardization::mean);
-  }
-
+  /// How files are read is what the options of this program say.
   void state(auto& archive) {
-    auto saved = standard_;
-    archive("columns", saved);
-    if (saved.size() != standard_.size())
-      throw Error("fulgurite.data.series_changed", "the checkpoint was trained on a series of " +
-                                                       std::to_string(saved.size()) + " columns, and this one has " +
-                                                       std::to_string(standard_.size()) + ": give the same series");
-    standard_ = std::move(saved);
-    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) commit(archive, [this] { fill(); });
+    auto const reading = reading_;
+    SeriesInputs::state(archive);
+    reading_ = reading;
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading)
+      commit(archive, [this, seen = inputs(series_)] { show(seen); });
   }
 
  private:
   struct Made {
     Series series;
     Split parts;
-    std::vector<Standardization> standard;
-    std::vector<std::int64_t> targets;
+    SeriesInputs inputs;
     torch::Tensor scaled, foretold;
     TensorSet set;
     Made(Series from, WindowOptions const& options)
         : series(std::move(from)),
-          parts(split_windows(checked(series, options.standardize), {options.length, options.horizon, options.stride},
-                              options.validation)) {
+          parts(split_windows(checked(series), {options.length, options.horizon, options.stride}, options.validation)) {
       LoadingMode const mode;
       auto const steps = static_cast<std::size_t>(series.values.size(0));
       std::size_t const learned = steps - options.validation.of(steps);
@@ -97,13 +77,16 @@ class WindowModule : public TensorModule<> {
       auto const learn = [&](std::int64_t c) {
         return standardization_of(learned, [&](std::size_t row) { return values[static_cast<std::int64_t>(row)][c]; });
       };
+      std::vector<Standardization> standard;
       for (std::int64_t c = 0; c != values.size(1); ++c)
         standard.push_back(options.standardize ? learn(c) : Standardization{});
-      for (auto const& name : options.targets) targets.push_back(position(series, name));
+      std::vector<std::int64_t> targets;
+      for (auto const& name : options.targets) targets.push_back(SeriesInputs::position(series.columns, name));
       if (targets.empty())
         for (std::int64_t c = 0; c != values.size(1); ++c) targets.push_back(c);
       scaled = torch::empty(series.values.sizes(), torch::kFloat);
       foretold = torch::empty({series.values.size(0), static_cast<std::int64_t>(targets.size())});
+      inputs = {series.columns, std::move(standard), std::move(targets), reading_of(options.types, options.csv)};
       auto const windows = [&](torch::Tensor const& of, std::int64_t first, std::int64_t count) {
         return of.unfold(0, options.length + options.horizon, options.stride).narrow(2, first, count).transpose(1, 2);
       };
@@ -112,28 +95,23 @@ class WindowModule : public TensorModule<> {
   };
   WindowModule(Made&& made, WindowOptions const& options)
       : TensorModule<>(made.set, std::move(made.parts), loader_options(options)),
-        values_(std::move(made.series.values)),
+        SeriesInputs(std::move(made.inputs)),
+        series_(std::move(made.series)),
         scaled_(std::move(made.scaled)),
-        foretold_(std::move(made.foretold)),
-        standard_(std::move(made.standard)),
-        targets_(std::move(made.targets)) {
-    fill();
+        foretold_(std::move(made.foretold)) {
+    show(inputs(series_));
   }
 
   /// The series as the loaders see it, which have views of these very tensors.
-  FULGURITE_BULK void fill() {
+  FULGURITE_BULK void show(torch::Tensor const& seen) {
     LoadingMode const mode;
-    auto const from = values_.accessor<double, 2>();
-    auto to = scaled_.accessor<float, 2>();
-    for (std::int64_t row = 0; row != values_.size(0); ++row)
-      for (std::int64_t c = 0; c != values_.size(1); ++c)
-        to[row][c] = static_cast<float>(standard_[static_cast<std::size_t>(c)](from[row][c]));
-    foretold_.copy_(scaled_.index_select(1, torch::tensor(targets_)));
+    scaled_.copy_(seen);
+    foretold_.copy_(seen.index_select(1, torch::tensor(targets_)));
   }
 
   /// Its time steps. Error [fulgurite.data.series] unless it has one or two dimensions on the CPU, and no value that is
-  /// missing or, as it is given to the model, too large.
-  FULGURITE_BULK static std::size_t checked(Series& series, bool standardize) {
+  /// missing or infinite.
+  FULGURITE_BULK static std::size_t checked(Series& series) {
     LoadingMode const mode;
     auto& values = series.values;
     if (!values.defined() || values.dim() < 1 || values.dim() > 2 || values.numel() == 0 || !values.is_cpu())
@@ -143,26 +121,13 @@ class WindowModule : public TensorModule<> {
     if (values.dim() == 1) values = values.unsqueeze(1);
     for (std::int64_t c = 0; series.columns.size() < static_cast<std::size_t>(values.size(1)); ++c)
       series.columns.push_back(std::to_string(c));
-    auto const finite = torch::isfinite(standardize ? values : values.to(torch::kFloat)).all(1);
-    if (!finite.all().item<bool>())
-      throw Error("fulgurite.data.series",
-                  "the series has a value that is missing, or no finite number, at time step " +
-                      std::to_string(finite.logical_not().nonzero()[0][0].item<std::int64_t>()) +
-                      ": fill it, as with the value before it");
+    auto const odd = torch::isfinite(values).logical_not().nonzero();
+    if (odd.size(0) != 0) SeriesInputs::refuse(series, odd[0][0].item<std::int64_t>(), odd[0][1].item<std::int64_t>());
     return static_cast<std::size_t>(values.size(0));
   }
-  FULGURITE_BULK static std::int64_t position(Series const& series, std::string const& name) {
-    auto const at = std::ranges::find(series.columns, name);
-    if (at != series.columns.end()) return at - series.columns.begin();
-    std::string all;
-    for (auto const& column : series.columns) (all += all.empty() ? "" : ", ") += column;
-    throw Error("fulgurite.data.column",
-                "there is no column '" + name + "' to foretell: the series has " + all + "; name one of them");
-  }
 
-  torch::Tensor values_, scaled_, foretold_;
-  std::vector<Standardization> standard_;
-  std::vector<std::int64_t> targets_;
+  Series series_;
+  torch::Tensor scaled_, foretold_;
 };
 
 /// Windows of a tensor: time steps x columns, which are called "0", "1", ..., or time steps alone.
@@ -171,18 +136,8 @@ inline WindowModule windows(torch::Tensor const& series, WindowOptions const& op
 }
 /// The same of a table's columns of numbers; its rows are the time steps. Columns of text are left out. Errors: those
 /// of read_table and Share, fulgurite.data.windows, .series and .column.
-FULGURITE_BULK WindowModule windows(Table const& table, WindowOptions const& options) {
-  Series series;
-  std::vector<double> all;
-  for (auto const& column : table.columns)
-    if (column.is_number) series.columns.push_back(column.name);
-  for (std::size_t row = 0; row != table.rows(); ++row)
-    for (auto const& column : table.columns)
-      if (column.is_number) all.push_back(column.numbers[row]);
-  series.values =
-      torch::tensor(all, torch::kDouble)
-          .view({static_cast<std::int64_t>(table.rows()), static_cast<std::int64_t>(series.columns.size())});
-  return {std::move(series), options};
+inline WindowModule windows(Table const& table, WindowOptions const& options) {
+  return {SeriesInputs::series_of(table), options};
 }
 inline WindowModule windows(std::filesystem::path const& file, WindowOptions const& options) {
   return windows(read_table(file, options.types, options.csv), options);

@@ -30,14 +30,18 @@ struct WeightOptions {
   /// Only names that begin so are taken, after `remove_prefix`, and they lose it: to load a part of a model,
   ///   load_weights(*net.backbone, "pretrained.pt", {.from = "backbone."});
   std::string from = "";
+  /// What the file keeps of its run's data module is not needed: the model will see data of its own. Otherwise such a
+  /// file is refused, unless the load is not strict or has `from`.
+  bool without_data_state = false;
 };
 
 /// What load_weights did, by the names of the model; `unexpected` by the names of the file.
 struct WeightReport {
   std::vector<std::string> loaded;
-  std::vector<std::string> missing;     ///< the file lacks them
-  std::vector<std::string> unexpected;  ///< the model lacks them
-  std::vector<std::string> different;   ///< of another shape or element type; they are never loaded
+  std::vector<std::string> missing;          ///< the file lacks them
+  std::vector<std::string> unexpected;       ///< the model lacks them
+  std::vector<std::string> different;        ///< of another shape or element type; they are never loaded
+  std::vector<std::string> data_state = {};  ///< what the file keeps of a data module, and was not loaded
 };
 
 namespace libtorch {

@@ -1,0 +1,272 @@
+// What a checkpoint keeps of a data module: without it a model would see other rows than it was trained on.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+// After LibTorch, which has a CHECK of its own.
+#include <catch2/catch_test_macros.hpp>
+
+#include <fulgurite/fulgurite.hpp>
+#include <fulgurite/torch/data/image_folder.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
+#include <fulgurite/torch/data/table.hpp>
+#include <fulgurite/torch/data/text.hpp>
+#include <fulgurite/torch/data/windows.hpp>
+
+#include "../unit/checkpoint_folder.hpp"
+#include "../unit/data_testing.hpp"
+
+using namespace fulgurite;
+using data_test::sentence;
+
+namespace {
+
+void write(std::filesystem::path const& path, std::string const& bytes) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+std::string houses(int first, int last) {
+  std::string text = "area,zip,price\n";
+  for (int i = first; i != last; ++i)
+    text += std::to_string(i) + "," + std::to_string(8000 + i % 3) + "," + std::to_string(3 * i) + "\n";
+  return text;
+}
+
+/// One linear layer.
+struct Line : torch::nn::Module {
+  static constexpr Metric<"val/mean"> val_mean{};
+  using Metrics = MetricList<val_mean>;
+  torch::nn::Linear layer;
+  explicit Line(std::size_t features)
+      : layer(register_module("layer", torch::nn::Linear(static_cast<std::int64_t>(features), 1))) {}
+  torch::Tensor forward(torch::Tensor const& x) { return layer->forward(x.to(torch::kFloat).flatten(1)); }
+  torch::Tensor training_step(auto const& batch) { return forward(batch.data).square().mean(); }
+  void validation_step(auto const& batch, auto& ctx) { ctx.log(val_mean, forward(batch.data).mean()); }
+  auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.01); }
+};
+auto make() { return make_trainer<Line>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, NoDefaults{}); }
+/// A run of a model over that module, and its file.
+template <class Module>
+Line trained(Module& module, std::size_t features, std::filesystem::path const& file) {
+  Line model(features);
+  auto trainer = make();
+  trainer.fit(model, module);
+  trainer.save_checkpoint(file);
+  return model;
+}
+/// A file of a run that was given loaders, and no data module.
+void second_file(Line& model, std::filesystem::path const& file) {
+  auto trainer = make();
+  std::vector<data::Batch> batches{{torch::zeros({1, model.layer->weight.size(1)}), torch::zeros({1})}};
+  trainer.fit(model, batches, batches);
+  trainer.save_checkpoint(file);
+}
+/// What an evaluation from a file says of another module.
+template <class Module>
+std::string evaluated(Module& module, std::size_t features, std::filesystem::path const& file) {
+  Line model(features);
+  auto trainer = make();
+  return sentence([&] { trainer.validate(model, module, CkptPath{file}); });
+}
+
+}  // namespace
+
+TEST_CASE("load_weights never leaves out what the file keeps of a data module") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  write(folder / "all.csv", houses(0, 50));
+  write(folder / "first.csv", houses(0, 10));
+  write(folder / "new.csv", houses(90, 93));
+  data::TableOptions const options{.target = "price", .types = {.categories = {"zip"}}};
+  auto all = data::table(folder / "all.csv", options), first = data::table(folder / "first.csv", options);
+  auto model = trained(all, all.features().size(), file);
+  Line other(first.features().size());
+  auto const before = other.layer->weight.detach().clone();
+  CHECK(sentence([&] { load_weights(other, file); }).find("[fulgurite.checkpoint.data_state]") == 0);
+  CHECK(other.layer->weight.equal(before));
+  CHECK(sentence([&] { load_weights(other, file); }).find("('rows', 'classes', 'reading', 'encoding')") !=
+        std::string::npos);
+  CHECK(load_weights(other, file, {.without_data_state = true}).loaded.size() == 2);
+  CHECK(load_weights(other, file, {.strict = false}).data_state.size() == 4);
+
+  // Another table is refused; one of as many rows sees them as those of training were seen.
+  Line third(first.features().size());
+  CHECK(data_test::refusal([&] { load_weights(third, first, file); }) == "fulgurite.data.table_changed");
+  CHECK_FALSE(third.layer->weight.equal(model.layer->weight));
+  write(folder / "shifted.csv", houses(1000, 1050));
+  auto shifted = data::table(folder / "shifted.csv", options);
+  auto const here = shifted.inputs(folder / "new.csv");
+  Line narrow(2);
+  CHECK(data_test::refusal([&] { load_weights(narrow, shifted, file); }) == "fulgurite.checkpoint.weights_mismatch");
+  CHECK(shifted.inputs(folder / "new.csv").equal(here));
+  load_weights(third, shifted, file);
+  CHECK(shifted.inputs(folder / "new.csv").equal(all.inputs(folder / "new.csv")));
+  CHECK(third.layer->weight.equal(model.layer->weight));
+  for (auto const& batch : shifted.train_dataloader()) CHECK(batch.data.select(1, 0).min().item<float>() > 10);
+}
+
+TEST_CASE("a program without the training file predicts the same bits, from the checkpoint alone") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  write(
+      folder / "all.csv", "area;zip;price\n" + [] {
+        auto text = houses(0, 50);
+        text.erase(0, text.find('\n') + 1);
+        std::ranges::replace(text, ',', ';');
+        return text;
+      }() + "-9;;7\n");
+  write(folder / "new.csv", "zip;note;area\n8001;a;41\n9999;1;-9\n;2;7.5\n");
+  data::TableOptions const options{
+      .target = "price", .types = {.categories = {"zip"}, .missing = {"", "-9"}}, .csv = {.separator = ';'}};
+  auto all = data::table(folder / "all.csv", options);
+  auto model = trained(all, all.features().size(), file);
+  auto const expected = all.inputs(folder / "new.csv");
+  std::filesystem::remove(folder / "all.csv");
+
+  auto restored = data_state<data::TableInputs>(file);
+  CHECK(restored.features() == all.features());
+  CHECK(restored.inputs(folder / "new.csv").equal(expected));
+  Line other(restored.features().size());
+  load_weights(other, restored, file);
+  {
+    torch::NoGradGuard const no_graph;
+    CHECK(other.forward(restored.inputs(folder / "new.csv")).equal(model.forward(expected)));
+  }
+  CHECK(data_test::refusal([&] { static_cast<void>(data_state<data::SeriesInputs>(file)); }) ==
+        "fulgurite.checkpoint.state_entry");
+  second_file(other, folder / "bare.safetensors");
+  CHECK(data_test::refusal([&] { static_cast<void>(data_state<data::TableInputs>(folder / "bare.safetensors")); }) ==
+        "fulgurite.checkpoint.no_data_state");
+}
+
+TEST_CASE(
+    "numbers beyond floats are refused with line and column, in targets and in series, or given back as doubles") {
+  probe::Folder const folder;
+  write(folder / "t.csv", "x,y\n1,1\n2,1e39\n3,2\n");
+  CHECK(sentence([&] {
+          data::table(folder / "t.csv", {.target = "y"});
+        }).find("t.csv: line 3 has 1e+39 in the column 'y'") != std::string::npos);
+  std::string text = "load\n";
+  for (int i = 0; i != 30; ++i) text += i == 28 ? "5e200\n" : std::to_string(i) + "\n";
+  write(folder / "s.csv", text);
+  CHECK(sentence([&] {
+          data::windows(folder / "s.csv", {.length = 2});
+        }).find("time step 28 in the column 'load', " + (folder / "s.csv").string() + ", line 30 is 5e+200") !=
+        std::string::npos);
+  CHECK(data_test::refusal([&] { data::windows(folder / "s.csv", {.length = 2, .standardize = false}); }) ==
+        "fulgurite.data.series");
+  write(folder / "gap.csv", "load\n1\n2\n\n4\n5\n6\n7\n8\n");
+  CHECK(sentence([&] {
+          data::windows(folder / "gap.csv", {.length = 1});
+        }).find("time step 2 in the column 'load', " + (folder / "gap.csv").string() + ", line 4 is missing") !=
+        std::string::npos);
+
+  auto const large = torch::arange(40, torch::kDouble) * 1e170;
+  auto series = data::windows(large, {.length = 2, .shuffle = false});
+  auto const& batch = *series.train_dataloader().begin();
+  CHECK(torch::allclose(series.in_units(batch.target).view(-1), large.slice(0, 2, 2 + batch.target.size(0)), 1e-6));
+  CHECK(series.in_units(batch.target).scalar_type() == torch::kDouble);
+  auto const usual = data::windows(torch::arange(40), {.length = 2});
+  CHECK(usual.in_units(torch::zeros({1, 1, 1})).scalar_type() == torch::kFloat);
+}
+
+TEST_CASE("a file of a text with another vocabulary is refused, although its size is the same") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  data::TextOptions const options{.block = 4, .batch_size = 2, .validation = 0.4};
+  auto vowels = data::text_of("aeiouaeiouaeiouaeiou", options), others = data::text_of("abcdeabcdeabcdeabcde", options),
+       same = data::text_of("uoieauoieauoieauoiea", options);
+  trained(vowels, 4, file);
+  CHECK(evaluated(same, 4, file) == "nothing was thrown");
+  CHECK(evaluated(others, 4, file) ==
+        "[fulgurite.data.text_changed] the text has another vocabulary (5 characters) than the one that the checkpoint "
+        "was trained on (5): character 1 is 'b', and there 'e'; give the same text, or encode yours by "
+        "data_state<data::Vocabulary>(checkpoint)");
+  CHECK(data_state<data::Vocabulary>(file).characters() == "aeiou");
+}
+
+TEST_CASE("a file of pictures in other folders is refused, although there are as many") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  for (char const* name : {"one/cat/1.pgm", "one/dog/1.pgm", "one/cat/2.pgm", "one/dog/2.pgm", "two/cat/1.pgm",
+                           "two/cow/1.pgm", "two/cow/2.pgm", "more/dog/7.pgm", "more/dog/8.pgm", "more/cat/7.pgm"})
+    write(folder / name, "P5 1 1 255\nx");
+  data::ImageFolderOptions const options{.channels = 1, .validation = 1, .batch_size = 2};
+  auto one = data::image_folder(folder / "one", options), two = data::image_folder(folder / "two", options),
+       more = data::image_folder(folder / "more", options);
+  trained(one, 1, file);
+  CHECK(evaluated(more, 1, file) == "nothing was thrown");
+  CHECK(evaluated(two, 1, file).find("[fulgurite.data.classes_changed]") == 0);
+  auto const restored = data_state<data::ImageInputs>(file);
+  CHECK(restored.classes() == std::vector<std::string>{"cat", "dog"});
+  CHECK(restored.inputs(folder / "more/dog/7.pgm").sizes() == torch::IntArrayRef{1, 1, 1, 1});
+}
+
+TEST_CASE("a file of a series with the columns in another order is refused") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  std::string there = "load,temperature\n", turned = "temperature,load\n";
+  for (int i = 0; i != 30; ++i) {
+    there += std::to_string(i) + "," + std::to_string(1000 * i) + "\n";
+    turned += std::to_string(1000 * i) + "," + std::to_string(i) + "\n";
+  }
+  write(folder / "there.csv", there);
+  write(folder / "turned.csv", turned);
+  data::WindowOptions const options{.length = 2, .batch_size = 4};
+  auto one = data::windows(folder / "there.csv", options), two = data::windows(folder / "turned.csv", options);
+  trained(one, 4, file);
+  CHECK(evaluated(one, 4, file) == "nothing was thrown");
+  CHECK(evaluated(two, 4, file).find("[fulgurite.data.series_changed]") == 0);
+  auto const restored = data_state<data::SeriesInputs>(file);
+  CHECK(restored.columns() == std::vector<std::string>{"load", "temperature"});
+  CHECK(restored.inputs(folder / "turned.csv").equal(one.inputs(folder / "there.csv")));
+  CHECK(restored.in_units(torch::ones({2})).equal(one.in_units(torch::ones({2}))));
+}
+
+TEST_CASE("a file of pictures that were scaled otherwise is refused") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors", plain_file = folder / "plain.safetensors";
+  write(folder / "train-images-idx3-ubyte",
+        std::string("\0\0\x08\x03\0\0\0\x04\0\0\0\x1c\0\0\0\x1c", 16) + std::string(4 * 28 * 28, '\x40'));
+  write(folder / "train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x04", 8) + std::string("\1\2\3\4"));
+  data::MnistOptions options{.batch_size = 2, .validation = 2};
+  auto plain = data::mnist(folder.path, options);
+  options.normalise = true;
+  auto scaled = data::mnist(folder.path, options);
+  trained(scaled, 784, file);
+  trained(plain, 784, plain_file);
+  CHECK(evaluated(scaled, 784, file) == "nothing was thrown");
+  CHECK(evaluated(plain, 784, plain_file) == "nothing was thrown");
+  CHECK(evaluated(plain, 784, file).find("[fulgurite.data.scale_changed]") == 0);
+  CHECK(evaluated(scaled, 784, plain_file).find("[fulgurite.data.scale_changed]") == 0);
+  Line other(784);
+  CHECK(sentence([&] { load_weights(other, plain_file); }) == "nothing was thrown");
+}
+
+TEST_CASE("an evaluation from a file warns where the data module that the file knows is not there, and the reverse") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors", bare = folder / "bare.safetensors";
+  write(folder / "all.csv", houses(0, 50));
+  auto all = data::table(folder / "all.csv", {.target = "price", .types = {.categories = {"zip"}}});
+  trained(all, 4, file);
+  auto const warned = [&](auto& trainer) {
+    int times = 0;
+    for (auto const& said : trainer.warnings()) times += said.starts_with("[fulgurite.resume.data_state]");
+    return times;
+  };
+  Line model(4);
+  auto first = make(), second = make();
+  first.validate(model, all, CkptPath{file});
+  CHECK(warned(first) == 0);
+  first.validate(model, all.val_dataloader(), CkptPath{file});
+  CHECK(warned(first) == 1);
+  second.fit(model, all.train_dataloader(), all.val_dataloader());
+  second.save_checkpoint(bare);
+  second.validate(model, all.val_dataloader(), CkptPath{bare});
+  CHECK(warned(second) == 0);
+  second.validate(model, all, CkptPath{bare});
+  CHECK(warned(second) == 1);
+}
