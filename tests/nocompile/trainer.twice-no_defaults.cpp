@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, a word twice, or a callback and the word that leaves it out: keep one of them
+// refused: [fulgurite.trainer.twice] make_trainer is given NoDefaults{}, which leaves out everything that is added, and another such word: keep NoDefaults{}
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

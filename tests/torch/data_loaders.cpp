@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <ranges>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -19,6 +22,7 @@
 
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/pipeline.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/data/block_loader.hpp>
 #include <fulgurite/torch/data/stack.hpp>
@@ -299,6 +303,62 @@ TEST_CASE("workers stack samples of tensors") {
   tensors.push_back(torch::zeros({3}));
   Loader uneven{tensors, {.batch_size = 6, .workers = 1}, Stack{}};
   CHECK(refusal([&] { uneven.begin(); }) == "fulgurite.data.collate");
+}
+
+namespace collated {
+struct Inner {
+  torch::Tensor mask;
+};
+struct Sample {
+  torch::Tensor image, label;
+  Inner inner;
+};
+struct Mixed {
+  torch::Tensor image;
+  int label;
+};
+struct Data {
+  std::size_t size() const { return 5; }
+  Sample get(std::size_t i) const {
+    auto const n = static_cast<int>(i);
+    return {torch::full({2}, n), torch::tensor(n), {torch::full({1}, -n)}};
+  }
+};
+template <class Loader>
+using BatchOf = std::remove_cvref_t<decltype(*std::declval<Loader&>().begin())>;
+}  // namespace collated
+
+TEST_CASE("a struct of tensors is stacked member by member, with Stack{} and by default") {
+  auto const check = [](auto loader) {
+    collated::Sample const& batch = *loader.begin();
+    CHECK(batch.image.sizes() == torch::IntArrayRef{4, 2});
+    CHECK(batch.label.equal(torch::arange(4)));
+    CHECK(batch.inner.mask.equal(-torch::arange(4).view({4, 1})));
+  };
+  check(Loader{collated::Data{}, {.batch_size = 4}, Stack{}});
+  check(Loader{collated::Data{}, {.batch_size = 4}});
+  check(Loader{collated::Data{}, {.batch_size = 4, .workers = 2}});
+  check(Loader{collated::Data{}, Sequential{5}, {.batch_size = 4}});
+  check(collated::Data{} | batch(4));
+}
+
+TEST_CASE("samples that hold tensors are collated by default as PyTorch does; others stay a vector") {
+  auto const t = torch::ones({2});
+  Loader plain{std::vector<torch::Tensor>(3, t), {.batch_size = 3}};
+  CHECK(plain.begin()->sizes() == torch::IntArrayRef{3, 2});
+  Loader labelled{std::vector<std::pair<torch::Tensor, int>>{{t, 4}, {t, 5}}, {.batch_size = 2}};
+  auto const& [image, label] = *labelled.begin();
+  CHECK(image.sizes() == torch::IntArrayRef{2, 2});
+  CHECK((label.dtype() == torch::kLong && label.equal(torch::tensor({4, 5}))));
+  using Named = std::tuple<torch::Tensor, std::string, double, bool>;
+  Loader named{std::vector<Named>{{t, "a", 0.5, true}, {t, "b", 1.5, false}}, {.batch_size = 2}};
+  auto const& [images, names, weights, flags] = *named.begin();
+  CHECK(images.sizes() == torch::IntArrayRef{2, 2});
+  CHECK(names == std::vector<std::string>{"a", "b"});
+  CHECK((weights.dtype() == torch::kDouble && weights[1].item<double>() == 1.5));
+  CHECK((flags.dtype() == torch::kBool && flags[0].item<bool>() && !flags[1].item<bool>()));
+  STATIC_REQUIRE(std::same_as<collated::BatchOf<Loader<std::vector<double>>>, std::vector<double>>);
+  STATIC_REQUIRE(std::same_as<collated::BatchOf<Loader<std::vector<collated::Mixed>>>, std::vector<collated::Mixed>>);
 }
 
 TEST_CASE(

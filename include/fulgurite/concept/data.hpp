@@ -23,6 +23,11 @@ concept LoaderLike = requires(L& loader) {
   *std::begin(loader);
 };
 
+/// Has samples by index, as a dataset has, and no batches. A loader makes them.
+template <class D>
+concept IndexedSamples = !LoaderLike<D> && requires(D const& dataset) { dataset.size(); } &&
+                         (requires(D const& dataset) { dataset.get(0); } || requires(D const& dataset) { dataset[0]; });
+
 /// Knows its number of batches; parts of it can then be asked for, and its last batch is known without reading ahead.
 template <class L>
 concept SizedLoader = LoaderLike<L> && requires(L& loader) {

@@ -44,10 +44,17 @@ template <class Collate, class D>
 concept CollatesAtRandom = Dataset<D> && std::invocable<Collate const&, std::vector<Sample<D>>, BatchRandom&>;
 
 namespace collating {
+/// The function makes batches of these samples; Loader refuses one that does not.
 template <class Collate, class D>
-struct Result : std::invoke_result<Collate const&, std::vector<Sample<D>>> {};
+concept Makes = CollatesAtRandom<Collate, D> || std::invocable<Collate const&, std::vector<Sample<D>>>;
+
 template <class Collate, class D>
-  requires CollatesAtRandom<Collate, D>
+struct Result : std::type_identity<std::vector<Sample<D>>> {};
+template <class Collate, class D>
+  requires Makes<Collate, D>
+struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>> {};
+template <class Collate, class D>
+  requires(Makes<Collate, D> && CollatesAtRandom<Collate, D>)
 struct Result<Collate, D> : std::invoke_result<Collate const&, std::vector<Sample<D>>, BatchRandom&> {};
 }  // namespace collating
 
@@ -72,6 +79,24 @@ struct AsVector {
     return samples;
   }
 };
+
+/// What makes the batches of a loader that is given no function: AsVector; of samples that hold tensors, Stack, as
+/// torch/data/stack.hpp says (fulgurite.hpp has it).
+template <class Sample>
+struct CollateOf {
+  using type = AsVector;
+};
+/// Stands for it until the samples are known.
+struct ByDefault {};
+
+namespace collating {
+/// The function that was given, else that of the samples.
+template <class Sample, class Collate>
+auto chosen(Collate collate) {
+  if constexpr (std::same_as<Collate, ByDefault>) return typename CollateOf<Sample>::type{};
+  else return collate;
+}
+}  // namespace collating
 
 /// A function that makes batches and can put them into page-locked memory: `can_pin()` throws where there is no GPU,
 /// `pin(batch)` does it.
@@ -108,7 +133,8 @@ struct Epoch {
     at.reads(AtWork::no_sample);
     guarded(
         [&] {
-          if constexpr (CollatesAtRandom<Collate, D>) {
+          if constexpr (!collating::Makes<Collate, D>) {  // refused
+          } else if constexpr (CollatesAtRandom<Collate, D>) {
             BatchRandom random{seed, number, k, static_cast<long>(batch_size), share};
             batch.emplace(collate(std::move(samples), random));
           } else {

@@ -54,7 +54,8 @@ struct LoaderOptions {
 ///
 /// Samples are read by `dataset[i]` or `dataset.get(i)` from several threads at once, so these must be const and free
 /// of data races. `collate(std::vector<Sample>)`, or `collate(std::vector<Sample>, BatchRandom&)` for
-/// augmentation, makes the batch. A dataset given by value is kept, one given by
+/// augmentation, makes the batch; without one `Stack` does of samples that hold tensors, and of others a batch is a
+/// vector. A dataset given by value is kept, one given by
 /// `std::cref` is borrowed. Workers stay from epoch to epoch, waiting, and `.on_worker_start` runs once in each. With
 /// workers, batches arrive in the same order as without. An exception of the dataset
 /// arrives in the loop as fulgurite.data.sample with the index of the sample (the original nested in it), one of
@@ -62,9 +63,14 @@ struct LoaderOptions {
 /// bring its batch within `.timeout` is fulgurite.data.worker_hangs, and so is the next `begin()` until it comes back.
 /// A loader that ends waits for each sample that is being read, for `.timeout` at most: a thread that takes longer is
 /// left behind with the dataset, which must live as long as it where it is borrowed.
-template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
+template <Dataset D, Sampler S = OptionalShuffle, class Collate = typename CollateOf<Sample<D>>::type>
 class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>, S> {
   using Base = SampledBatches<Loader, Collated<Collate, D>, S>;
+  static constexpr bool makes_batches = collating::Makes<Collate, D>;
+  static_assert(makes_batches,
+                "[fulgurite.data.no_batch] the function that makes batches does not take a std::vector of these "
+                "samples: Stack{} takes tensors, numbers, texts, pairs, tuples and structs of tensors; give "
+                "AsVector{}, or a collate(std::vector<Sample>) of your own");
 
  public:
   using typename Base::Batch;
@@ -163,7 +169,7 @@ template <class D, Sampler S, class Collate>
 Loader(D, S, BatchOptions, Collate) -> Loader<typename Held<D>::type, S, Collate>;
 
 /// Another name for Loader, PyTorch's.
-template <Dataset D, Sampler S = OptionalShuffle, class Collate = AsVector>
+template <Dataset D, Sampler S = OptionalShuffle, class Collate = typename CollateOf<Sample<D>>::type>
 using DataLoader = Loader<D, S, Collate>;
 
 }  // namespace fulgurite::data

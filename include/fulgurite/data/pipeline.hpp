@@ -125,18 +125,21 @@ struct Batching : Step {
   auto of(Left left) const {
     if constexpr (is_ordered<Left>) {
       using D = decltype(left.dataset);
-      return Loader<D, decltype(left.sampler), Collate>(std::forward<D>(left.dataset), std::move(left.sampler), options,
-                                                        collate);
+      auto by = collating::chosen<Sample<D>>(collate);
+      return Loader<D, decltype(left.sampler), decltype(by)>(std::forward<D>(left.dataset), std::move(left.sampler),
+                                                             options, by);
     } else if constexpr (is_chosen<Left>) {
       using D = decltype(left.dataset);
       OptionalShuffle inner{left.samples.size()};
-      return Loader<D, Subset<OptionalShuffle>, Collate>(std::forward<D>(left.dataset),
-                                                         Subset(std::move(left.samples), inner), options, collate);
+      auto by = collating::chosen<Sample<D>>(collate);
+      return Loader<D, Subset<OptionalShuffle>, decltype(by)>(std::forward<D>(left.dataset),
+                                                              Subset(std::move(left.samples), inner), options, by);
     } else if constexpr (fits<Left, is_dataset<Left>>()) {
       using D = typename Held<Left>::type;
       D dataset = std::move(left);
       OptionalShuffle all{static_cast<std::size_t>(dataset.size())};
-      return Loader<D, OptionalShuffle, Collate>(std::forward<D>(dataset), all, options, collate);
+      auto by = collating::chosen<Sample<D>>(collate);
+      return Loader<D, OptionalShuffle, decltype(by)>(std::forward<D>(dataset), all, options, by);
     } else return left;
   }
 };
@@ -181,7 +184,7 @@ pipeline::Ordering<S> ordered(S sampler) {
 }
 
 /// Batches of so many samples: a Loader. `collate(std::vector<Sample>)` makes one. Errors as those of Loader.
-template <class Collate = AsVector>
+template <class Collate = ByDefault>
 pipeline::Batching<Collate> batch(long size, BatchingOptions options = {}, Collate collate = {}) {
   return {BatchOptions{.batch_size = size,
                        .drop_last = options.drop_last,

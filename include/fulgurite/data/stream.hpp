@@ -147,10 +147,12 @@ class InBatches {
 
 /// A loader of unknown length over a range of samples: `batch_size` of them become a batch by
 /// `collate(std::vector<Sample>)`.
-template <class Open, class Collate = AsVector>
+template <class Open, class Collate = ByDefault>
   requires std::ranges::input_range<Opened<Open>>
 auto stream_in_batches(Open open, StreamOptions options, Collate collate = {}) {
-  return Stream{InBatches(stream_of(std::move(open)), options, std::move(collate))};
+  auto samples = stream_of(std::move(open));
+  auto by = collating::chosen<typename decltype(samples)::Batch>(std::move(collate));
+  return Stream{InBatches(std::move(samples), options, std::move(by))};
 }
 
 }  // namespace fulgurite::data

@@ -71,15 +71,17 @@ inline constexpr bool is_model<M, M&> = true;
 template <Argument Kind, class... Given>
 inline constexpr std::size_t count_of = (std::size_t{argument_of<Given>() == Kind} + ... + 0);
 
-/// A word that is said twice, as NoLogger is beside NoDefaults; or a word, and a callback that it would leave out.
+/// A word that is said twice.
+template <class... Given>
+consteval bool repeats_word() {
+  return ((policy::is_word<Given> && times<Given, Given...> != 1) || ...);
+}
+/// A word, and a callback that it would leave out.
 template <class... Given>
 consteval bool contradicts() {
-  constexpr std::size_t words = count_of<Argument::word, Given...>;
-  if constexpr (words == 0) return false;
+  if constexpr (count_of<Argument::word, Given...> == 0) return false;
   else
-    return ((policy::is_word<Given> && times<Given, Given...> != 1) || ...) ||
-           (times<NoDefaults, Given...> != 0 && words != 1) ||
-           (times<NoResultsTable, Given...> != 0 && times<ResultsTable, Given...> != 0) ||
+    return (times<NoResultsTable, Given...> != 0 && times<ResultsTable, Given...> != 0) ||
            (times<NoLogger, Given...> != 0 && (is_logger<Given>() || ...)) ||
            (times<NoProgressBar, Given...> != 0 && ((order_of<Given>() == Order::progress) || ...)) ||
            (times<NoModelSummary, Given...> != 0 && ((order_of<Given>() == Order::summary) || ...)) ||
@@ -113,11 +115,23 @@ struct PartRules {
     FULGURITE_RULE("[fulgurite.trainer.options_twice] make_trainer is given TrainerOptions twice: write all of them "
                    "into the first",
                    accepts<M>, !(std::is_base_of_v<TrainerOptions, Given> || ...))
-    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies, two precisions, two optimizations, "
-                   "a word twice, or a callback and the word that leaves it out: keep one of them",
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two strategies: keep one of them",
+                   accepts<refusal::given<Given...>>, count_of<Argument::strategy, Given...> < 2)
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two precisions: keep one of them",
+                   accepts<refusal::given<Given...>>, count_of<Argument::precision, Given...> < 2)
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two optimizations: keep one of Automatic{...} and "
+                   "Manual{}",
+                   accepts<refusal::given<Given...>>, count_of<Argument::optimization, Given...> < 2)
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given one word, such as NoLogger{}, twice: keep one of "
+                   "them",
+                   accepts<refusal::given<Given...>>, !repeats_word<Given...>())
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given NoDefaults{}, which leaves out everything that is "
+                   "added, and another such word: keep NoDefaults{}",
                    accepts<refusal::given<Given...>>,
-                   count_of<Argument::strategy, Given...> < 2 && count_of<Argument::precision, Given...> < 2 &&
-                   count_of<Argument::optimization, Given...> < 2 && !contradicts<Given...>())
+                   times<NoDefaults, Given...> == 0 || count_of<Argument::word, Given...> == 1)
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given a callback, and the word that leaves such a "
+                   "callback out: keep one of them",
+                   accepts<refusal::given<Given...>>, !contradicts<Given...>())
     FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer adds a bar, a summary, a log, a checkpoint and a table, "
                    "and a strategy where none is named: #include <fulgurite/defaults.hpp>, or name a strategy and "
                    "NoDefaults{}",

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/diagnose/call_hooks.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/subject.hpp>
@@ -32,6 +33,9 @@ struct BorrowRules {
     FULGURITE_RULE("[fulgurite.trainer.text] a text is no data: a file to go on from is CkptPath{\"last\"}, the last "
                    "argument, and a loader is a range of batches",
                    accepts<T>, !(std::is_convertible_v<Data, std::string_view> || ...))
+    FULGURITE_RULE("[fulgurite.data.dataset] a data set has samples, and a trainer reads batches: pass a loader of it, "
+                   "data::Loader{dataset, {.batch_size = 32, .shuffle = true}}",
+                   accepts<T>, !(IndexedSamples<std::remove_cvref_t<Data>> || ...))
     FULGURITE_RULE("[fulgurite.trainer.pointer] the trainer takes the model itself, not a pointer or a holder: pass "
                    "*model",
                    accepts<T>, !points<T>)

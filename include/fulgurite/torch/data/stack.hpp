@@ -2,22 +2,73 @@
 // For data::Loader with LibTorch: samples of tensors become batches of tensors, and workers leave the processor to the
 // training loop.
 
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <torch/types.h>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/data/dataset.hpp>
 #include <fulgurite/torch/data/batch.hpp>
 #include <fulgurite/torch/data/pinned.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/one_thread.hpp>
 
 namespace fulgurite::data {
 
-/// Collates by `torch::stack`: tensors to a tensor, `{data, target}` to a `Batch`, pairs and tuples member by member.
-/// `Loader loader{dataset, {.batch_size = 32, .workers = 2, .on_worker_start = one_thread_each()}, Stack{}};`
+namespace collating {
+
+/// The fields of a struct, by reference: a Hana struct's, or those that structured bindings find.
+template <class T>
+auto fields_of(T& object) {
+  if constexpr (libtorch::walk::HanaStruct<T>)
+    return boost::hana::unpack(boost::hana::accessors<T>(),
+                               [&](auto... field) { return std::tie(boost::hana::second(field)(object)...); });
+  else return aggregate::with_fields(object, [](auto&... field) { return std::tie(field...); });
+}
+template <class T>
+using Fields = decltype(fields_of(std::declval<T&>()));
+
+/// A struct of tensors, or of such structs: a batch of it is such a struct, too.
+template <class T>
+inline constexpr bool is_record = false;
+template <class Fields>
+inline constexpr bool are_tensors = false;
+template <class... Fs>
+inline constexpr bool are_tensors<std::tuple<Fs&...>> =
+    sizeof...(Fs) != 0 && ((std::same_as<Fs, torch::Tensor> || is_record<Fs>) && ...);
+template <class T>
+  requires(std::is_class_v<T> && !libtorch::TensorLike<T> && !libtorch::walk::TupleLike<T> &&
+           !libtorch::walk::Container<T> && !libtorch::walk::is_example<T> && !is_optional<T>)
+inline constexpr bool is_record<T> = are_tensors<Fields<T>>;
+
+/// What numbers of a batch are as a tensor, as PyTorch has them: integers are of 64 bits.
+template <class T>
+using Element = std::conditional_t<std::integral<T> && !std::same_as<T, bool>, std::int64_t, T>;
+
+/// Whether Stack makes batches of these samples.
+template <class T>
+inline constexpr bool stacks =
+    std::same_as<T, torch::Tensor> || std::same_as<T, Batch> || std::same_as<T, bool> || std::integral<T> ||
+    std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::string> || is_record<T>;
+template <class A, class B>
+inline constexpr bool stacks<std::pair<A, B>> = stacks<A> && stacks<B>;
+template <class... Ts>
+inline constexpr bool stacks<std::tuple<Ts...>> = (stacks<Ts> && ...);
+
+}  // namespace collating
+
+/// Collates as PyTorch does: tensors to a tensor by `torch::stack`, numbers to a tensor, texts to a vector, `{data,
+/// target}` to a `Batch`, pairs, tuples and structs of tensors member by member. A struct has at most 12 members, or is
+/// adapted for Hana. It is what a loader of samples that hold tensors does by itself.
 class Stack {
   template <class Sample>
   auto column(std::vector<Sample>& samples, auto member) const {
@@ -36,17 +87,43 @@ class Stack {
             column(samples, [](Batch& s) -> auto& { return s.target; })};
   }
 
+  template <class Number>
+    requires(std::is_arithmetic_v<Number> && collating::stacks<Number>)
+  torch::Tensor operator()(std::vector<Number> samples) const {
+    using Element = collating::Element<Number>;
+    auto numbers = torch::empty({static_cast<std::int64_t>(samples.size())}, c10::CppTypeToScalarType<Element>::value);
+    std::transform(samples.begin(), samples.end(), numbers.template mutable_data_ptr<Element>(),
+                   [](auto number) { return static_cast<Element>(number); });
+    return numbers;
+  }
+
+  std::vector<std::string> operator()(std::vector<std::string> samples) const { return samples; }
+
   template <class A, class B>
+    requires collating::stacks<std::pair<A, B>>
   auto operator()(std::vector<std::pair<A, B>> samples) const {
     return std::pair{column(samples, [](auto& s) -> auto& { return s.first; }),
                      column(samples, [](auto& s) -> auto& { return s.second; })};
   }
 
   template <class... Ts>
+    requires collating::stacks<std::tuple<Ts...>>
   auto operator()(std::vector<std::tuple<Ts...>> samples) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::tuple{column(samples, [](auto& s) -> auto& { return std::get<I>(s); })...};
     }(std::index_sequence_for<Ts...>());
+  }
+
+  template <class Record>
+    requires collating::is_record<Record>
+  Record operator()(std::vector<Record> samples) const {
+    Record batch = samples.front();
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      auto const fields = collating::fields_of(batch);
+      ((std::get<I>(fields) = column(samples, [](Record& s) -> auto& { return std::get<I>(collating::fields_of(s)); })),
+       ...);
+    }(std::make_index_sequence<std::tuple_size_v<collating::Fields<Record>>>());
+    return batch;
   }
 
   /// What a Loader with `.pin_memory` asks for.
@@ -55,6 +132,12 @@ class Stack {
   void pin(Made& batch) const {
     pin_in_place(batch);
   }
+};
+
+template <class Sample>
+  requires(collating::stacks<Sample> && libtorch::holds_tensors<Sample>)
+struct CollateOf<Sample> {
+  using type = Stack;
 };
 
 /// For `.on_worker_start`: tensor operations in a worker run in the worker's thread alone, and those of the training
