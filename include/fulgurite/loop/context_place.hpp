@@ -30,10 +30,12 @@ class PlaceContext : public NotHere {
   long skipped_steps() const { return asked(Asks::skipped_steps), state_->progress.skipped_steps; }
   /// The epoch at hand, counted from 0: how many were completed before it.
   int current_epoch() const { return asked(Asks::current_epoch), state_->progress.epoch; }
-  /// Which batch is at hand, counted from 0 in its epoch, or in its evaluation loader.
+  /// The batch, counted from 0 in its epoch or in its evaluation loader. Between batches the one before; 0 before the
+  /// first.
   long batch_idx() const { return asked(Asks::batch_idx), state_->facts.batch_idx; }
-  /// Samples in the batch at hand, on this process. 0 where no batch is at hand, or where it does not tell its size.
-  long batch_size() const { return asked(Asks::batch_size), state_->facts.batch_size; }
+  /// Samples in the batch, on this process. 0 between batches, while a batch is transferred, and for one that does not
+  /// tell its size.
+  long batch_size() const { return asked(Asks::batch_size), state_->facts.in_batch ? state_->facts.batch_size : 0; }
   /// Of its epoch, or of its evaluation loader. A loader that has no size and does not promise that batches stay valid
   /// is read one batch at a time: false until the end is found, after the end hook of the last batch; true in what
   /// follows.

@@ -33,7 +33,8 @@ void count_epoch(State<R>& run) {
   ++progress.epoch;
   progress.cut_short = run.facts.is_last_batch ? -1 : progress.batch;
   progress.batch = progress.window_start = 0;
-  run.facts.accumulating = false;
+  run.facts.accumulating = run.facts.is_last_batch = false;
+  run.facts.batch_idx = 0;
   run.measured.train_board.restart();
 }
 

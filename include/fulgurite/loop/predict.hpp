@@ -73,6 +73,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
                   run, source, ctx, present(raw),
                   [&](auto& batch) {
                     measure(run, batch);
+                    facts.in_batch = true;
                     tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
                     auto outputs = [&] {
                       [[maybe_unused]] auto const watched =
@@ -83,6 +84,7 @@ std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, L
                       return T(call_step<hook::predict_step>(model, batch, ctx));
                     }();
                     tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
+                    facts.in_batch = false;
                     if (keep) all[position].push_back(std::move(outputs));
                     deliver_posted(run, pack, b);
                   },

@@ -1,6 +1,7 @@
 #pragma once
 // An epoch that a limit or a stop has ended before its data, in a run that goes on with other limits.
 
+#include <algorithm>
 #include <utility>
 
 #include <fulgurite/loop/run.hpp>
@@ -32,7 +33,7 @@ bool reopen_epoch(State<R>& run) {
   if (!reopen_epoch(run, run.point)) return false;
   run.measured.train_board = std::exchange(run.measured.cut_short, {});
   run.due.heard = {};
-  run.facts.batch_idx = run.progress.batch - 1;
+  run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   return true;
 }
 

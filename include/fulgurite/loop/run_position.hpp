@@ -2,6 +2,7 @@
 // The part of a run's state that only a fit can go on from: where exactly it was, and what was open there. The rest is
 // in run_state.hpp.
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -184,7 +185,7 @@ void fold_run(State<R>& run, Archive& archive) {
     if (validated) run.clock.last_validation = ago(*validated);
     run.facts.accumulating = run.facts.has_gradients = run.point.accumulating;
     run.facts.is_last_batch = run.point.last;
-    run.facts.batch_idx = run.progress.batch - 1;
+    run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   }
 }
 

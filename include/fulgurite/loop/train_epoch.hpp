@@ -52,7 +52,12 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
         if (!retreat_.reached(b)) return !end.after_step();
       if constexpr (may_be_none<decltype(raw)>)
         if (is_none(raw)) return none(run, pack, b, end);
-      auto const use = [&](auto& batch) __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end); };
+      if constexpr (replays) retreat_.offer(run, pack, b);
+      this->begin(run, b, end);
+      auto const window = this->window_at(run, b);
+      run.facts.accumulating = !window.key.closes;
+      auto const use = [&](auto& batch)
+                           __attribute__((always_inline)) { return take_batch(run, pack, batch, b, end, window); };
       return with_batch(run, source_, ctx_, present(raw), use, hook::timed<action::batch_to_device<R>>(pack));
     };
     bool const more = [&]() __attribute__((always_inline)) {
@@ -80,13 +85,10 @@ class TrainEpoch : private ResumedEpoch<R, Pack, Source> {
 
   /// Whether the epoch goes on after this batch.
   template <class Batch, class End>
-  [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end) {
+  [[gnu::always_inline]] bool take_batch(State<R>& run, Pack& pack, Batch& batch, long b, End& end,
+                                         WindowPlace const& window) {
     auto& facts = run.facts;
     auto& progress = run.progress;
-    if constexpr (replays) retreat_.offer(run, pack, b);
-    this->begin(run, b, end);
-    auto const window = this->window_at(run, b);
-    facts.accumulating = !window.key.closes;
     measure(run, batch);
     facts.in_batch = true;
 
