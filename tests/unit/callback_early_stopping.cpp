@@ -41,6 +41,7 @@ TEST_CASE("early stopping: the reason, the epoch, the sentence") {
   CHECK(run({5, 5}, {.patience = 1}).epochs == 2);
   CHECK(patient.stopped == 3);
   CHECK(patient.message == "EarlyStopping: vl = 4 has not improved on 4 for 1 checks");
+  CHECK(patient.outcome.ended_by == patient.message);
   CHECK(run({3, 2, INFINITY}, {}).reason == StopReason::non_finite);
   auto const through = run({3, 2, 1}, {}, quick(3));
   CHECK(through.reason == StopReason::not_stopped);

@@ -117,8 +117,15 @@ TEST_CASE("the last line of a fit") {
     std::optional<double> best_value;
     int best_epoch = 0;
     std::filesystem::path best_file, last_file, metrics_file;
+    std::string ended_by = {};
   } outcome;
   CHECK(outcome_line(outcome, 1, 630, 22.4) == "1 epoch, 630 steps in 00:22");
+  outcome.ended_by = "max_epochs = 1";
+  CHECK(outcome_line(outcome, 1, 630, 22.4) == "1 epoch, 630 steps in 00:22");
+  outcome.ended_by = "EarlyStopping: vl = 4 has not improved on 3 for 5 checks";
+  CHECK(outcome_line(outcome, 1, 630, 22.4) ==
+        "1 epoch, 630 steps in 00:22; ended by EarlyStopping: vl = 4 has not improved on 3 for 5 checks");
+  outcome.ended_by.clear();
   outcome = {"val/accuracy",
              0.98312,
              7,

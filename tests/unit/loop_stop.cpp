@@ -128,3 +128,46 @@ TEST_CASE("a second fit continues the counters and is over at once where the lim
   CHECK(stopping.progress().epoch == 4);
   CHECK(stopping.progress().global_step == 2 + 9);
 }
+
+TEST_CASE("a fit says what ended it: a limit, a request with its reason or without one, or nothing") {
+  auto const by = [](TrainerOptions options, auto... callbacks) {
+    options.num_sanity_val_steps = 0;
+    toy::Validated model;
+    auto trainer = toy::train<toy::Validated>(options, Automatic{}, std::move(callbacks)...);
+    trainer.fit(model, toy::batches(3), toy::batches(1));
+    return trainer.outcome().ended_by;
+  };
+  auto const asks = [](auto... why) {
+    return Influence{[=](std::string_view where, auto& ctx) {
+      if (where == "on_train_epoch_end") ctx.request_stop(why...);
+    }};
+  };
+  CHECK(by({.max_epochs = 2}) == "max_epochs = 2");
+  CHECK(by({.max_epochs = 2, .max_steps = 5}) == "max_steps = 5");
+  CHECK(by({.max_time = Seconds(0)}) == "max_time");
+  CHECK(by({.max_epochs = 2}, asks()) == "a stop that the model or a callback requested");
+  CHECK(by({.max_epochs = 2}, asks("the budget is spent")) == "the budget is spent");
+  CHECK(by({.max_epochs = 2}, asks("the budget is spent"), Positions{}) == "the budget is spent");
+  CHECK(by({.max_epochs = 3, .min_epochs = 3}, asks("the budget is spent")) == "max_epochs = 3");
+}
+
+namespace {
+struct Fails : toy::Validated {
+  bool now = false;
+  toy::Tensor training_step(double batch, auto& ctx) {
+    if (now) throw Error("fulgurite.test.step", "a step failed");
+    return toy::Validated::training_step(batch, ctx);
+  }
+};
+}  // namespace
+
+TEST_CASE("a fit that fails says of no end, and neither does the one before") {
+  Fails model;
+  auto trainer = toy::train<Fails>({.max_epochs = 1, .num_sanity_val_steps = 0}, Automatic{});
+  trainer.fit(model, toy::batches(1), toy::batches(1));
+  CHECK(trainer.outcome().ended_by == "max_epochs = 1");
+  model.now = true;
+  trainer.set_options({.max_epochs = 2, .num_sanity_val_steps = 0});
+  CHECK(toy::refusal([&] { trainer.fit(model, toy::batches(1), toy::batches(1)); }) == "fulgurite.test.step");
+  CHECK(trainer.outcome().ended_by.empty());
+}

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <map>
 
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
@@ -274,6 +275,49 @@ TEST_CASE(
   int const status = status_of([&] { said([&] { ::_exit(program("") == std::tuple(0, 6, 0, 0) ? 0 : 1); }); });
   CHECK(status == 0);
   CHECK(folder.files().empty());
+}
+
+namespace {
+struct RaisesAt {
+  using Stateless = ByChoice;
+  long step;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.global_step() == step) std::raise(SIGTERM);
+  }
+};
+}  // namespace
+
+TEST_CASE("fits of one model type in different folders are the first ones of their folders, however these are called") {
+  Folder const folder;
+  int const status = status_of([&] {
+    std::set<std::string> names;
+    for (std::string const name : {"a", "b", "c"}) {
+      std::filesystem::create_directories(folder.path / name / "sub");
+      std::filesystem::current_path(folder.path / name);
+      for (std::filesystem::path const& dirpath : {std::filesystem::path("sub"), folder.path / name / "sub"}) {
+        Scripted model;
+        auto trainer =
+            make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{}, Signals{{.dirpath = dirpath}});
+        trainer.fit(model, toy::batches(1), toy::batches(1));
+        names.insert(trainer.template callback<Signals>().last_checkpoints().front().filename().string());
+      }
+    }
+    ::_exit(names == std::set<std::string>{"interrupted.safetensors", "interrupted-2.safetensors"} ? 0 : 1);
+  });
+  CHECK(status == 0);
+}
+
+TEST_CASE("a fit that a signal has ended says where its file is, and one that resumes from it where it continues") {
+  Folder const folder;
+  auto const file = (folder.path / "interrupted.safetensors").string();
+  auto const output = [&](long step, auto... from) {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{}, RaisesAt{step},
+                                          Signals{{.dirpath = folder.path}});
+    return said([&] { exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1), from...); }); });
+  };
+  CHECK(output(5) == "interrupted: the run is in " + file + "; the same program resumes from it\n");
+  CHECK(output(0, CkptPath{file}) == "resumes from " + file + ": epoch 1, batch 2, step 5\n");
 }
 
 TEST_CASE("a SLURM job is read from its variables, and what is no number or an interactive session is none") {

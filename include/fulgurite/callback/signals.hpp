@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/core/slurm.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
@@ -145,7 +147,7 @@ class Signals {
     auto const name =
         options_.dirpath.empty() ? "interrupted_" + of_program() + std::string(model) : std::string("interrupted");
     auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
-    fit_ = (folder / name).string();
+    fit_ = HeldFiles::key(folder / name).string();
     auto const before = checkpointing::EndedFits::of_process().count(fit_);
     auto const number = before == 0 ? std::string() : "-" + std::to_string(before + 1);
     file_ = folder / (name + number + ".safetensors");
@@ -180,7 +182,11 @@ class Signals {
       return;
     }
     CheckpointRequest request{this, [this, requeues, begin_again](CheckpointFiles& files) {
-                                files.write(requeues ? hpc_files_.next() : file_);
+                                auto const file = requeues ? hpc_files_.next() : file_;
+                                files.write(file);
+                                if (files.writes())
+                                  tell(stderr, "interrupted: the run is in " + file.string() +
+                                                   "; the same program resumes from it\n");
                                 if (requeues) begin_again(files.writes());
                               }};
     // Contexts of evaluations have no such function.

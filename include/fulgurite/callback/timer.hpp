@@ -137,7 +137,8 @@ class Timer {
     if (options_.verbose && !ctx.stop_requested() && ctx.rank() == 0)
       tell(stderr, "Timer: " + report::exact(elapsed().count()) + " s are used up, of " +
                        report::exact(limit_->count()) + ": training stops\n");
-    ctx.request_stop_for_now();  // one whose time is raised goes on
+    // One whose time is raised trains on.
+    ctx.request_stop_for_now("Timer: " + report::exact(limit_->count()) + " s are used up");
   }
 
   static Seconds parsed(std::string_view text) {

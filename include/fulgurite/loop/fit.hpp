@@ -7,6 +7,7 @@
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/early_looks.hpp>
 #include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/loop/end_reason.hpp>
 #include <fulgurite/loop/exchange.hpp>
 #include <fulgurite/loop/fit_checks.hpp>
 #include <fulgurite/loop/fit_epochs.hpp>
@@ -64,6 +65,7 @@ class OpenFit : FitEpochs<R, Pack, Source, From> {
     safely([&] {
       if (epoch_) epoch_->leave(run_);
       epoch_.reset();
+      run_.made.outcome.ended_by = end_reason(run_);
       if (trains_) end_training();
       finish_files(run_);
       anomaly_.reset();

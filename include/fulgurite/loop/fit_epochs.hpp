@@ -2,10 +2,13 @@
 // The epochs of a fit, one after the other, and what is left of the one in which a resumed run was stopped.
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/epoch_end.hpp>
@@ -29,6 +32,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
   using Base::resumes;
   using Base::run_;
   using Base::source_;
+  using Base::start_;
 
   bool more() const { return trains_ && (epoch_ || !done(run_)); }
 
@@ -56,6 +60,15 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
         keep_data();
       }
     resumed_->load_random();
+  }
+
+  /// One line: where training continues.
+  void tell_of_start() {
+    auto const& at = run_.progress;
+    if (!speaks_for_all(run_) || run_.asked.options.barebones || is_snapshot<From>) return;
+    fulgurite::tell(stderr, "resumes from " + start_.name() + ": epoch " + std::to_string(at.epoch) +
+                                (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
+                                std::to_string(at.global_step) + "\n");
   }
 
   /// Nothing more is trained, though no limit says so.
@@ -88,6 +101,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     resumed_->go_back_if_reopened();
     run_.loading.resuming = false;
     resumed_.reset();
+    tell_of_start();
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);

@@ -40,6 +40,7 @@ class FitOpening {
     run_.due = {};
     run_.clock.earlier = 0;
     run_.clock.training_began.reset();
+    run_.made.outcome.ended_by.clear();
     run_.loading.resuming = run_.loading.training_is_open = run_.loading.validation_is_open = false;
     run_.loading.loaders = &loader_names<Source>;
     run_.loading.forgets_place = !all_remember_place<Source>;

@@ -15,6 +15,9 @@ struct Outcome {
   std::filesystem::path best_file = {};
   std::filesystem::path last_file = {};
   std::filesystem::path metrics_file = {};
+  /// What ended the last fit: "max_epochs = 10", "EarlyStopping: val/loss = ...", the reason that a stop request gave.
+  /// Empty while it runs, after an exception, and where it was closed before its end.
+  std::string ended_by = {};
 
   void state(auto& archive) {
     archive("best_metric", best_metric)("best_value", best_value)("best_epoch", best_epoch)("best_file", best_file)(

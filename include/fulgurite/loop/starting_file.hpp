@@ -43,11 +43,14 @@ class StartingFile {
     files_of_first_rank(run);
     with_whole_file(run, files_, ForFit, [&](RunFile file, std::filesystem::path const& path) {
       file_.emplace(std::move(file));
+      path_ = path;
       if constexpr (ForFit)
         if (!files_.searched) run.made.held_files.begins_with(path);
     });
   }
   bool is_found() const { return file_.has_value(); }
+  /// Where the file is, for messages.
+  std::string name() const { return path_.string(); }
 
   /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Whether there
   /// was any.
@@ -117,6 +120,7 @@ class StartingFile {
   Candidates files_{};
   bool looked_ = false;
   std::optional<RunFile> file_{};
+  std::filesystem::path path_{};
 };
 
 /// A snapshot in the place of a file: it is there, and loggers stay in the folder that they have.
@@ -125,6 +129,7 @@ class StartingSnapshot {
  public:
   using File = From;
   explicit StartingSnapshot(From const& from) : from_(from) {}
+  static std::string name() { return "a snapshot"; }
 
   template <bool ForFit, class Run, class Pack>
   void look(Run&, Pack&) {}

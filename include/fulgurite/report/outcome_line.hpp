@@ -13,6 +13,8 @@ template <class Outcome>
 std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
   auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
   std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
+  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the epochs are said
+    text += "; ended by " + outcome.ended_by;
   if (outcome.best_value)
     text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
             std::to_string(outcome.best_epoch);
