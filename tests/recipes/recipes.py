@@ -138,7 +138,7 @@ class Workshop:
         if done.returncode != 0 or mine is None:
             said = done.stdout[-3000:] + done.stderr[-3000:]
             return None, [f'these lines ended with status {done.returncode}:\n{commands}{said}']
-        said = done.stdout + done.stderr
+        said = re.sub(r'^Installing .*\n', '', done.stdout + done.stderr, flags=re.M)
         return mine, [f'there are warnings:\n{said[-6000:]}'] if re.search(r'\bwarning\b', said, re.I) else []
 
     def needs(self, program: pathlib.Path) -> str:
@@ -196,7 +196,8 @@ def command_line(shop: Workshop, found: dict) -> list[str]:
     mine, complaints = shop.build('CMake, cli', [('cmake', lists), *found['CMake'][1:]], CLI)
     if mine is None:
         return complaints
-    lines = dict(found['Installed'])['sh'].replace('fulgurite-torch)', 'fulgurite-cli)').replace('-O2', '-fsyntax-only')
+    lines = dict(found['Installed'])['sh'].replace('--libs fulgurite-torch', 'fulgurite-cli')
+    lines = lines.replace('-O2', '-fsyntax-only')
     lines += 'touch mine\n'
     mine, complaints = shop.build('Installed, cli', [('sh', lines)], CLI)
     return complaints
