@@ -51,3 +51,27 @@ TEST_CASE("accumulation schedule: a model that clears or steps by itself is told
 }
 
 static_assert(GradientAccumulationScheduler::needs_automatic);
+
+TEST_CASE("a window that is longer than an epoch is warned of, whoever sets it") {
+  auto const warned = [](TrainerOptions const& options, int window, int batches, auto... callbacks) {
+    return said([&] {
+      toy::Slope model;
+      auto trainer = toy::train<toy::Slope>(options, {.accumulate_grad_batches = window}, std::move(callbacks)...);
+      trainer.fit(model, toy::batches(batches));
+      CHECK(model.stepped.size() != 0);
+    });
+  };
+  std::string const sentence =
+      "warning: [fulgurite.options.long_window] accumulate_grad_batches = 8 is more than the 3 batches of an epoch. A "
+      "window ends with its epoch, so each step is the mean of 3 batches: lower accumulate_grad_batches, or make "
+      "epochs "
+      "longer\n";
+  CHECK(warned({.max_epochs = 2}, 8, 3) == sentence);
+  CHECK(warned({.max_epochs = 2, .limit_train_batches = Batches{3}}, 8, 100) == sentence);
+  CHECK(warned({.max_epochs = 1}, 1, 3, GradientAccumulationScheduler{{{1, 8}}}).empty());
+  CHECK(warned({.max_epochs = 2}, 1, 3, GradientAccumulationScheduler{{{1, 8}}}) == sentence);
+  CHECK(warned({.max_epochs = 2}, 3, 3).empty());
+  CHECK(warned({.max_epochs = 2}, 2, 3).empty());
+  CHECK(warned({.max_epochs = 2, .silence = {"fulgurite.options.long_window"}}, 8, 3).empty());
+  CHECK(warned({.fast_dev_run = 1}, 8, 3).find("long_window") == std::string::npos);
+}

@@ -135,6 +135,7 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
     agree_on_stop(run_);
     deliver_posted(run_, pack_, run_.progress.logged_steps);
     if (!stops(run_)) answer_searches();
+    warn_of_long_window(run_, plan_);
     if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
   }
 

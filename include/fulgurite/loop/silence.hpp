@@ -25,7 +25,7 @@ inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "checkpoint.forgets_place", "data.none", "data.uneven", "data.waits", "exception.second", "hook.once_a_window",
     "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
     "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "metric.no_logger", "metric.undefined",
-    "options.barebones_log", "options.dev_run", "options.few_rows", "options.overfit_order",
+    "options.barebones_log", "options.dev_run", "options.few_rows", "options.long_window", "options.overfit_order",
     "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
     "resume.after_requeue", "resume.callback", "resume.damaged", "resume.data_state", "resume.finished",
     "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.passed_over", "resume.skips",

@@ -48,6 +48,17 @@ void warn_of_few_rows(State<R>& run, EpochPlan const& plan) {
                  std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
 }
 
+/// Warns where an accumulation window is longer than an epoch, at whose end each window is closed.
+template <class R>
+void warn_of_long_window(State<R>& run, EpochPlan const& plan) {
+  if (!plan.batches || run.asked.window_length <= *plan.batches || run.asked.options.fast_dev_run != 0) return;
+  run.warn("fulgurite.options.long_window",
+           "accumulate_grad_batches = " + std::to_string(run.asked.window_length) + " is more than the " +
+               std::to_string(*plan.batches) +
+               " batches of an epoch. A window ends with its epoch, so each step is the mean of " +
+               std::to_string(*plan.batches) + " batches: lower accumulate_grad_batches, or make epochs longer");
+}
+
 /// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
 template <class R, class Source>
 void check_validation(State<R>& run, Source& source) {
