@@ -312,3 +312,88 @@ TEST_CASE("bar: a terminal is asked for its width at each redraw, and one that i
   CHECK(report::is_terminal(terminal.stream));
   kind.empty() ? ::unsetenv("TERM") : ::setenv("TERM", kind.c_str(), 1);
 }
+
+namespace {
+/// The lines of each batch of a fit with these options on so many batches, from "Epoch" on, and the totals of them.
+Lines drawn(TrainerOptions const& options, int batches, Automatic const& how = {}) {
+  Place run;
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, how,
+                                        run.bar({.leave = true, .seconds_between_lines = 0.1}));
+  trainer.fit(run.model, toy::batches(batches), NoValidation{});
+  Lines all;
+  for (auto const& line : lines_of(run.stream.all()))
+    if (line.starts_with("Epoch")) all.push_back(line);
+  return all;
+}
+std::string between(std::string const& line, std::string const& from, std::string const& to) {
+  auto const begin = line.rfind(from) + from.size();
+  return line.substr(begin, line.find(to, begin) - begin);
+}
+Lines totals(Lines const& lines) {
+  Lines all;
+  for (auto const& line : lines) all.push_back(between(line, "| ", " ["));
+  return all;
+}
+}  // namespace
+
+TEST_CASE("bar: its total and its end are those of the run, whichever limit ends it") {
+  auto options = quick(4);
+  options.max_steps = 3;
+  CHECK(totals(drawn(options, 100)) == Lines{"1/3", "2/3", "3/3", "3/3"});
+  CHECK(between(drawn(options, 100).front(), "<", ",") == "00:01");
+  CHECK(totals(drawn(options, 2)) == Lines{"1/2", "2/2", "2/2", "1/1", "1/1"});
+  CHECK(totals(drawn(options, 100, {.accumulate_grad_batches = 2})).front() == "1/6");
+  CHECK(totals(drawn(options, 100, {.accumulate_grad_batches = 2})).back() == "6/6");
+  CHECK(totals(drawn(options, 5, {.accumulate_grad_batches = 2})).front() == "1/5");
+  options.limit_train_batches = Batches{2};
+  CHECK(totals(drawn(options, 100)).front() == "1/2");
+
+  auto timed = quick(1);
+  timed.max_time = Seconds{5};
+  CHECK(between(drawn(timed, 100).front(), "<", ",") == "00:04");
+  CHECK(totals(drawn(timed, 100)).front() == "1/100");
+  timed.min_steps = 100;  // time alone ends nothing before
+  CHECK(between(drawn(timed, 100).front(), "<", ",") == "00:49");
+}
+
+TEST_CASE("bar: of an unsized loader the end is known where max_steps ends it") {
+  Place run;
+  auto options = quick(1);
+  options.max_steps = 3;
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, run.bar());
+  toy::Unsized train(50);
+  trainer.fit(run.model, train, NoValidation{});
+  CHECK(lines_of(run.stream.all())[0].starts_with("Epoch 0: 100%|██████████| 3/3 ["));
+}
+
+TEST_CASE("bar: evaluations announce what their limits leave, and the sanity check its few batches") {
+  Place run;
+  auto options = quick(1);
+  options.limit_val_batches = Batches{3};
+  options.num_sanity_val_steps = 2;
+  auto trainer =
+      make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{}, run.bar({.seconds_between_lines = 0.1}));
+  trainer.fit(run.model, toy::batches(4), toy::batches(10));
+  Lines validated, sane;
+  for (auto const& line : lines_of(run.stream.all())) {
+    if (line.starts_with("Validation")) validated.push_back(between(line, "| ", " ["));
+    if (line.starts_with("Sanity")) sane.push_back(between(line, "| ", " ["));
+  }
+  REQUIRE(!validated.empty());
+  REQUIRE(!sane.empty());
+  CHECK(validated.front() == "1/3");
+  CHECK(sane.front() == "1/2");
+}
+
+TEST_CASE("bar: the metric that is watched stays where there is no room for the others") {
+  Place run;
+  Folder const folder;
+  auto options = quick(2);
+  options.default_root_dir = folder.path;
+  auto narrow = run.bar({.leave = true, .columns = 62});
+  fitted(run.model, options, 4, ModelCheckpoint{Scripted::vl}, std::move(narrow));
+  auto const lines = lines_of(run.stream.all());
+  CHECK(std::ranges::count_if(lines, [](auto const& line) {
+          return line.starts_with("Epoch 1") && line.find("vl=0.250") != std::string::npos;
+        }) == 1);
+}

@@ -39,6 +39,25 @@ TEST_CASE("a progress line fits its columns") {
     if (columns >= 24) CHECK(width == static_cast<std::size_t>(columns));
   }
   CHECK(progress_line(line, 48) == "Epoch 3:  45%|████▉      | 225/500 [00:12<00:15]");
+  // The metric that is watched stays longer than the others, and than the rate.
+  ProgressLine watched{"Epoch 3", 225, 500, 12.4, 18.02, "loss=0.123, val=0.500, other=1.000", "val=0.500"};
+  CHECK(progress_line(watched, 90) ==
+        "Epoch 3:  45%|██▋   | 225/500 [00:12<00:15, 18.02it/s, loss=0.123, val=0.500, other=1.000]");
+  CHECK(progress_line(watched, 80) ==
+        "Epoch 3:  45%|█▊  | 225/500 [00:12<00:15, 18.02it/s, loss=0.123, val=0.500, ...]");
+  CHECK(progress_line(watched, 64) == "Epoch 3:  45%|██▎  | 225/500 [00:12<00:15, 18.02it/s, val=0.500]");
+  CHECK(progress_line(watched, 52) == "Epoch 3:  45%|█▊  | 225/500 [00:12<00:15, val=0.500]");
+  CHECK(progress_line(watched, 46) == "Epoch 3:  45%|████     | 225/500 [00:12<00:15]");
+  for (int columns = 1; columns != 120; ++columns) {
+    auto const at = progress_line(watched, columns);
+    CHECK(display_width(at) <= static_cast<std::size_t>(columns));
+    if (at.find("it/s") != std::string::npos || at.find("loss") != std::string::npos)
+      CHECK(at.find("val=0.500") != std::string::npos);
+  }
+  ProgressLine ends{"a", 10, 100, 1, 10, {}, {}, 2.0};  // a limit of time comes before the last item
+  CHECK(progress_line(ends) == "a:  10%|█         | 10/100 [00:01<00:02, 10.00it/s]");
+  ends.seconds_left = -1;
+  CHECK(progress_line(ends) == "a:  10%|█         | 10/100 [00:01<00:00, 10.00it/s]");
   CHECK(progress_line(line, 30) == "Epoch 3:  45%|███▏   | 225/500");
   CHECK(progress_line(line, 20) == "Epoch 3:  45%");
   CHECK(progress_line(line, 10) == "Epoch  45%");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/announced.hpp>
 #include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/redraws.hpp>
@@ -77,6 +78,7 @@ class Dashboard {
   void on_train_start(auto& ctx) {
     if (!on_) return tell_bar<hook::on_train_start>(ctx);
     counts_.go_on(ctx);
+    end_.begin(ctx);
     began_ = ctx.seconds_now();
   }
   void on_sanity_check_start(auto& ctx) {
@@ -157,7 +159,7 @@ class Dashboard {
     invoke<Hook>(bar_, ctx);
   }
   void start_epoch(auto& ctx, double began) {
-    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), began);
+    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
   }
   bool shows(auto& ctx) const { return on_ && ctx.stage() == decltype(ctx.stage())::fit; }
   void end() {
@@ -181,8 +183,9 @@ class Dashboard {
     if (auto const all = ctx.estimated_steps()) frame.head += " of " + std::to_string(*all);
     frame.head += "  " + report::clock_text(counts_.seconds(now));
     frame.curves = history_.curves();
-    frame.bars.push_back(train_ ? train_->running("", columns, ascii) : "");
-    frame.bars.push_back(validation_ ? validation_->running("", columns, ascii) : "");
+    if (train_) end_.announce(*train_, ctx);
+    frame.bars.push_back(train_ ? train_->running({}, columns, ascii) : "");
+    frame.bars.push_back(validation_ ? validation_->running({}, columns, ascii) : "");
     std::string values;
     ctx.each_metric([&](auto const& metric, std::optional<double> value) {
       if (metric.prog_bar && value)
@@ -206,6 +209,7 @@ class Dashboard {
   Redraws redraws_{};
   double began_ = 0;
   FitCounts counts_{};
+  AnnouncedEnd end_{};
   bool on_ = false;
 };
 

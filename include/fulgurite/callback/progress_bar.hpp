@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fulgurite/callback/announced.hpp>
 #include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/redraws.hpp>
 #include <fulgurite/core/state.hpp>
@@ -64,6 +65,7 @@ class ProgressBar {
   }
   void on_train_start(auto& ctx) {
     counts_.go_on(ctx);
+    end_.begin(ctx);
     began_ = ctx.seconds_now();
   }
   void on_sanity_check_start() { sanity_ = true; }
@@ -82,6 +84,7 @@ class ProgressBar {
     if (train_->done() == 0) train_->start_at(ctx.batch_idx());
     train_->advance(ctx.batch_idx() + 1, now);
     if (!due(now)) return;
+    end_.announce(*train_, ctx);
     auto const line = train_->running(postfix(ctx), columns(), options_.ascii);
     if (terminal_) lines_.show({line});
     else keep(line);
@@ -91,6 +94,7 @@ class ProgressBar {
     auto const now = ctx.seconds_now();
     redraws_.begin(now);
     train_->advance(train_->done(), now);
+    end_.announce(*train_, ctx);
     last_line_ = train_->finished(postfix(ctx), columns(), options_.ascii);
     if (options_.leave || !terminal_) keep(std::exchange(last_line_, {}));
   }
@@ -129,7 +133,8 @@ class ProgressBar {
   static bool draws(auto& ctx) { return ctx.rank() == 0 && !ctx.options().barebones; }
   void start_epoch(auto& ctx, double began) {
     last_line_.clear();
-    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), ctx.num_training_batches(), began);
+    train_.emplace("Epoch " + std::to_string(ctx.current_epoch()), std::nullopt, began);
+    end_.announce(*train_, ctx);
     if (!terminal_) redraws_.begin(began);  // the first line comes a while later
   }
   void evaluation_start(char const* title, auto& ctx) {
@@ -162,7 +167,7 @@ class ProgressBar {
     if (!on_ || !evaluation_) return;
     bool const transient = terminal_ && (train_ || sanity_);
     if (!transient)
-      keep(evaluation_->finished(train_ || sanity_ ? std::string{} : postfix(ctx), columns(), options_.ascii));
+      keep(evaluation_->finished(train_ || sanity_ ? report::Postfix{} : postfix(ctx), columns(), options_.ascii));
     else lines_.shorten(1);
     evaluation_.reset();
   }
@@ -178,13 +183,16 @@ class ProgressBar {
     auto const told = static_cast<int>(report::text_columns(options_.stream, options_.columns));
     return told == 0 && terminal_ ? 80 : told;  // a terminal without a size, as in some containers
   }
-  std::string postfix(auto& ctx) const {
-    std::string text;
+  /// With the metric by which files are ranked, or an early stop is found, among them.
+  report::Postfix postfix(auto& ctx) const {
+    report::Postfix postfix;
     ctx.each_metric([&](auto const& metric, std::optional<double> value) {
-      if (metric.prog_bar && value)
-        (text += text.empty() ? "" : ", ") += std::string(metric.name()) + "=" + report::short_value(*value);
+      if (!metric.prog_bar || !value) return;
+      auto const cell = std::string(metric.name()) + "=" + report::short_value(*value);
+      (postfix.metrics += postfix.metrics.empty() ? "" : ", ") += cell;
+      if (metric.name() == ctx.outcome().best_metric) postfix.watched = cell;
     });
-    return text;
+    return postfix;
   }
 
   ProgressBarOptions options_;
@@ -197,6 +205,7 @@ class ProgressBar {
   Redraws redraws_{};
   double began_ = 0;
   FitCounts counts_{};
+  AnnouncedEnd end_{};
   std::size_t loader_ = 0;
   bool on_ = false;
   bool sanity_ = false;

@@ -22,7 +22,9 @@ struct ProgressLine {
   std::optional<long> total = std::nullopt;  ///< without it neither a bar nor an end is shown
   double elapsed = 0;
   std::optional<double> rate = std::nullopt;
-  std::string_view postfix = {};  ///< "train/loss=0.123, val/loss=0.200"
+  std::string_view postfix = {};                      ///< "train/loss=0.123, val/loss=0.200"
+  std::string_view watched = {};                      ///< one of these, which a callback watches: it is left out last
+  std::optional<double> seconds_left = std::nullopt;  ///< at most, whatever the rate says
 };
 
 /// A bar of `columns` columns of which `part`, from 0 to 1, is filled: with block characters in eighths of a column, in
@@ -42,19 +44,27 @@ inline std::string progress_bar(double part, std::size_t columns, bool ascii) {
 /// What stands for metrics that found no room.
 inline constexpr std::string_view more_metrics = "...";
 
-/// The metrics without the last of them, with dots in its place.
-FULGURITE_COLD std::string without_last(std::string_view metrics) {
+/// The metrics without the last of them that is not `watched`, with dots at the end in its place; without `watched`
+/// where it is the only one.
+FULGURITE_COLD std::string without_last(std::string_view metrics, std::string_view watched = {}) {
   if (metrics.ends_with(", ...")) metrics.remove_suffix(5);
+  std::string_view kept;
+  if (auto const comma = metrics.rfind(", "); comma != metrics.npos && metrics.substr(comma + 2) == watched) {
+    kept = watched;
+    metrics = metrics.substr(0, comma);
+  }
   auto const comma = metrics.rfind(", ");
-  std::string left(metrics.substr(0, comma == metrics.npos ? 0 : comma));
-  return left += left.empty() ? "..." : ", ...";
+  std::string rest(metrics.substr(0, comma == metrics.npos ? 0 : comma));
+  for (auto const one : {kept, more_metrics})
+    if (!one.empty()) (rest += rest.empty() ? "" : ", ") += one;
+  return rest;
 }
 
 /// The whole line: "Epoch 3:  45%|████▌     | 225/500 [00:12<00:15, 18.02it/s, train/loss=0.123]". `columns` is the
 /// width of the line; the bar takes what the rest leaves, at least one column, and 10 where `columns` is 0, which means
 /// unknown. What finds no room is left out as a whole, as a number that is cut in two reads as another one: metrics,
-/// the last first, then the rate, the times, the bar, the title. Below one item a second the rate is shown as seconds
-/// an item, "1.53s/it".
+/// the last first, then the rate, the metric that is watched, the times, the bar, the title. Below one item a second
+/// the rate is shown as seconds an item, "1.53s/it".
 FULGURITE_COLD std::string progress_line(ProgressLine line, int columns = 0, bool ascii = false) {
   bool const rated = line.rate && *line.rate > 0;
   std::string const rate = !rated             ? "?it/s"
@@ -67,7 +77,12 @@ FULGURITE_COLD std::string progress_line(ProgressLine line, int columns = 0, boo
   std::string const share = known ? formatted("%3.0f", part * 100) + "%" : "";
   std::string const done = std::to_string(line.done) + (known ? "/" + std::to_string(*line.total) : "it");
   std::string times = clock_text(line.elapsed);
-  if (known) times += rated ? "<" + clock_text(static_cast<double>(*line.total - line.done) / *line.rate) : "<?";
+  if (known && rated) {
+    double const left = static_cast<double>(*line.total - line.done) / *line.rate;
+    times += "<" + clock_text(std::max(0.0, std::min(left, line.seconds_left.value_or(left))));
+  } else if (known) {
+    times += "<?";
+  }
 
   auto const most = static_cast<std::size_t>(std::max(columns, 0));
   // With a bar, where there is an end and room for one.
@@ -78,15 +93,22 @@ FULGURITE_COLD std::string progress_line(ProgressLine line, int columns = 0, boo
     return title + share + "|" + progress_bar(part, width, ascii) + "| " + right;
   };
   std::string metrics(line.postfix);
+  std::string const watched(line.watched);
+  bool const watches = !watched.empty() && (metrics == watched || metrics.ends_with(", " + watched) ||
+                                            metrics.starts_with(watched + ", ") ||
+                                            metrics.find(", " + watched + ", ") != std::string::npos);
   for (bool first = true;; first = false) {
-    if (!first) metrics = without_last(metrics);
+    if (!first) metrics = without_last(metrics, watched);
     auto const whole = joined(done + " [" + times + ", " + rate + (metrics.empty() ? "" : ", " + metrics) + "]");
     if (most == 0 || display_width(whole) <= most) return whole;
     if (metrics.empty() || metrics == more_metrics) break;
+    if (watches && (metrics == watched || metrics == watched + ", ...")) break;
   }
   std::string const short_title(line.title.substr(0, line.title.find(' ')));
-  for (auto const& fewer : {joined(done + " [" + times + ", " + rate + "]"), joined(done + " [" + times + "]"),
-                            joined(done), title + (known ? share : done), short_title + " " + (known ? share : done)})
+  std::string const alone = done + " [" + times + (watches ? ", " + watched : ", " + rate) + "]";
+  for (auto const& fewer : {watches ? joined(done + " [" + times + ", " + rate + ", " + watched + "]") : joined(alone),
+                            joined(alone), joined(done + " [" + times + "]"), joined(done),
+                            title + (known ? share : done), short_title + " " + (known ? share : done)})
     if (display_width(fewer) <= most) return fewer;
   return std::string(clipped(known ? share : done, most));
 }

@@ -10,6 +10,12 @@
 
 namespace fulgurite::report {
 
+/// What stands behind a line's rate.
+struct Postfix {
+  std::string metrics{};  ///< "train/loss=0.123, val/loss=0.200"
+  std::string watched{};  ///< one of them, which is left out last
+};
+
 /// Keeps count of items and times (in seconds) for one bar. It is told both, draws nothing, and looks at no clock.
 class ProgressMeter {
  public:
@@ -26,9 +32,11 @@ class ProgressMeter {
   long done() const { return done_; }
   double last_look() const { return now_; }
   void set_total(std::optional<long> total) { total_ = total; }
+  /// The moment at which the last item is over in any case; nullopt: there is none.
+  void end_by(std::optional<double> moment) { ends_ = moment; }
 
   /// The line of a bar that runs, with the smoothed rate.
-  FULGURITE_COLD std::string running(std::string_view postfix, int columns, bool ascii) {
+  FULGURITE_COLD std::string running(Postfix const& postfix, int columns, bool ascii) {
     rate_.add(static_cast<double>(done_ - shown_), now_ - looked_);
     if (done_ != shown_) {
       shown_ = done_;
@@ -38,7 +46,7 @@ class ProgressMeter {
     return line(rate ? rate : average(), postfix, columns, ascii);
   }
   /// The line of a bar that is finished, with the rate over all its items.
-  std::string finished(std::string_view postfix, int columns, bool ascii) const {
+  std::string finished(Postfix const& postfix, int columns, bool ascii) const {
     return line(average(), postfix, columns, ascii);
   }
 
@@ -48,12 +56,15 @@ class ProgressMeter {
     return elapsed > 0 && done_ > initial_ ? std::optional(static_cast<double>(done_ - initial_) / elapsed)
                                            : std::nullopt;
   }
-  std::string line(std::optional<double> rate, std::string_view postfix, int columns, bool ascii) const {
-    return progress_line({title_, done_, total_, now_ - began_, rate, postfix}, columns, ascii);
+  std::string line(std::optional<double> rate, Postfix const& postfix, int columns, bool ascii) const {
+    return progress_line({title_, done_, total_, now_ - began_, rate, postfix.metrics, postfix.watched,
+                          ends_ ? std::optional(*ends_ - now_) : std::nullopt},
+                         columns, ascii);
   }
 
   std::string title_{};
   std::optional<long> total_ = std::nullopt;
+  std::optional<double> ends_ = std::nullopt;
   long initial_ = 0;
   long done_ = 0;
   long shown_ = 0;
