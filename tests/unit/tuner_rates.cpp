@@ -378,6 +378,22 @@ TEST_CASE("what was found is saved as numbers, drawn as a picture, and shown on 
   CHECK(picture.find("<svg") != std::string::npos);
   CHECK(picture.find("suggestion: ") != std::string::npos);
   CHECK(found.text().find("suggested learning rate: ") != std::string::npos);
+  // The picture begins at the first loss, and shows the losses above the averages, too.
+  tune::FoundRate noisy;
+  for (int i = 0; i != 40; ++i) noisy.add(1e-4 * (i + 1), 8.0 + (i % 2 == 0 ? 3 : -3) - 0.1 * i);
+  noisy.suggested = noisy.suggestion();
+  auto const plot = noisy.plot();
+  REQUIRE(plot.curves.size() == 2);
+  CHECK(plot.curves[0].y[0] == noisy.raw[0]);
+  CHECK(noisy.loss[0] < 0.51 * noisy.raw[0]);  // Lightning's number stays in the file
+  CHECK(plot.curves[1].y == noisy.raw);
+  CHECK(plot.marks.at(0).y == plot.curves[0].y[noisy.suggested.point]);
+  for (int i = 0; i != 8; ++i) noisy.add(0.1, 1000.0 * (i + 1));
+  auto const diverged = noisy.plot();
+  CHECK(std::isinf(diverged.curves[1].y.back()));  // would leave the averages no room
+  CHECK(std::equal(noisy.raw.begin(), noisy.raw.begin() + 40, diverged.curves[1].y.begin()));
+  CHECK(std::isfinite(diverged.curves[0].y.back()));
+
   tune::FoundRate none;
   none.suggested = none.suggestion();
   CHECK(none.text().starts_with("no learning rate is suggested: 0 points"));

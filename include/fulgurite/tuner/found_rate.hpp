@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <fulgurite/report/numbers.hpp>
 #include <fulgurite/report/plot.hpp>
@@ -24,20 +26,22 @@ class FoundRate : public RateCurve {
   Suggestion suggested = {};
   bool by_factors = true;  ///< the rates rose by factors, so their axis is logarithmic
 
-  /// The averaged loss over the rate, the losses themselves behind it, and the point that is suggested.
+  /// The averaged loss over the rate, the losses themselves behind it, and the point that is suggested. Averages are
+  /// drawn with their whole correction, so that the first one is the first loss; those of `loss` begin at half of it,
+  /// as Lightning's do.
   report::Plot plot() const {
-    auto behind = raw;  // those that diverge would leave the averages no room
-    double highest = 0;
-    for (double const one : loss) highest = std::isfinite(one) ? std::max(highest, one) : highest;
+    auto const average = drawn_average();
+    auto behind = raw;
+    double const most = highest_drawn(average);
     for (double& one : behind)
-      if (one > highest) one = std::numeric_limits<double>::infinity();
+      if (one > most) one = std::numeric_limits<double>::infinity();
     report::Plot plot{.title = "Learning rate",
                       .x = {.name = "learning rate", .scale = by_factors ? report::Scale::log : report::Scale::linear},
                       .y = {.name = "loss"},
-                      .curves = {{.label = "loss, averaged", .x = lr, .y = loss},
+                      .curves = {{.label = "loss, averaged", .x = lr, .y = average},
                                  {.label = "loss", .x = lr, .y = behind, .faint = true}}};
     if (suggested)
-      plot.marks.push_back({.x = *suggested, .y = loss[suggested.point], .label = "suggestion: " + rate()});
+      plot.marks.push_back({.x = *suggested, .y = average[suggested.point], .label = "suggestion: " + rate()});
     return plot;
   }
   /// Into a file that ends in .svg or .txt.
@@ -50,6 +54,30 @@ class FoundRate : public RateCurve {
   }
 
  private:
+  std::vector<double> drawn_average() const {
+    auto all = loss;
+    double weight = 1;  // 0.98^t after t averaged steps
+    for (std::size_t i = 0; i != all.size(); ++i) {
+      if (std::isnan(loss[i]) && std::isnan(raw[i])) continue;  // a step without a loss
+      weight *= average_weight;
+      all[i] *= (1 - weight * average_weight) / (1 - weight);
+    }
+    return all;
+  }
+  /// All losses up to the lowest average are drawn, and of those that diverge after it as many as leave the averages
+  /// half of the picture.
+  double highest_drawn(std::vector<double> const& average) const {
+    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+    std::size_t bottom = 0;
+    for (std::size_t i = 0; i != average.size(); ++i) {
+      if (!std::isfinite(average[i])) continue;
+      if (average[i] < lowest) lowest = average[i], bottom = i;
+      highest = std::max(highest, average[i]);
+    }
+    double most = lowest + 2 * (highest - lowest);
+    for (std::size_t i = 0; i < bottom; ++i) most = std::isfinite(raw[i]) ? std::max(most, raw[i]) : most;
+    return most;
+  }
   std::string rate() const { return report::formatted("%.4g", *suggested); }
 };
 

@@ -36,10 +36,11 @@ class RateCurve {
   std::string ended = {};  ///< why there are no more points
 
   static constexpr std::size_t skip_begin = 10, skip_end = 1;
+  static constexpr double average_weight = 0.98;
 
   /// A step without a loss is a point that is not a number, and no part of the average.
   void add(double rate, std::optional<double> value) {
-    constexpr double old = 0.98;
+    constexpr double old = average_weight;
     if (value) average_ = old * average_ + (1.0 - old) * *value;
     averaged_ += value.has_value();
     auto const t = static_cast<double>(averaged_);
