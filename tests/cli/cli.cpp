@@ -513,6 +513,10 @@ TEST_CASE("cli: names that a command line or a file could not say are refused, o
   cli::Table table;
   for (char const* name : {"model.a b", "model.a/b", "", "a..b", ".a", "-a", "a=b"})
     CHECK(toy::refusal([&] { table.add(name, value); }) == "fulgurite.cli.name");
+  cli::Table alike;
+  alike.add("model.a_b", value);
+  alike.add("model.a.b", value);
+  CHECK(toy::refusal([&] { cli::take_environment(alike, nullptr, stderr); }) == "fulgurite.cli.name");
   table.add("model.gr\u00f6\u00dfe", value);
   auto const file = cli::to_toml(table);
   CHECK(file == "\n[model]\n\"gr\u00f6\u00dfe\" = 1\n");
