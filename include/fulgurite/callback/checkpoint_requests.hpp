@@ -9,6 +9,7 @@
 
 #include <fulgurite/callback/checkpoint_results.hpp>
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/outcome.hpp>
 
