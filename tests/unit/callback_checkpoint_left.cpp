@@ -149,6 +149,17 @@ TEST_CASE("checkpoints: what a process that died behind writing a file has not r
     CHECK(process.run(3, last));
     CHECK(folder.files() == Kept{name(2, 6)});
   }
+  SECTION("but for the one that a link still leads to, which goes when the link leads to another") {
+    auto linked = how;
+    linked.save_last = SaveLast::link;
+    Process const process{ModelCheckpoint{linked}};
+    dies_behind = 2;
+    CHECK_FALSE(process.run(2, std::nullopt));
+    CHECK(process.run(2, last));
+    CHECK(folder.files() == Kept{name(0, 2), name(1, 4), "last.safetensors"});
+    CHECK(process.run(3, last));
+    CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+  }
   SECTION("nine times, the best two kept") {
     auto two = how;
     two.save_top_k = 2;

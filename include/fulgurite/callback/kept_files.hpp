@@ -60,11 +60,13 @@ class KeptFiles : public checkpointing::KeptNames {
   }
 
   /// Removes the files that have given way. What stays is tried again later: a file that this program has named to go
-  /// on from, or one that the disk refuses to remove.
+  /// on from, one that the link called last still leads to, or one that the disk refuses to remove.
   FULGURITE_COLD void sweep(CheckpointFiles& files, std::filesystem::path const& folder) {
     std::erase_if(ranking_.outdated, [&](std::filesystem::path const& file) {
-      checkpointing::make_room(files, folder, file);
       std::error_code unknown;
+      if (std::filesystem::is_symlink(last_.file, unknown) && std::filesystem::equivalent(last_.file, file, unknown))
+        return false;
+      checkpointing::make_room(files, folder, file);
       return !files.writes() || files.of_others(file) ||
              std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found;
     });
