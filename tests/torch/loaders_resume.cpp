@@ -42,7 +42,7 @@ void check_every_stop(auto make, auto&& loader_of) {
   long const batches = static_cast<long>(second.size() / 2);
   REQUIRE(batches > 2);
   for (long stop = 0; stop <= batches; ++stop) {
-    auto first_made = make(1), later_made = make(2), told_made = make(1);
+    auto first_made = make(1), later_made = make(1), told_made = make(1);
     auto &first = loader_of(first_made), &later = loader_of(later_made), &told = loader_of(told_made);
     rest(first);
     if (stop == 0) first.set_epoch(1);

@@ -9,6 +9,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/loop/assembly.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace {
@@ -87,9 +89,9 @@ std::filesystem::path file() {
   return std::filesystem::temp_directory_path() / ("fulgurite_optimizer_" + std::to_string(::getpid()));
 }
 
-/// `options` are those of the run, `others` those of the program that goes on with it.
+/// `options` are those of the run and of the program that resumes it; rates are moved on the way.
 template <class X>
-void check(OptionsOf<X> const& options, OptionsOf<X> const& others) {
+void check(OptionsOf<X> const& options) {
   INFO(fulgurite::TorchOptimizer<X>::name());
   torch::manual_seed(7);
   Training<X> unbroken(options);
@@ -107,14 +109,14 @@ void check(OptionsOf<X> const& options, OptionsOf<X> const& others) {
   unbroken.run(5);
 
   torch::manual_seed(8);
-  Training<X> from_file(others);
+  Training<X> from_file(options);
   auto loaded_random = LibTorch::rng_state();
   fixtures::load_run<LibTorch>(file(), from_file.model, fold(from_file, loaded_random));
   loaded_random.restore();
   from_file.run(5);
   check_equal(unbroken, from_file);
 
-  Training<X> from_tree(others);
+  Training<X> from_tree(options);
   from_tree.run(2);  // what it has learnt is forgotten
   fixtures::put_weights(from_tree.model, weights);
   fulgurite::load_state(tree, [&](auto& archive) { archive.child("optimizer", from_tree.optimizer); });
@@ -151,23 +153,155 @@ std::string replaced(std::string text, std::string const& from, std::string cons
 }  // namespace
 
 TEST_CASE("five steps, a file, five steps in another process: the bits of ten steps", "[optimizer][state]") {
-  check<optim::SGD>(optim::SGDOptions(0.1), optim::SGDOptions(1));
-  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1), optim::SGDOptions(1));
-  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).dampening(0.2), optim::SGDOptions(1).momentum(0.1));
-  check<optim::Adam>(optim::AdamOptions(0.01).betas({0.8, 0.9}).weight_decay(0.1).eps(1e-6), optim::AdamOptions());
-  check<optim::Adam>(optim::AdamOptions(0.01).amsgrad(true), optim::AdamOptions());
-  check<optim::AdamW>(optim::AdamWOptions(0.01).betas({0.8, 0.9}), optim::AdamWOptions().amsgrad(true));
-  check<optim::AdamW>(optim::AdamWOptions(0.01).amsgrad(true).weight_decay(0.3), optim::AdamWOptions());
-  check<optim::RMSprop>(optim::RMSpropOptions(0.01).alpha(0.9), optim::RMSpropOptions());
-  check<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true), optim::RMSpropOptions());
-  check<optim::Adagrad>(optim::AdagradOptions(0.01).lr_decay(0.1).initial_accumulator_value(0.5),
-                        optim::AdagradOptions());
+  check<optim::SGD>(optim::SGDOptions(0.1));
+  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1));
+  check<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9).dampening(0.2));
+  check<optim::Adam>(optim::AdamOptions(0.01).betas({0.8, 0.9}).weight_decay(0.1).eps(1e-6));
+  check<optim::Adam>(optim::AdamOptions(0.01).amsgrad(true));
+  check<optim::AdamW>(optim::AdamWOptions(0.01).betas({0.8, 0.9}));
+  check<optim::AdamW>(optim::AdamWOptions(0.01).amsgrad(true).weight_decay(0.3));
+  check<optim::RMSprop>(optim::RMSpropOptions(0.01).alpha(0.9));
+  check<optim::RMSprop>(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
+  check<optim::Adagrad>(optim::AdagradOptions(0.01).lr_decay(0.1).initial_accumulator_value(0.5));
 }
 
-TEST_CASE("LBFGS goes on with its history", "[optimizer][state]") {
+namespace {
+/// The names of the options that differ where what `saved` saves is loaded into another optimizer, which keeps its own.
+template <class O>
+std::string told(O& saved, O& into) {
+  fulgurite::ArchiveNode tree;
+  fulgurite::StateSaver saver(tree);
+  saved.state(saver);
+  fulgurite::StateLoader::Problems problems;
+  fulgurite::StateLoader::Commits commits;
+  fulgurite::StateLoader::Differences differences;
+  fulgurite::StateLoader loader(tree, {}, &problems, &commits, &differences);
+  into.state(loader);
+  for (auto const& commit : commits) commit();
+  std::string names;
+  for (auto const& one : differences) {
+    auto const name = one.substr(1, one.find('\'', 1) - 1);
+    if (name.find("1") == std::string::npos || name.ends_with("beta2"))
+      names += (names.empty() ? "" : " ") + name.substr(name.rfind('.') + 1);
+  }
+  return names;
+}
+template <class X>
+std::string told_of(OptionsOf<X> const& before, OptionsOf<X> options, int steps = 2) {
+  Training<X> saved(before), into(options);
+  saved.run(steps);
+  saved.optimizer.set_lr(0, 0.5);
+  auto const names = told(saved.optimizer, into.optimizer);
+  CHECK(into.optimizer.lr(0) == 0.5);  // which the loop sets to what the program's schedules make of it
+  options.lr(0.5);
+  if constexpr (requires { options.betas(); }) std::get<0>(options.betas()) = std::get<0>(before.betas());
+  if constexpr (requires { options.momentum(); }) options.momentum(before.momentum());
+  CHECK(static_cast<OptionsOf<X> const&>(into.optimizer->param_groups()[0].options()) == options);
+  into.run(1);
+  return names;
+}
+template <class O, class Options>
+std::string told_ours(Options const& before, Options const& options) {
+  std::vector const one{torch::ones({2}).requires_grad_()}, other{torch::ones({2}).requires_grad_()};
+  O saved(one, before), into(other, options);
+  return told(saved, into);
+}
+}  // namespace
+
+TEST_CASE("options of each optimizer: all that differ are told, and the program's are used", "[optimizer][state]") {
+  CHECK(told_of<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9),
+                            optim::SGDOptions(1).momentum(0.8).dampening(0.1).weight_decay(0.1)) ==
+        "dampening weight_decay");
+  CHECK(told_of<optim::SGD>(optim::SGDOptions(0.1).momentum(0.9), optim::SGDOptions(1).momentum(0.9).nesterov(true)) ==
+        "nesterov");
+  CHECK(told_of<optim::Adam>(optim::AdamOptions(0.1).amsgrad(true),
+                             optim::AdamOptions(1).betas({0.8, 0.9}).eps(1e-6).weight_decay(0.1)) ==
+        "beta2 eps weight_decay amsgrad");
+  CHECK(told_of<optim::AdamW>(optim::AdamWOptions(0.1), optim::AdamWOptions(1).betas({0.8, 0.9}).weight_decay(0.1)) ==
+        "beta2 weight_decay");
+  CHECK(told_of<optim::RMSprop>(optim::RMSpropOptions(0.1).centered(true),
+                                optim::RMSpropOptions(1).alpha(0.9).eps(1e-6).weight_decay(0.1)) ==
+        "eps weight_decay alpha centered");
+  CHECK(told_of<optim::Adagrad>(
+            optim::AdagradOptions(0.1),
+            optim::AdagradOptions(1).lr_decay(0.1).initial_accumulator_value(0.5).eps(1e-6).weight_decay(0.1)) ==
+        "eps weight_decay lr_decay initial_accumulator_value");
+  CHECK(told_of<optim::LBFGS>(optim::LBFGSOptions(0.1).max_iter(6),
+                              optim::LBFGSOptions(1).max_iter(3).max_eval(4).history_size(2)) ==
+        "max_iter max_eval history_size");
+  CHECK(told_of<optim::LBFGS>(optim::LBFGSOptions(0.1).max_iter(3).history_size(3),
+                              optim::LBFGSOptions(1).max_iter(3).history_size(9)) == "history_size");
+
+  namespace ours = fulgurite::optim;
+  CHECK(told_ours<ours::SGD, ours::SGDOptions>(
+            {.momentum = 0.9}, {.momentum = 0.9, .dampening = 0.1, .weight_decay = 0.1}) == "dampening weight_decay");
+  CHECK(told_ours<ours::Adam, ours::AdamOptions>({}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1}) ==
+        "beta2 eps weight_decay");
+  CHECK(told_ours<ours::AdamW, ours::AdamWOptions>({}, {.betas = {0.9, 0.9}, .eps = 1e-6, .weight_decay = 0.1}) ==
+        "beta2 eps weight_decay");
+  CHECK(told_ours<ours::RMSprop, ours::RMSpropOptions>({}, {.alpha = 0.9, .eps = 1e-6, .weight_decay = 0.1}) ==
+        "alpha eps weight_decay");
+  CHECK(told_ours<ours::Adagrad, ours::AdagradOptions>(
+            {}, {.lr_decay = 0.1, .weight_decay = 0.1, .initial_accumulator_value = 0.5, .eps = 1e-6}) ==
+        "lr_decay weight_decay initial_accumulator_value eps");
+  CHECK(told_ours<ours::LBFGS, ours::LBFGSOptions>({}, {.max_iter = 3, .max_eval = 4, .tolerance_grad = 0.1}) ==
+        "max_iter max_eval tolerance_grad");
+}
+
+TEST_CASE("an option that a hook has changed stays changed where the program gives the same number as before",
+          "[optimizer][state]") {
+  Training<optim::Adam> saved(optim::AdamOptions(0.1)), into(optim::AdamOptions(0.1));
+  auto const decay = [](auto& training) -> double& {
+    return static_cast<optim::AdamOptions&>(training.optimizer->param_groups()[0].options()).weight_decay();
+  };
+  decay(saved) = 0.25;
+  CHECK(told(saved.optimizer, into.optimizer).empty());
+  CHECK(decay(into) == 0.25);
+  Training<optim::Adam> other(optim::AdamOptions(0.1).weight_decay(0.5));
+  CHECK(told(saved.optimizer, other.optimizer) == "weight_decay");
+  CHECK(decay(other) == 0.5);
+}
+
+TEST_CASE("an option that needs a tensor which the file does not hold is refused by its name", "[optimizer][state]") {
+  Training<optim::Adam> plain(optim::AdamOptions(0.01)), amsgrad(optim::AdamOptions(0.01).amsgrad(true));
+  plain.run(1);
+  CHECK_THAT(refusal(amsgrad.optimizer, fulgurite::state_text(plain.optimizer)),
+             ContainsSubstring("has no max_exp_avg_sq, which the program's option amsgrad needs"));
+  Training<optim::RMSprop> without(optim::RMSpropOptions(0.01));
+  Training<optim::RMSprop> with(optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
+  without.run(1);
+  auto const said = refusal(with.optimizer, fulgurite::state_text(without.optimizer));
+  CHECK_THAT(said, ContainsSubstring("has no grad_avg, which the program's option centered needs"));
+  CHECK_THAT(said, ContainsSubstring("has no momentum_buffer, which the program's option momentum needs"));
+}
+
+TEST_CASE(
+    "a file of LibTorch's optimizer is none of ours of the same name: the Error names what is missing, and what to "
+    "do",
+    "[optimizer][state]") {
+  namespace ours = fulgurite::optim;
+  std::vector const parameters{torch::ones({2}).requires_grad_()};
+  std::tuple theirs(fulgurite::TorchOptimizer<optim::Adam>(optim::Adam(parameters)));
+  std::tuple here(ours::Adam{parameters});
+  fulgurite::ArchiveNode tree;
+  fulgurite::StateSaver saver(tree);
+  fulgurite::loop::fold_each_optimizer(theirs, saver);
+  try {
+    fulgurite::load_state(tree, [&](auto& archive) { fulgurite::loop::fold_each_optimizer(here, archive); });
+    FAIL("it was loaded");
+  } catch (fulgurite::Error const& error) {
+    CHECK(std::string(error.what()) ==
+          "[fulgurite.checkpoint.state_entry] '0 fulgurite::optim::Adam' is not in the saved state: resume with the "
+          "parts that it was saved of, or begin a new run with its weights, load_weights(model, file)");
+  }
+  CHECK(fulgurite::loop::optimizer_names(&theirs) == std::vector<std::string>{"0 torch::optim::Adam"});
+  CHECK(fulgurite::loop::optimizer_names(&here) == std::vector<std::string>{"0 fulgurite::optim::Adam"});
+}
+
+TEST_CASE("LBFGS resumes with its history", "[optimizer][state]") {
   auto const options = optim::LBFGSOptions(0.1).max_iter(4).history_size(3);
-  check<optim::LBFGS>(options, optim::LBFGSOptions(1));
-  check<optim::LBFGS>(optim::LBFGSOptions(options).line_search_fn("strong_wolfe"), optim::LBFGSOptions(1));
+  check<optim::LBFGS>(options);
+  check<optim::LBFGS>(optim::LBFGSOptions(options).line_search_fn("strong_wolfe"));
   auto const first_only = optim::LBFGSOptions(0.1).max_iter(1);  // its H_diag is a whole number, its history empty
   Training<optim::LBFGS> once(first_only), again(first_only);
   once.run(1);
@@ -228,7 +362,7 @@ TEST_CASE("a state of another optimizer is refused with all that differs, and no
   CHECK(other->state().empty());
 
   auto const of_lbfgs = fulgurite::state_text(lbfgs.optimizer);
-  CHECK_THAT(refusal(lbfgs.optimizer, replaced(of_lbfgs, "\"history_size\":3", "\"history_size\":1")),
+  CHECK_THAT(refusal(lbfgs.optimizer, replaced(of_lbfgs, "\"ro\":[{", "\"ro\":[],\"rest\":[{")),
              ContainsSubstring("group.0.param.0 has lists of old steps whose lengths do not agree"));
   CHECK_THROWS_WITH(fulgurite::load_state_text(adam.optimizer, replaced(of_adam, "\"exp_avg\"", "\"exp_ave\"")),
                     StartsWith("[fulgurite.checkpoint.state_entry] 'group.0.param.0.exp_avg'"));

@@ -119,8 +119,7 @@ TEST_CASE("StepLR through torch_schedule beside a cosine of ours: what it did ou
   CHECK(rates(run)[0] / (0.1 * cosine(5) / 4) - 1 < 1e-14);
   CHECK(1 - rates(run)[1] / (0.02 * cosine(5) / 4) < 1e-14);
   Both again(optimizers(make()));
-  load_state_text(std::get<0>(again.schedulers), state_text(std::get<0>(run.schedulers)));
-  load_state_text(std::get<1>(again.schedulers), state_text(std::get<1>(run.schedulers)));
+  load_state_text(again, state_text(run));
   for (int at = 0; at != 3; ++at) {
     CHECK(rates(again) == rates(run));
     move(run);
@@ -141,8 +140,8 @@ TEST_CASE("LibTorch's schedulers resume: moved again as often, on the saved init
     }
     std::get<0>(steps.optimizers).set_lr(1, 0.123);  // what somebody changed by hand is not lost
     resumed_steps.scheduler().step();                // what came before loading does not count
-    load_state_text(resumed_steps.scheduler(), state_text(steps.scheduler()));
-    load_state_text(resumed_plateau.scheduler(), state_text(plateau.scheduler()));
+    load_state_text(resumed_steps, state_text(steps));
+    load_state_text(resumed_plateau, state_text(plateau));
     CHECK(resumed_steps.rates() == steps.rates());
     CHECK(resumed_plateau.rates() == plateau.rates());
     for (std::size_t k = cut; k != losses.size(); ++k) {

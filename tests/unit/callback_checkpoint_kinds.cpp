@@ -179,6 +179,32 @@ TEST_CASE("checkpoint: a folder that is not empty is told of, unless nothing is 
   CHECK(content(folder / "old") == "x");
 }
 
+TEST_CASE("checkpoint: a folder with the files of this very run is no news: resumed, and in a second fit") {
+  Folder const folder;
+  auto const news = [](std::string const& text) { return text.find("is not empty") != text.npos; };
+  auto const start = [&](int epochs) {
+    Scripted model;
+    ScriptedTrainer<ModelCheckpoint<>> trainer(quick(epochs), SavingDevice{}, Float32{}, Automatic{},
+                                               ModelCheckpoint{{.dirpath = folder.path}});
+    return said([&] { trainer.fit(model, toy::batches(2), toy::batches(1), CkptPath{"last"}); });
+  };
+  CHECK_FALSE(news(start(1)));
+  CHECK_FALSE(news(start(2)));
+  Folder const other;
+  Scripted model;
+  ScriptedTrainer<ModelCheckpoint<>> twice(quick(1), SavingDevice{}, Float32{}, Automatic{},
+                                           ModelCheckpoint{{.dirpath = other.path}});
+  CHECK_FALSE(news(said([&] {
+    twice.fit(model, toy::batches(2), toy::batches(1));
+    auto options = twice.given_options();
+    options.max_epochs = 2;
+    twice.set_options(options);
+    twice.fit(model, toy::batches(2), toy::batches(1));
+  })));
+  // A run that begins anew beside them, and one that is resumed from elsewhere, are told.
+  CHECK(news(said([&] { run({5}, {}, folder, 1); })));
+}
+
 TEST_CASE("checkpoint: a run that goes on in another folder than the loaded state names is told so, once") {
   Folder const folder;
   Scripted model{.script = {5, 3}};

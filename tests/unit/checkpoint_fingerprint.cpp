@@ -141,8 +141,8 @@ TEST_CASE("fingerprint: a file that does not fit is refused with the parts in wh
                      value_in(file) +
                      "): optimizers: 0 OtherSgd in place of 0 SGD; callbacks: "
                      "EarlyStopping{vl, min} in place of by hand (Keyed); loaders: train Unsized in place of train "
-                     "vector. What does not fit: 'optimizers.0 OtherSgd' is not in the saved state: it was saved by "
-                     "another version or another set of callbacks");
+                     "vector. What does not fit: 'optimizers.0 OtherSgd' is not in the saved state: resume with "
+                     "the parts that it was saved of, or begin a new run with its weights, load_weights(model, file)");
 }
 
 TEST_CASE("fingerprint: where a file fits, other callbacks are said and not refused") {

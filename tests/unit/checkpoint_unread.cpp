@@ -127,7 +127,7 @@ TEST_CASE("resume: a file with more optimizers, or of a model with a state, is r
                            "differently "));
   CHECK(
       of_one.find("): optimizers: 1 SGD is gone. What does not fit: the saved state holds what nothing here is loaded "
-                  "from: 'optimizers.1 SGD', 'gradients.1': ") != std::string::npos);
+                  "from: 'optimizers.1 SGD', 'rates.1', 'gradients.1': ") != std::string::npos);
   CHECK(one.batches == 0);
   WithState same;
   CHECK(goes_on(same, of_state) == "");

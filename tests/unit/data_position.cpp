@@ -106,8 +106,10 @@ TEST_CASE("within an epoch the kind of order, and which samples a split has, sta
   };
   CHECK(refused(loader(true), loader(false), 2) == "fulgurite.data.resume");
   CHECK(refused(loader(false), loader(true), 2) == "fulgurite.data.resume");
-  CHECK(refused(loader(true), loader(false), 3) == "nothing was thrown");    // the epoch is over
-  CHECK(refused(loader(true), loader(true, 4), 2) == "nothing was thrown");  // the file's seed is taken
+  CHECK(refused(loader(true), loader(false), 3) == "nothing was thrown");  // the epoch is over
+  CHECK(refused(loader(true), loader(true, 4), 2) == "fulgurite.data.resume");
+  CHECK(refused(loader(true), loader(true, 4), 3) == "nothing was thrown");
+  CHECK(refused(loader(false), loader(false, 4), 2) == "nothing was thrown");  // which is the seed of nothing
   auto const part = [&](std::vector<std::size_t> chosen) {
     return Loader{numbers, Subset{std::move(chosen)}, {.batch_size = 1}};
   };

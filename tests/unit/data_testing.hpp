@@ -20,6 +20,10 @@ struct Archive {
     else values[prefix + std::string(name)] = value;
     return *this;
   }
+  Archive& option(std::string_view name, long value) {
+    if constexpr (!Loading) values[prefix + std::string(name)] = value;
+    return *this;
+  }
   Archive& child(std::string_view key, auto& object) {
     Archive inner{values, prefix + std::string(key) + "/"};
     object.state(inner);

@@ -11,6 +11,7 @@
 #include <fulgurite/schedule/warmup.hpp>
 
 #include "models.hpp"
+#include "schedule_state.hpp"
 
 using namespace fulgurite::schedule;
 
@@ -219,7 +220,7 @@ TEST_CASE("the momentum of a saved schedule is there again when it is loaded") {
   scheduler.attach(optimizer);
   for (int i = 0; i != 2; ++i) scheduler.step();
   loaded.attach(another);
-  fulgurite::load_state_text(loaded, fulgurite::state_text(scheduler));
+  probe::resume_from(scheduler, loaded);
   CHECK(another.momentum(0) == *cycle.momentum(2));
   CHECK(another.lr(0) == optimizer.lr(0));
 }

@@ -13,6 +13,7 @@
 #include <fulgurite/schedule/plateau.hpp>
 
 #include "models.hpp"
+#include "schedule_state.hpp"
 
 using namespace fulgurite;
 using schedule::PlateauOptions;
@@ -140,7 +141,7 @@ TEST_CASE("a resumed plateau goes on where it was: best value, bad values, coold
   std::vector<double> const values{5, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 3, 3};
   for (std::size_t cut = 0; cut != values.size(); ++cut) {
     CAPTURE(cut);
-    Groups whole, first, second{{7, 7}};
+    Groups whole, first, second;
     Plateau uninterrupted(ReduceOnPlateau{val_loss, options}, {}), before(ReduceOnPlateau{val_loss, options}, {}),
         after(ReduceOnPlateau{val_loss, options}, {});
     uninterrupted.attach(whole);
@@ -148,7 +149,7 @@ TEST_CASE("a resumed plateau goes on where it was: best value, bad values, coold
     after.attach(second);
     for (double const value : values) uninterrupted.step(value);
     for (std::size_t k = 0; k != cut; ++k) before.step(values[k]);
-    load_state_text(after, state_text(before));
+    probe::resume_from(before, after);
     CHECK(second.rates == first.rates);
     for (std::size_t k = cut; k != values.size(); ++k) after.step(values[k]);
     CHECK(second.rates == whole.rates);
@@ -166,18 +167,18 @@ TEST_CASE("a retired scheduler is never due again, also after a resume") {
   CHECK((!scheduler.due(0, 1) && scheduler.due(1, 2) && scheduler.due(3, 5)));
   scheduler.retire();
   CHECK((!scheduler.due(2, 3) && !scheduler.due(3, 4)));
-  load_state_text(resumed, state_text(scheduler));
+  probe::resume_from(scheduler, resumed);
   CHECK((!resumed.due(2, 3) && !resumed.due(3, 4)));
 }
 
 TEST_CASE("a loaded scheduler sets the saved rates, bit for bit, also those that somebody changed by hand") {
-  Groups optimizer, other{{3, 3}};
+  Groups optimizer, other;
   Scheduler<Groups, schedule::Exponential> scheduler({0.7}, {}), resumed({0.7}, {});
   scheduler.attach(optimizer);
   resumed.attach(other);
   scheduler.step();
   optimizer.rates[1] = 0.123;
-  load_state_text(resumed, state_text(scheduler));
+  probe::resume_from(scheduler, resumed);
   CHECK(other.rates == std::vector<double>{1.0 * std::pow(0.7, 1.0), 0.123});
   resumed.step();
   CHECK(other.rates[0] == 1.0 * std::pow(0.7, 2.0));  // from the saved initial rate
@@ -195,15 +196,15 @@ TEST_CASE("groups that were added to the optimizer after the schedule are no bus
 
   Groups again{{1}};
   after.attach(again);
-  load_state_text(after, state_text(scheduler));  // the second group is not there yet
+  probe::resume_from(scheduler, after);  // the second group is not there yet
   CHECK(again.rates == std::vector<double>{0.5});
   again.rates.push_back(0.7);
-  load_state_text(after, state_text(scheduler));  // now it is
+  probe::resume_from(scheduler, after);  // now it is
   CHECK(again.rates == std::vector<double>{0.5, 0.25});
   after.step();
   CHECK(again.rates == std::vector<double>{0.25, 0.25});
 
   fewer.rates.clear();
   misfit.attach(fewer);
-  CHECK(toy::refusal([&] { load_state_text(misfit, state_text(scheduler)); }) == "fulgurite.schedule.groups");
+  CHECK(toy::refusal([&] { probe::resume_from(scheduler, misfit); }) == "fulgurite.schedule.groups");
 }

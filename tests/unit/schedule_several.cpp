@@ -66,10 +66,6 @@ struct Held : loop::OptimizerSet<toy::Backend, OptimizerList<Entry>> {
   auto& at() {
     return std::get<I>(this->schedulers);
   }
-  void state(auto& archive) {
-    std::apply([&](auto&... all) { [&, i = 0UL]() mutable { (archive.child(Set::key(i++), all), ...); }(); },
-               this->schedulers);
-  }
 };
 
 /// A step's halving at each second step, an epoch's quarter at each second epoch, a plateau at each epoch's end.

@@ -49,6 +49,14 @@ class BackboneFinetuning : public BaseFinetuning<BackboneFinetuning> {
       refuse("lambda_func is empty: leave it out for a factor of 2, or give a function of the epoch");
   }
 
+  void state(auto& archive) {
+    Base::state(archive);
+    archive.option("unfreeze_backbone_at_epoch", options_.unfreeze_backbone_at_epoch);
+    archive.option("backbone_initial_ratio_lr", options_.backbone_initial_ratio_lr);
+    archive.option("backbone_initial_lr", options_.backbone_initial_lr);
+    archive.option("should_align", options_.should_align).option("train_bn", options_.train_bn);
+  }
+
   void freeze_before_training(auto& ctx) {
     using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
     with_backbone(ctx, [&](auto& backbone) { Backend::freeze(backbone, options_.train_bn); });

@@ -51,12 +51,14 @@ class Place {
                     "ModelCheckpoint: " + folder_.string() + " is not empty: what lies there is left alone");
   }
 
-  /// Warns, once, where the run goes on in another folder than the one that was loaded.
-  void tell_of_move(auto& ctx) {
-    if (auto const from = std::exchange(moved_from_, {}); !from.empty())
+  /// Warns, once, where the run goes on in another folder than the one that was loaded. Returns whether it does.
+  bool tell_of_move(auto& ctx) {
+    auto const from = std::exchange(moved_from_, {});
+    if (!from.empty())
       ctx.warn_each("fulgurite.callback.checkpoint_moved",
                     "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
                         ": the best file is remembered, the other kept ones are left alone");
+    return !from.empty();
   }
 
   /// Loading, the folder is that of the run before, unless one was given or chosen. Returns whether that is another.

@@ -20,7 +20,6 @@ namespace fulgurite {
 class GradientAccumulationScheduler {
  public:
   using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start>;
-  using Stateless = ByChoice;
   static constexpr bool needs_automatic = true;
   static constexpr bool varies_window = true;
   static constexpr std::string_view writes = "accumulate_grad_batches";
@@ -52,6 +51,13 @@ class GradientAccumulationScheduler {
   int window(int epoch) const {
     auto const next = scheduling_.upper_bound(epoch);
     return next == scheduling_.begin() ? 1 : std::prev(next)->second;
+  }
+
+  void state(auto& archive) {
+    std::string text;
+    for (auto const& [epoch, window] : scheduling_)
+      text += (text.empty() ? "" : ", ") + std::to_string(epoch) + ": " + std::to_string(window);
+    archive.option("scheduling", text);
   }
 
  private:

@@ -78,6 +78,10 @@ class LearningRateMonitor {
       counts.push_back(earlier_[key] + values.size());
     }
     archive("last_step", last_step_)("keys", keys)("counts", counts);
+    auto const& every = options_.logging_interval;
+    archive.option("logging_interval", std::string(!every ? "any" : *every == Interval::step ? "step" : "epoch"));
+    archive.option("log_momentum", options_.log_momentum).option("log_weight_decay", options_.log_weight_decay);
+    archive.option("key_prefix", options_.key_prefix);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
       Series kept;
       std::map<std::string, std::size_t> earlier;

@@ -72,8 +72,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     if (place_.choose(ctx)) kept_.leave();
     kept_.respell(place_.take_other_spelling(), place_.folder());
     bool const writes = watch::in_fit(ctx) && ctx.rank() == 0;
-    place_.tell_of_move(ctx);
-    if (writes && options_.save_top_k != 0) place_.tell_of_files(ctx);
+    moved_ = place_.tell_of_move(ctx);
     // A folder that cannot be made is told of now, not when the first epoch is over.
     if (writes && this->writes_any()) DurableFile const probe(this->dirpath() / "probe");
     name_.check(ctx);
@@ -83,7 +82,10 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
   void on_fit_start(auto& ctx) { kept_.hold(ctx.held_files(), this); }
 
   void on_train_start(auto& ctx) {
-    place_.tell_of_move(ctx);
+    if (place_.tell_of_move(ctx)) moved_ = true;
+    // Files of this run, earlier in this program or before it was resumed, are no news.
+    bool const is_own = !moved_ && (resumed_ || last_saved_ != 0);
+    if (ctx.rank() == 0 && options_.save_top_k != 0 && !is_own && watch::in_fit(ctx)) place_.tell_of_files(ctx);
     timing_.begin(ctx, resumed_);
     validated_ = false;
     in_fit_ = true;
@@ -178,6 +180,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
         "validated", validated_);
     timing_.state(archive);
     kept_.state(archive);
+    checkpointing::options_state(options_, archive);
     if (!archive.loading) return;
     kept_.respell(place_.take_other_spelling(), place_.folder());
     if (!in_fit_) gone_ = kept_.gone();
@@ -202,6 +205,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
 
   checkpointing::Timing timing_;
   bool resumed_ = false;
+  bool moved_ = false;  ///< into another folder than that of the run which it resumes
   bool in_fit_ = false;
 };
 

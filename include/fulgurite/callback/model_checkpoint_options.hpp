@@ -55,6 +55,19 @@ struct ModelCheckpointOptions {
 
 namespace checkpointing {
 
+/// Saves the options, to be compared with those of a program that resumes; the folder and what is in the callback's key
+/// are compared elsewhere.
+void options_state(ModelCheckpointOptions const& options, auto& archive) {
+  auto const last = options.save_last.kind;
+  archive.option("filename", options.filename).option("save_top_k", options.save_top_k);
+  archive.option("save_last", std::string(last == SaveLast::no ? "no" : last == SaveLast::copy ? "copy" : "link"));
+  archive.option("save_on_train_epoch_end", options.save_on_train_epoch_end);
+  archive.option("save_weights_only", options.save_weights_only);
+  archive.option("save_on_exception", options.save_on_exception);
+  archive.option("auto_insert_metric_name", options.auto_insert_metric_name);
+  archive.option("enable_version_counter", options.enable_version_counter).option("extension", options.extension);
+}
+
 /// Checks the options, and says in one Error what they cannot mean.
 inline Rhythm checked(ModelCheckpointOptions const& options, bool watches) {
   auto const refuse = [](std::string const& why) {

@@ -125,6 +125,12 @@ class ModelPruning {
       auto saved = masks_ ? masks_.save() : restored_;
       archive("masks", saved);
     }
+    if (options_.amount.constant()) archive.option("amount", options_.amount(0));
+    archive.option("parameters", options_.parameters).option("parameter_names", options_.parameter_names);
+    archive.option("use_global_unstructured", options_.use_global_unstructured);
+    archive.option("make_pruning_permanent", options_.make_pruning_permanent);
+    archive.option("use_lottery_ticket_hypothesis", options_.use_lottery_ticket_hypothesis);
+    archive.option("prune_on_train_epoch_end", options_.prune_on_train_epoch_end);
   }
 
  private:

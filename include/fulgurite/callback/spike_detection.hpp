@@ -65,7 +65,7 @@ class SpikeDetection {
     if (looking && spikes(*value)) stop(*value, ctx);
     if (!std::isfinite(*value)) return;
     recent_.push_back(*value);
-    if (recent_.size() > static_cast<std::size_t>(options_.window)) recent_.pop_front();
+    shorten();
   }
 
   std::vector<long> const& bad_batches() const { return bad_; }
@@ -81,10 +81,19 @@ class SpikeDetection {
   void state(auto& archive) {
     std::vector<double> recent(recent_.begin(), recent_.end());
     archive("seen", seen_)("logged", logged_)("recent", recent)("bad_batches", bad_);
-    if (archive.loading) recent_.assign(recent.begin(), recent.end());
+    archive.option("mode", std::string(options_.mode == Mode::min ? "min" : "max")).option("window", options_.window);
+    archive.option("warmup", options_.warmup).option("atol", options_.atol).option("rtol", options_.rtol);
+    archive.option("exclude_batches_path", options_.exclude_batches_path).option("finite_only", options_.finite_only);
+    if (archive.loading) {
+      recent_.assign(recent.begin(), recent.end());
+      shorten();
+    }
   }
 
  private:
+  void shorten() {
+    while (recent_.size() > static_cast<std::size_t>(options_.window)) recent_.pop_front();
+  }
   bool spikes(double value) const {
     if (!std::isfinite(value)) return options_.finite_only;
     if (!watch::better(options_.mode, recent_.back(), value)) return false;  // not worse than the last one

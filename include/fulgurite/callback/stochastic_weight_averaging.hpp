@@ -143,6 +143,11 @@ class StochasticWeightAveraging {
     using Archive = std::remove_cvref_t<decltype(archive)>;
     archive("initial", initial_)("unsettled", unsettled_)("statistics", statistics_before_).child("weights", weights_);
     if constexpr (Stateful<Average, Archive>) archive.child("average", average_);
+    auto const& start = options_.swa_epoch_start;
+    archive.option("swa_lrs", options_.swa_lrs.values);
+    archive.option("swa_epoch_start", start.is_part ? start.part : static_cast<double>(start.epoch));
+    archive.option("annealing_epochs", options_.annealing_epochs);
+    archive.option("annealing_strategy", std::string(options_.annealing_strategy == Annealing::cos ? "cos" : "linear"));
     if constexpr (Archive::loading) {
       resumed_ = !weights_.in_fit();
       of_ended_ = weights_.in_fit() && weights_.in_model();

@@ -105,7 +105,7 @@ class WeightAveraging {
 
   /// A fit that goes back looks at the same steps again. A function with a state of its own is saved with it.
   void state(auto& archive) {
-    archive("steps_looked_at", step_).child("weights", weights_);
+    archive("steps_looked_at", step_).child("weights", weights_).option("use_buffers", options_.use_buffers);
     if constexpr (Stateful<Average, std::remove_cvref_t<decltype(archive)>>) archive.child("average", average_);
     if constexpr (Stateful<When, std::remove_cvref_t<decltype(archive)>>)
       archive.child("should_update", should_update_);
@@ -150,6 +150,7 @@ namespace averaging {
 struct Decay {
   double decay;
   constexpr double operator()(long) const { return 1.0 - decay; }
+  void state(auto& archive) { archive.option("decay", decay); }
 };
 /// Decides when to update, by EMAWeightAveragingOptions.
 struct Moments {
@@ -159,6 +160,11 @@ struct Moments {
       return options.update_every_n_steps > 0 && *step % options.update_every_n_steps == 0 &&
              *step >= options.update_starting_at_step.value_or(0);
     return options.update_starting_at_epoch && *epoch >= *options.update_starting_at_epoch;
+  }
+  void state(auto& archive) {
+    archive.option("update_every_n_steps", options.update_every_n_steps);
+    archive.option("update_starting_at_step", options.update_starting_at_step);
+    archive.option("update_starting_at_epoch", options.update_starting_at_epoch);
   }
 };
 }  // namespace averaging

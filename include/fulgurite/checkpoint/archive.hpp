@@ -32,8 +32,9 @@ FULGURITE_COLD void load_state_by(ArchiveNode const& tree, FunctionRef<void(Stat
   };
   StateLoader::Problems problems;
   StateLoader::Commits commits;
+  StateLoader::Differences differences;
   try {
-    StateLoader loader(tree, {}, &problems, &commits);
+    StateLoader loader(tree, {}, &problems, &commits, &differences);
     load(loader);
   } catch (...) {
     go_back();

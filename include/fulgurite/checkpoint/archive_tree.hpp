@@ -91,6 +91,11 @@ inline bool ArchiveNode::holds_nothing() const {
   return object == nullptr ? std::holds_alternative<std::monostate>(value) : object->empty();
 }
 
+namespace archive {
+/// Where the present value of an option stands that a run may move, beside what the program gave.
+inline std::string moved_name(std::string_view option) { return std::string(option) + " now"; }
+}  // namespace archive
+
 /// f(ArchiveNode&) for what stands directly below a node.
 template <class F>
 void each_child(ArchiveNode& node, F&& f) {

@@ -17,6 +17,7 @@
 #include <fulgurite/checkpoint/archive_refusals.hpp>
 #include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/archive_values.hpp>
+#include <fulgurite/checkpoint/state_saver.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
@@ -33,14 +34,16 @@ class StateLoader {
   static constexpr bool loading = true;
   using Problems = std::vector<Error>;
   using Commits = std::vector<std::function<void()>>;
+  /// Of options whose value in the tree is not the program's: name and both values.
+  using Differences = std::vector<std::string>;
 
   /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them. With
-  /// `commits`, what `commit` is given waits in there.
+  /// `commits`, what `commit` is given waits in there. With `differences`, options that differ are added to them.
   explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr,
-                       Commits* commits = nullptr)
-      : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits) {}
-  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr,
-                       Commits* = nullptr) = delete;  // the tree must outlive it
+                       Commits* commits = nullptr, Differences* differences = nullptr)
+      : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits), differences_(differences) {}
+  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr, Commits* = nullptr,
+                       Differences* = nullptr) = delete;  // the tree must outlive it
 
   /// For what cannot fail and is costly to undo, such as writing to large tensors: `write()` is called when all of the
   /// state has been found to fit, or at once where nobody waits for that. Tensors so written are saved as handles that
@@ -76,6 +79,25 @@ class StateLoader {
     }
     return *this;
   }
+  /// An option that the program gives: it is compared with the saved one and never set.
+  template <class T>
+  StateLoader& option(std::string_view name, T const& given) {
+    same_option(name, [&](StateSaver& here) { here(name, given); });
+    return *this;
+  }
+  /// An option that a run may move. Where the program gives the same as before, `now` is what was saved, else what the
+  /// program gives.
+  template <class T>
+  StateLoader& option(std::string_view name, T const& given, T& now) {
+    auto const moved = archive::moved_name(name);
+    if (same_option(name, [&](StateSaver& here) { here(name, given); })) return (*this)(moved, now);
+    now = given;
+    if (auto const* const passed = tree_->find(moved)) passed->read = ArchiveNode::Read::need_not;
+    return *this;
+  }
+  /// The options so far, also of children, that differ.
+  Differences differences() const { return differences_ ? *differences_ : Differences(); }
+
   /// A value that is a tensor.
   template <class T>
   StateLoader& tensor(std::string_view name, T&& value) {
@@ -104,6 +126,23 @@ class StateLoader {
     } catch (Error const& error) { problems_->push_back(error); }
   }
 
+  /// Whether the option has the same value in the tree. One that is not there was saved by another version.
+  FULGURITE_COLD bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give) {
+    auto const* const found = tree_->find(name);
+    if (found == nullptr) return false;
+    found->read = ArchiveNode::Read::need_not;
+    ArchiveNode given;
+    StateSaver saver(given);
+    give(saver);
+    auto const there = text(*found), here = text(*given.find(name));
+    if (there == here) return true;
+    auto const said = [](std::string const& value) { return value == "null" ? "not given" : value.substr(0, 40); };
+    if (differences_)
+      differences_->push_back("'" + full(name) + "' is " + said(there) + " in the file and " + said(here) +
+                              " in the program");
+    return false;
+  }
+
   /// Nothing where what is wrong was noted.
   FULGURITE_COLD std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind) {
     std::optional<archive::ReadScalar> read;
@@ -113,7 +152,7 @@ class StateLoader {
 
   FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
     note([&] {
-      StateLoader inner(entry(key), full(key), problems_, commits_);
+      StateLoader inner(entry(key), full(key), problems_, commits_, differences_);
       load(inner);
     });
   }
@@ -123,7 +162,9 @@ class StateLoader {
   FULGURITE_COLD ArchiveNode const& entry(std::string_view name) const {
     auto const* found = tree_->find(name);
     if (found == nullptr)
-      wrong(full(name), "is not in the saved state: it was saved by another version or another set of callbacks");
+      wrong(full(name),
+            "is not in the saved state: resume with the parts that it was saved of, or begin a new run with "
+            "its weights, load_weights(model, file)");
     found->read = ArchiveNode::Read::yes;
     return *found;
   }
@@ -137,8 +178,9 @@ class StateLoader {
     return *value;
   }
   /// The beginning of a value, for messages.
-  static std::string brief(ArchiveNode const& node) {
-    return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); }).substr(0, 40);
+  static std::string brief(ArchiveNode const& node) { return text(node).substr(0, 40); }
+  static std::string text(ArchiveNode const& node) {
+    return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); });
   }
 
   FULGURITE_COLD static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind,
@@ -186,7 +228,7 @@ class StateLoader {
       }
     } else if constexpr (Stateful<V, StateLoader>) {
       as<ArchiveNode::Object>(node, path, "an object");
-      StateLoader inner(node, path, problems_, commits_);
+      StateLoader inner(node, path, problems_, commits_, differences_);
       value.state(inner);
     } else {
       archive::require_value<V>();
@@ -197,6 +239,7 @@ class StateLoader {
   std::string path_;
   Problems* problems_;
   Commits* commits_;
+  Differences* differences_;
 };
 
 }  // namespace fulgurite

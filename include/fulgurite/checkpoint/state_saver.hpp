@@ -46,6 +46,16 @@ class StateSaver {
     else put(entry(name), value, full(name));
     return *this;
   }
+  /// An option that the program gives. Loading compares it and never sets it.
+  template <class T>
+  StateSaver& option(std::string_view name, T const& given) {
+    return (*this)(name, given);
+  }
+  /// An option that a run may move, such as a learning rate: `now` is its present value, which is state.
+  template <class T>
+  StateSaver& option(std::string_view name, T const& given, T& now) {
+    return (*this)(name, given)(archive::moved_name(name), now);
+  }
   /// A value that is a tensor.
   template <class T>
   StateSaver& tensor(std::string_view name, T&& value) {

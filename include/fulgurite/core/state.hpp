@@ -2,16 +2,20 @@
 // Which objects carry state that a checkpoint must hold, and how they say so.
 
 #include <concepts>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace fulgurite {
 
 /// `using Stateless = ByChoice;` says on purpose that a struct's members are configuration, or may be lost.
 struct ByChoice {};
 
-/// Both saves and loads: `void state(auto& archive) { archive("best", best)("bad", bad); }`.
+/// Both saves and loads: `void state(auto& archive) { archive("best", best)("bad", bad).option("patience", patience);
+/// }`. A value is state, and loading sets it. An option is what the program gives: a file holds it too, loading never
+/// sets it, and a fit that resumes from a file with other options warns once and lists them all.
 template <class T, class Archive>
 concept Stateful = requires(T& object, Archive& archive) { object.state(archive); };
 
@@ -24,6 +28,14 @@ struct ArchiveProbe {
   static constexpr bool loading = false;
   template <class V>
   ArchiveProbe& operator()(std::string_view, V&&) {
+    return *this;
+  }
+  template <class V>
+  ArchiveProbe& option(std::string_view, V const&) {
+    return *this;
+  }
+  template <class V>
+  ArchiveProbe& option(std::string_view, V const&, V&) {
     return *this;
   }
   template <class V>
@@ -55,6 +67,13 @@ void commit(Archive const& archive, Write&& write) {
 template <class Archive>
 void leave_out_others(Archive const& archive) {
   if constexpr (requires { archive.leave_out_others(); }) archive.leave_out_others();
+}
+
+/// Loading, the options so far that are not those of the saved state: a sentence each. Saving, none.
+template <class Archive>
+std::vector<std::string> differences(Archive const& archive) {
+  if constexpr (requires { archive.differences(); }) return archive.differences();
+  else return {};
 }
 
 /// Nothing of it can be forgotten by a checkpoint: it has `state`, no members at all, or says that it needs none.

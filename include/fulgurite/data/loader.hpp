@@ -103,14 +103,7 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
 
   void state(auto& archive) {
     Base::state(archive);
-    if constexpr (CollatesAtRandom<Collate, D>) {
-      auto seed = static_cast<long>(plan_->seed);  // archives hold signed numbers
-      archive("seed", seed);
-      if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
-        reader_.leave();  // nobody reads the plan
-        plan_->seed = static_cast<std::uint64_t>(seed);
-      }
-    }
+    if constexpr (CollatesAtRandom<Collate, D>) archive.option("seed", static_cast<long>(plan_->seed));
   }
 
  private:

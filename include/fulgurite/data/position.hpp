@@ -11,7 +11,7 @@ namespace fulgurite::data {
 /// Decides which samples batch k holds. A negative number means that it is not known, as of a stream.
 struct Layout {
   long batches = -1, batch_size = -1, samples = -1;
-  long order = -1;  ///< stands for the samples and the kind of their order; the seed and the epoch are saved apart
+  long order = -1;  ///< stands for the samples, the kind of their order and its seed; the epoch is saved apart
   bool operator==(Layout const&) const = default;
 };
 
@@ -76,6 +76,7 @@ class Position {
     Layout saved = now;
     archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
         "samples", saved.samples)("order", saved.order);
+    archive.option("rows of a batch", now.batch_size);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) loaded(saved, now);
   }
 
@@ -90,7 +91,7 @@ class Position {
       throw Error("fulgurite.data.resume",
                   "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " +
                       said(saved) + "; this loader has " +
-                      (saved == in_its_order ? "others, or these in another kind of order (.shuffle)" : said(now)) +
+                      (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
                       ": resume with the same data and options, or from a checkpoint written between epochs");
   }
 

@@ -24,8 +24,8 @@ concept Sampler = std::movable<S> && requires(S const& sampler, long epoch) {
   { sampler.indices(epoch) } -> std::ranges::input_range;
 };
 
-/// A number that stands for what `sampler` visits and how, but for its seed and the epoch: a fit that goes on inside an
-/// epoch needs the same. -1: the sampler does not say, by `std::uint64_t order_key() const`.
+/// A number that stands for what `sampler` visits and how, but for the epoch: a fit that resumes inside an epoch needs
+/// the same. -1: the sampler does not say, by `std::uint64_t order_key() const`.
 template <Sampler S>
 long order_of(S const& sampler) {
   if constexpr (requires { sampler.order_key(); }) return static_cast<long>(sampler.order_key() >> 1);
@@ -82,13 +82,9 @@ struct Shuffle {
     for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
     return order;
   }
-  std::uint64_t order_key() const { return 4; }
+  std::uint64_t order_key() const { return 4 + (seed << 3); }
 
-  void state(auto& archive) {
-    long saved = static_cast<long>(seed);  // archives save it as a signed number
-    archive("seed", saved);
-    seed = static_cast<std::uint64_t>(saved);
-  }
+  void state(auto& archive) { archive.option("seed", static_cast<long>(seed)); }
 };
 
 /// The sampler of a loader's options `.shuffle` and `.seed`: `Shuffle` or `Sequential`, chosen at run time.
@@ -107,13 +103,9 @@ struct OptionalShuffle {
     return order;
   }
 
-  std::uint64_t order_key() const { return shuffle ? Shuffle{}.order_key() : Sequential{}.order_key(); }
+  std::uint64_t order_key() const { return shuffle ? Shuffle{count, seed}.order_key() : Sequential{}.order_key(); }
 
-  void state(auto& archive) {
-    Shuffle inner{count, seed};
-    inner.state(archive);
-    seed = inner.seed;
-  }
+  void state(auto& archive) { archive.option("shuffle", shuffle).option("seed", static_cast<long>(seed)); }
   void in_order(bool on) { ordered = on; }
 };
 

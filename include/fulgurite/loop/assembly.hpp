@@ -37,11 +37,7 @@ std::vector<std::string> loader_names() {
 template <class... Os>
 std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
   std::vector<std::string> names;
-  auto const add = [&](std::string_view name) {
-    names.push_back(std::to_string(names.size()) + " ");
-    names.back() += name;
-  };
-  (add(optimizer_name<Os>()), ...);
+  (names.push_back(std::to_string(names.size()) + " " + optimizer_kind<Os>()), ...);
   return names;
 }
 

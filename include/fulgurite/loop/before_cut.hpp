@@ -19,24 +19,6 @@
 
 namespace fulgurite::loop {
 
-/// The rates of all groups, which schedules and hooks move; an optimizer's own state need not hold them.
-template <class R, class Archive>
-void fold_rates(State<R>& run, Archive& archive) {
-  auto const each = [&](auto&& f) {
-    each_of(run.parts.optimizers->optimizers, [&](auto& optimizer) {
-      if constexpr (requires { optimizer.set_lr(optimizer.groups(), optimizer.lr(0)); })
-        for (std::size_t g = 0; g != optimizer.groups(); ++g) f(optimizer, g);
-    });
-  };
-  std::vector<double> rates;
-  each([&](auto& optimizer, std::size_t g) { rates.push_back(optimizer.lr(g)); });
-  archive("rates", rates);
-  if constexpr (Archive::loading)
-    each([&, i = std::size_t{0}](auto& optimizer, std::size_t g) mutable {
-      if (i != rates.size()) optimizer.set_lr(g, rates[i++]);
-    });
-}
-
 /// A callback of the pack keeps files; one changes weights at an epoch's end.
 template <class Pack>
 inline constexpr bool any_keeps_files = false;
@@ -79,8 +61,7 @@ void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
       });
       leave_out_others(all);
     });
-    inner.child("schedulers", [&](auto& all) { fold_schedulers(*run.parts.optimizers, all); });
-    fold_rates(run, inner);
+    run.parts.optimizers->state(inner);
     inner.child("results", [&](auto& all) { fold_results(run, all); });
     fold_window_length(run, inner);
     inner("statistics_pass", run.due.statistics_pass);

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/loop/group_lists.hpp>
+#include <fulgurite/loop/scheduled.hpp>
 
 namespace fulgurite::loop {
 
@@ -16,15 +20,20 @@ namespace fulgurite::loop {
 /// factor of each schedule. A base is the initial rate until a schedule that sets rates itself moves it, so that what
 /// such a one does outlasts the next move of the others.
 struct ComposedRates {
-  std::vector<double> initial{};  ///< of each group: what configure_optimizers gave, or a search has found
+  std::vector<double> given{};    ///< of each group: what configure_optimizers gave
+  std::vector<double> initial{};  ///< the same, or what a search has found
   std::vector<double> base{};
-  std::vector<double> factors{};  ///< of each schedule; 1 for one that sets rates
+  std::vector<double> factors{};                  ///< of each schedule; 1 for one that sets rates
+  bool retired = false;                           ///< somebody else sets the rates
+  std::vector<double> given_momenta{};            ///< of each group
+  std::optional<double> momentum = std::nullopt;  ///< what schedules have set last
+  std::size_t momentum_by = 0;                    ///< which of them did
 
   /// All starts from the optimizer's present rates, and no schedule has been heard.
   template <class O>
   void begin(O const& optimizer) {
-    initial = rates_of(optimizer);
-    base = initial;
+    given = initial = base = rates_of(optimizer);
+    if constexpr (HasMomentum<O>) given_momenta = momenta_of(optimizer);
   }
   bool several() const { return factors.size() > 1; }
   double factor() const {
@@ -70,25 +79,81 @@ struct ComposedRates {
     for (std::size_t g = known; g < rates.size(); ++g) optimizer.set_lr(g, rates[g] * ratio);
   }
 
-  /// Loaded from a file of one schedule, which holds no bases. Groups that came later have a rate and no base.
-  void take_bases(std::vector<double> const& rates) {
-    auto const known = std::min(rates.size(), initial.size());
-    base.assign(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(known));
+  /// Saves or loads all of it, with the optimizer's present rates and momenta. Loading, `settle` follows when the
+  /// schedules are loaded, too.
+  template <class O, class Archive>
+  void state(O& optimizer, Archive& archive) {
+    Saved all{given, initial, base, factors, rates_of(optimizer)};
+    each_option(archive, "lr", given);
+    archive("given", all.given)("initial", all.initial)("base", all.base)("factors", all.factors)("rates", all.rates);
+    if constexpr (HasMomentum<O>) {
+      all.momenta = {given_momenta, momenta_of(optimizer), momentum};
+      each_option(archive, "momentum", given_momenta);
+      archive("given_momenta", all.momenta.given)("momenta", all.momenta.now)(
+          "scheduled_momentum", all.momenta.scheduled)("momentum_by", momentum_by);
+    }
+    if constexpr (Archive::loading) take(std::move(all), optimizer.groups());
   }
-  /// Error where what was loaded is not of an optimizer of so many groups.
-  void check_groups(std::size_t groups) const {
-    auto const known = initial.size();
-    if (base.size() != known)
-      throw Error("fulgurite.schedule.base", "the checkpoint's schedules start " + std::to_string(known) +
-                                                 " parameter groups and move " + std::to_string(base.size()) +
-                                                 ": the file is damaged, take an earlier one");
-    if (known > groups)
-      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(known) +
-                                                   " parameter groups, the optimizer has " + std::to_string(groups) +
-                                                   ": resume with the same configure_optimizers");
+  /// A group has the rate that was saved, whoever has set it, where the program gives it the same rate as before and
+  /// the same factors; else the rate is computed from those of the program. So it is with the momentum.
+  template <class O>
+  void settle(O& optimizer) {
+    auto const saved = std::exchange(saved_, std::nullopt);
+    if (!saved) return;
+    double const all = factor();
+    for (std::size_t g = 0; g != std::min(saved->rates.size(), optimizer.groups()); ++g) {
+      bool const same = g >= base.size() || retired ||
+                        (saved->factors == factors && saved->given[g] == given[g] && saved->base[g] == base[g]);
+      optimizer.set_lr(g, same ? saved->rates[g] : base[g] * all);
+    }
+    if constexpr (HasMomentum<O>)
+      for (std::size_t g = 0; g != std::min(saved->momenta.now.size(), optimizer.groups()); ++g) {
+        bool const is_known = g < given_momenta.size();
+        bool const same =
+            !is_known || (saved->momenta.scheduled == momentum && saved->momenta.given[g] == given_momenta[g]);
+        double const to = same ? saved->momenta.now[g] : momentum.value_or(given_momenta[g]);
+        if (std::optional<double>(optimizer.momentum(g)).value_or(to) != to) optimizer.set_momentum(g, to);
+      }
   }
 
  private:
+  struct SavedMomenta {
+    std::vector<double> given = {}, now = {};
+    std::optional<double> scheduled = std::nullopt;
+  };
+  struct Saved {
+    std::vector<double> given, initial, base, factors, rates;
+    SavedMomenta momenta = {};
+  };
+
+  template <class Archive>
+  static void each_option(Archive& archive, std::string const& name, std::vector<double> const& given) {
+    for (std::size_t g = 0; g != given.size(); ++g)
+      archive.option(g == 0 ? name : name + " of group " + std::to_string(g), given[g]);
+  }
+  /// Error where what was loaded is not of an optimizer of so many groups. What has become of a group's base since it
+  /// started is state, also where the program lets the group start from another rate.
+  FULGURITE_COLD void take(Saved all, std::size_t groups) {
+    auto const known = given.size();
+    if (all.initial.size() != all.given.size() || all.base.size() != all.given.size() ||
+        all.momenta.given.size() != given_momenta.size() * (all.given.size() == known ? 1 : 0))
+      throw Error("fulgurite.schedule.base", "the checkpoint's schedules start " + std::to_string(all.initial.size()) +
+                                                 " parameter groups and move " + std::to_string(all.base.size()) +
+                                                 ": the file is damaged, take an earlier one");
+    if (all.given.size() != known)
+      throw Error("fulgurite.schedule.groups", "the checkpoint's schedule moves " + std::to_string(all.given.size()) +
+                                                   " parameter groups, the optimizer has " + std::to_string(groups) +
+                                                   ": resume with the same configure_optimizers");
+    for (std::size_t g = 0; g != known; ++g) {
+      bool const same = all.given[g] == given[g];
+      bool const moved = all.base[g] != all.initial[g] && all.initial[g] > 0;
+      initial[g] = same ? all.initial[g] : given[g];
+      base[g] = same ? all.base[g] : moved ? given[g] * (all.base[g] / all.initial[g]) : given[g];
+    }
+    retired = false;
+    saved_ = std::move(all);
+  }
+
   /// What has become of the first group's rate since it started; 1 where that is no factor, as at the foot of a warmup.
   template <class O>
   double moved(O const& optimizer) const {
@@ -96,6 +161,8 @@ struct ComposedRates {
     double const ratio = from > 0 ? optimizer.lr(0) / from : 1;
     return ratio > 0 ? ratio : 1;
   }
+
+  std::optional<Saved> saved_ = std::nullopt;  ///< loaded, and not settled yet
 };
 
 }  // namespace fulgurite::loop

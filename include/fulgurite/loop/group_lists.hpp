@@ -31,11 +31,6 @@ std::vector<double> momenta_of(O const& optimizer) {
     all.push_back(std::optional<double>(optimizer.momentum(g)).value_or(0.0));
   return all;
 }
-template <class O>
-void set_momenta(O& optimizer, std::vector<double> const& to) {
-  for (std::size_t g = 0; g != std::min(to.size(), optimizer.groups()); ++g) optimizer.set_momentum(g, to[g]);
-}
-
 /// Error [fulgurite.schedule.zero_momentum] for a schedule that moves the momentum of an optimizer that was made
 /// without: it keeps no state for one, and would get one that nobody gave it.
 template <class S, class O>

@@ -54,7 +54,6 @@ class KeptRun {
     gradients_.keep(*run.parts.model);
     each_optimizer([&](auto& optimizer) {
       if constexpr (requires { optimizer.received(); }) received_.push_back(optimizer.received());
-      each_rate(optimizer, [&](std::size_t group) { rates_.push_back(optimizer.lr(group)); });
     });
     parts_.save([&](auto& archive) { fold(archive); });
   }
@@ -86,12 +85,6 @@ class KeptRun {
     each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
       if constexpr (requires { optimizer.received(); }) optimizer.set_received(received_[i++]);
     });
-    // The state of an optimizer need not hold its rates, which the rehearsal may have moved.
-    each_optimizer([&, i = std::size_t{0}](auto& optimizer) mutable {
-      each_rate(optimizer, [&](std::size_t group) {
-        if (i != rates_.size()) optimizer.set_lr(group, rates_[i++]);
-      });
-    });
     place_.put_back(run_);
     random_.restore();
   }
@@ -109,11 +102,6 @@ class KeptRun {
   void each_optimizer(F&& f) {
     each_of(run_.parts.optimizers->optimizers, f);
   }
-  template <class O, class F>
-  static void each_rate(O& optimizer, F&& f) {
-    if constexpr (requires { optimizer.set_lr(optimizer.groups(), optimizer.lr(0)); })
-      for (std::size_t g = 0; g != optimizer.groups(); ++g) f(g);
-  }
 
   State<R>& run_;
   Source& source_;
@@ -121,7 +109,6 @@ class KeptRun {
   KeptWeights<R> weights_{};
   KeptGradients<R> gradients_{};
   std::vector<std::vector<bool>> received_{};
-  std::vector<double> rates_{};
   Memory parts_{}, loader_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
 };

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/each_of.hpp>
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/loop/scheduled.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
@@ -85,6 +87,25 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
       (f(std::get<I>(optimizers), std::get<first[I]>(schedulers)), ...);
     }(std::index_sequence_for<Os...>{});
   }
+  /// Saves or loads the rates and momenta of all groups, and the schedules that move them.
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.child("rates", [&](auto& inner) {
+      each_with_first([&, number = 0](auto& optimizer, auto& scheduler) mutable {
+        inner.child(std::to_string(number++),
+                    [&](auto& innermost) { scheduler.composed().state(optimizer, innermost); });
+      });
+    });
+    archive.child("schedulers", [&](auto& inner) {
+      each_of(schedulers, [&, at = std::size_t{0}]<class S>(S& scheduler) mutable {
+        if constexpr (S::exists) inner.child(key(at), scheduler);
+        ++at;
+      });
+    });
+    if constexpr (Archive::loading)
+      each_with_first([](auto& optimizer, auto& scheduler) { scheduler.composed().settle(optimizer); });
+  }
+
   /// What files call a schedule, by its place among the schedulers: the number of its optimizer, so that it never sets
   /// the rates of another. A second one of the same optimizer is told apart by its own.
   static std::string key(std::size_t scheduler) {

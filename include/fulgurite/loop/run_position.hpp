@@ -90,16 +90,22 @@ void fold_results(State<R>& run, Archive& archive) {
     archive.child(std::to_string(loader), [&](auto& inner) { fold(inner, measured.loader_results[loader]); });
 }
 
-/// How long the windows to come are. A program that asks for another length than the one that wrote the file gets that
-/// one; else what hooks have asked for goes on.
+/// How long the windows to come are, which hooks may change.
 template <class R, class Archive>
 void fold_window_length(State<R>& run, Archive& archive) {
-  int asked = 1;
-  if constexpr (R::automatic) asked = run.asked.optimization.accumulate_grad_batches;
-  int const here = asked;
-  auto length = run.asked.window_length;
-  archive("window_asked", asked)("window_length", length);
-  if constexpr (Archive::loading) run.asked.window_length = asked == here ? length : here;
+  if constexpr (R::automatic)
+    archive.option("accumulate_grad_batches", run.asked.optimization.accumulate_grad_batches, run.asked.window_length);
+}
+/// Options of the optimization beside it.
+template <class R, class Archive>
+void fold_clip(State<R>& run, Archive& archive) {
+  if constexpr (R::automatic) {
+    auto const& clip = run.asked.optimization.clip;
+    archive.option("clip", std::string(clip.kind == Clip::Kind::none   ? "none"
+                                       : clip.kind == Clip::Kind::norm ? "norm"
+                                                                       : "value"));
+    archive.option("clip limit", clip.limit);
+  }
 }
 
 /// What ends a fit.
@@ -116,8 +122,9 @@ struct Limits {
   bool operator==(Limits const&) const = default;
 };
 
-/// A stop that somebody asked for, and no limit, holds until a limit is another: a program that is started again as it
-/// was trains nothing more, whether the epoch was whole or was cut short by the stop.
+/// A stop that somebody asked for, and no limit, holds until a limit is another, or an option of a callback that ends
+/// training: a program that is started again as it was trains nothing more, whether the epoch was whole or was cut
+/// short by the stop.
 template <class R, class Archive>
 void fold_stop(State<R>& run, Archive& archive) {
   auto stop = run.before_cut ? run.due.stop_before_cut : run.due.stop.lasting();
@@ -127,6 +134,7 @@ void fold_stop(State<R>& run, Archive& archive) {
   if (!lacks(archive, "limits")) archive.child("limits", limits);
   if constexpr (Archive::loading) {
     if (limits != Limits(run.asked.options)) stop = {};
+    for (auto const& one : run.due.other_monitors) stop.set_monitor({.who = one}, false);
     auto& due = run.due;
     if (stop.asked) due.stop.asked = true, due.stop.by_time = false, due.stop.why = stop.why;
     for (auto const& one : stop.monitors) due.stop.set_monitor(one, true);
@@ -136,11 +144,21 @@ void fold_stop(State<R>& run, Archive& archive) {
   }
 }
 
+/// How many ranks an epoch's batches are shared out between; stages of a split model all have the same ones.
+template <class R>
+long shares_of_data(State<R> const& run) {
+  if constexpr (shares<R> && !splits_model<R>) return run.parts.strategy.world();
+  else return 1;
+}
+
 /// What was logged, asked for and timed: what the run itself knows beside its parts.
 template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
   archive("point", run.point)("heard", run.due.heard);
+  if (long shares_of_epoch = shares_of_data(run); !lacks(archive, "shares_of_epoch"))
+    archive("shares_of_epoch", shares_of_epoch);  // compared before training: see resumed_loaders.hpp
   fold_window_length(run, archive);
+  fold_clip(run, archive);
   if (auto const* const before = before_repeated_validation(run)) {
     auto since = before->validation_since;
     archive("validation_since", since);

@@ -24,19 +24,24 @@ namespace fulgurite::loop {
 /// The callbacks, each under its key, so that a program may gain one and still read its files.
 template <class R, class Pack, class Archive>
 void fold_callbacks(State<R>& run, Pack& pack, Archive& archive) {
+  if constexpr (Archive::loading) run.due.other_monitors.clear();
   [[maybe_unused]] auto const known = each_remembering<Archive>(pack, [&](auto& callback, std::string const& name) {
     if (add_callback_before_validation(run, name, archive)) return;
-    if (!lacks(archive, name)) archive.child(name, callback);
-    else
-      run.warn_each("fulgurite.resume.callback",
-                    "the file holds no state of " + name + ", so this callback starts anew");
+    if (lacks(archive, name))
+      return run.warn_each("fulgurite.resume.callback",
+                           "the file holds no state of " + name + ", so this callback starts anew");
+    auto const before = differences(archive).size();
+    archive.child(name, callback);
+    if (differences(archive).size() != before) run.due.other_monitors.push_back(name);
   });
   leave_out_others(archive);  // said here
   if constexpr (requires { archive.names(); })
     for (auto const& name : archive.names())
-      if (!known.contains(name))
+      if (!known.contains(name)) {
+        run.due.other_monitors.push_back(name);
         run.warn_each("fulgurite.resume.no_callback",
                       "the file holds a state of " + name + ", and the trainer has no such callback: it is left out");
+      }
 }
 
 /// What belongs to the weights: where in the run they were, and what the model keeps beside them.
@@ -79,11 +84,13 @@ template <class R, class Archive>
 inline constexpr bool parts_remember = Remembers<typename R::Strategy> && Remembers<typename R::Precision> &&
                                        Remembers<typename R::Optimization> && optimizers_resume<R, Archive>;
 
-/// An optimizer of the user's own need not have a name.
+/// What files call an optimizer: its class, with its namespace where it has said that by `kind()`, since classes of one
+/// name keep different states. One of the user's own need not have a name.
 template <class O>
-constexpr std::string_view optimizer_name() {
-  if constexpr (requires { O::name(); }) return O::name();
-  else return type_name<O>();
+std::string optimizer_kind() {
+  if constexpr (requires { O::kind(); }) return std::string(O::kind());
+  else if constexpr (requires { O::name(); }) return std::string(O::name());
+  else return std::string(type_name<O>());
 }
 
 /// The optimizers that keep a state, numbered, each under its name.
@@ -91,27 +98,16 @@ template <class Archive, class... Os>
 void fold_each_optimizer(std::tuple<Os...>& optimizers, Archive& archive) {
   int number = 0;
   auto const fold = [&]<class O>(O& optimizer) {
-    if constexpr (Stateful<O, Archive>)
-      archive.child(std::to_string(number++) + " " + std::string(optimizer_name<O>()), optimizer);
+    if constexpr (Stateful<O, Archive>) archive.child(std::to_string(number++) + " " + optimizer_kind<O>(), optimizer);
   };
   each_of(optimizers, fold);
 }
-/// The schedules, each under the key of its optimizer and its place among those of it.
-template <class Optimizers, class Archive>
-void fold_schedulers(Optimizers& optimizers, Archive& archive) {
-  std::size_t at = 0;
-  auto const fold = [&]<class S>(S& scheduler) {
-    if constexpr (S::exists) archive.child(Optimizers::key(at), scheduler);
-    ++at;
-  };
-  each_of(optimizers.schedulers, fold);
-}
-/// Both, and the scaler of losses: what a run has from configure_optimizers on.
+/// They, what moves their rates, and the scaler of losses: what a run has from configure_optimizers on.
 template <class R, class Archive>
 void fold_optimizers(State<R>& run, Archive& archive) {
   auto& made = *run.parts.optimizers;
   archive.child("optimizers", [&](auto& inner) { fold_each_optimizer(made.optimizers, inner); });
-  archive.child("schedulers", [&](auto& inner) { fold_schedulers(made, inner); });
+  made.state(archive);
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
 }
 

@@ -65,7 +65,8 @@ struct NoSchedule {};
 
 /// A schedule that sets the rates itself instead of giving a factor of the initial ones: `static constexpr bool
 /// sets_rates = true`, and `move(optimizer)`; or `metric()` to watch, `using Watches = MetricTypes<...>`, `strict()`
-/// and `observe(value, optimizer)`. Optional: `attach(optimizer)` and `state(archive)`.
+/// and `observe(value, optimizer)`. Optional: `attach(optimizer)` and `state(archive)`; where loading moves it again as
+/// often as it had been, from the initial rates, `static constexpr bool replays_moves = true`.
 template <class S>
 concept RateSetter = requires { requires S::sets_rates; };
 

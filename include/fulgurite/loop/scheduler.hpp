@@ -119,34 +119,24 @@ class Scheduler {
     return is_new;
   }
 
-  /// Loading, the schedule starts from the saved initial rates, and the rates end as they were, bit for bit. Moves of
-  /// another kind of schedule mean nothing here.
+  /// What the schedules of the optimizer make of its rates together.
+  loop::ComposedRates& composed() { return *together_; }
+
+  /// How often it has moved, and what the schedule keeps; the rates are saved and loaded beside it, once for all
+  /// schedules of the optimizer (OptimizerSet). Loading, the factor is that of the program's schedule after the saved
+  /// number of moves. Moves of another kind of schedule mean nothing here.
   void state(auto& archive) {
     constexpr bool loading = std::remove_cvref_t<decltype(archive)>::loading;
-    auto now = optimizer_ ? loop::rates_of(*optimizer_) : std::vector<double>();
     auto kind_saved = kind();
     archive("kind", kind_saved);
     if constexpr (loading) check_kind(kind_saved);
-    archive("moves", moves_)("retired", retired_)("initial", together_->initial)("rates", now);
+    archive("moves", moves_)("retired", retired_);
     if constexpr (observes) archive("logged", logged_);
-    if (together_->several()) archive("base", together_->base);
-    if constexpr (moves_momentum) {
-      auto momenta = optimizer_ ? loop::momenta_of(*optimizer_) : std::vector<double>();
-      archive("momenta", momenta);
-      if constexpr (loading)
-        if (optimizer_) loop::set_momenta(*optimizer_, momenta);
-    }
-    if constexpr (loading) {
-      if (!together_->several()) together_->take_bases(RateSetter<S> ? now : together_->initial);
-      together_->check_groups(optimizer_ ? optimizer_->groups() : together_->initial.size());
-      if (optimizer_) loop::set_rates(*optimizer_, together_->initial);
-    }
+    archive.option("interval", std::string(interval() == Interval::step ? "step" : "epoch"));
+    archive.option("frequency", options_.frequency);
+    if constexpr (loading && RateSetter<S>) loop::set_rates(*optimizer_, together_->initial);
     if constexpr (requires { schedule_.state(archive); }) archive.child("schedule", schedule_);
-    if constexpr (loading) {
-      if constexpr (gives_factors)
-        if (optimizer_) together_->factors[number_] = schedule_(moves_);
-      if (optimizer_) loop::set_rates(*optimizer_, now);
-    }
+    if constexpr (loading) take_up();
   }
 
  private:
@@ -176,8 +166,23 @@ class Scheduler {
       together_->set(*optimizer_);
     }
     if constexpr (moves_momentum)
-      if (std::optional<double> const momentum = schedule_.momentum(moves_))
+      if (std::optional<double> const momentum = schedule_.momentum(moves_)) {
+        together_->momentum = momentum;
+        together_->momentum_by = number_;
         for (std::size_t g = 0; g != together_->initial.size(); ++g) optimizer_->set_momentum(g, *momentum);
+      }
+  }
+  /// What the loaded number of moves means for rates and momenta, by the program's constants. One that moves a new
+  /// scheduler as often as the saved one was moved has set the rates; where it is one of several, what the file says of
+  /// them together holds.
+  void take_up() {
+    if (retired_) together_->retired = true;
+    if constexpr (gives_factors) together_->factors[number_] = schedule_(moves_);
+    if constexpr (FULGURITE_SAYS(S, bool, replays_moves))
+      if (S::replays_moves && !together_->several())
+        for (std::size_t g = 0; g != together_->base.size(); ++g) together_->base[g] = optimizer_->lr(g);
+    if constexpr (moves_momentum)
+      if (together_->momentum_by == number_) together_->momentum = schedule_.momentum(moves_);
   }
   static void check_kind(std::string const& saved) {
     if (saved != kind())

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numbers>
 #include <optional>
+#include <string>
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/schedule/schedule.hpp>
@@ -20,7 +21,6 @@ namespace fulgurite::schedule {
 /// way, from `max_momentum` down to `base_momentum` and back.
 struct OneCycle {
   enum class Anneal : std::uint8_t { cos, linear };
-  using Stateless = ByChoice;
   static constexpr bool per_step = true;
   long total;
   double pct_start = 0.3;
@@ -41,6 +41,13 @@ struct OneCycle {
     return along(moves, max_momentum, base_momentum, max_momentum, max_momentum);
   }
   bool moves_momentum() const { return cycle_momentum; }
+  void state(auto& archive) {
+    archive.option("total", total).option("pct_start", pct_start);
+    archive.option("anneal", std::string(anneal == Anneal::cos ? "cos" : "linear"));
+    archive.option("cycle_momentum", cycle_momentum).option("base_momentum", base_momentum);
+    archive.option("max_momentum", max_momentum).option("div_factor", div_factor);
+    archive.option("final_div_factor", final_div_factor).option("three_phase", three_phase);
+  }
   FULGURITE_COLD void check() const {
     if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
     if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
@@ -84,7 +91,6 @@ struct Cyclic {
     triangular2,
     exp_range
   };  ///< all alike; each half as high; shrinking by gamma a move
-  using Stateless = ByChoice;
   static constexpr bool per_step = true;
   double peak;
   long step_size_up = 2000;
@@ -105,6 +111,14 @@ struct Cyclic {
     return max_momentum - (max_momentum - base_momentum) * height(moves) * scale(moves);
   }
   bool moves_momentum() const { return cycle_momentum; }
+  void state(auto& archive) {
+    archive.option("peak", peak).option("step_size_up", step_size_up).option("step_size_down", step_size_down);
+    archive.option("shape", std::string(shape == Shape::triangular    ? "triangular"
+                                        : shape == Shape::triangular2 ? "triangular2"
+                                                                      : "exp_range"));
+    archive.option("gamma", gamma).option("cycle_momentum", cycle_momentum);
+    archive.option("base_momentum", base_momentum).option("max_momentum", max_momentum);
+  }
   FULGURITE_COLD void check() const {
     if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
     if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
@@ -136,7 +150,6 @@ struct Cyclic {
 /// CosineAnnealingWarmRestarts: a cosine down over `first` moves, then back to the start, each cycle `growth` times as
 /// long as the one before.
 struct CosineRestarts {
-  using Stateless = ByChoice;
   static constexpr bool per_step = true;
   long first;
   long growth = 1;
@@ -153,6 +166,7 @@ struct CosineRestarts {
     double const part = static_cast<double>(moves) / static_cast<double>(length);
     return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
   }
+  void state(auto& archive) { archive.option("first", first).option("growth", growth).option("least", least); }
   FULGURITE_COLD void check() const {
     if (first < 1) refuse("CosineRestarts", "first", first, "the first cycle takes 1 or more moves");
     if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");

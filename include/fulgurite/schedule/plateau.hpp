@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include <fulgurite/core/metric_text.hpp>
@@ -84,7 +85,14 @@ class ReduceOnPlateau {
   double best() const { return best_; }
   int num_bad_epochs() const { return bad_; }  ///< values since the last improvement, reduction or rest
 
-  void state(auto& archive) { archive("best", best_)("num_bad_epochs", bad_)("cooldown_counter", cooldown_); }
+  void state(auto& archive) {
+    archive("best", best_)("num_bad_epochs", bad_)("cooldown_counter", cooldown_);
+    archive.option("mode", std::string(options_.mode == Mode::min ? "min" : "max")).option("factor", options_.factor);
+    archive.option("patience", options_.patience).option("threshold", options_.threshold);
+    archive.option("threshold_mode", std::string(options_.threshold_mode == ThresholdMode::rel ? "rel" : "abs"));
+    archive.option("cooldown", options_.cooldown).option("min_lr", options_.min_lr).option("eps", options_.eps);
+    archive.option("strict", options_.strict);
+  }
 
  private:
   bool better(double value) const {

@@ -65,6 +65,12 @@ constexpr void check(S const& schedule) {
   if constexpr (requires { schedule.check(); }) schedule.check();
 }
 
+/// Saves or loads the constants of a schedule inside another one. A function has none that could be known.
+template <class S>
+void state_of(char const* name, S& schedule, auto& archive) {
+  if constexpr (requires { schedule.state(archive); }) archive.child(name, schedule);
+}
+
 /// Whether a number can be a momentum: at least 0 and below 1.
 constexpr bool is_momentum(double value) { return value >= 0 && value < 1; }
 
@@ -78,12 +84,12 @@ constexpr double done(long moves, long total) {
 
 /// Always the initial rate (or a part of it). ConstantLR is `then(Constant{1.0 / 3}, 5, Constant{})`.
 struct Constant {
-  using Stateless = ByChoice;
   double factor = 1.0;
   constexpr double operator()(long) const {
     check();
     return factor;
   }
+  void state(auto& archive) { archive.option("factor", factor); }
   constexpr void check() const {
     if (!is_factor(factor)) refuse("Constant", "factor", factor, "a factor is finite and not negative");
   }
@@ -92,10 +98,10 @@ struct Constant {
 /// The factors of a schedule without its momentum: what `rate_only` makes.
 template <Schedule S>
 struct RateOnly {
-  using Stateless = ByChoice;
   static constexpr bool per_step = counts_steps<S>;
   S of;
   constexpr double operator()(long moves) const { return of(moves); }
+  void state(auto& archive) { state_of("of", of, archive); }
   constexpr void check() const { schedule::check(of); }
 };
 /// Takes a schedule's factors and leaves its momentum alone, for an optimizer that has none: `scheduled(adagrad,
@@ -108,7 +114,6 @@ constexpr RateOnly<S> rate_only(S of) {
 /// Two schedules multiplied: `LinearWarmup{100} * Cosine{1000}` (torch's ChainedScheduler).
 template <Schedule A, Schedule B>
 struct Product {
-  using Stateless = ByChoice;
   static constexpr bool per_step = counts_steps<A> || counts_steps<B>;
   A first;
   B second;
@@ -121,6 +126,10 @@ struct Product {
     return later ? later : momentum_of(first, moves);
   }
   constexpr bool moves_momentum() const { return schedule::moves_momentum(first) || schedule::moves_momentum(second); }
+  void state(auto& archive) {
+    state_of("first", first, archive);
+    state_of("second", second, archive);
+  }
   constexpr void check() const {
     schedule::check(first);
     schedule::check(second);
@@ -135,7 +144,6 @@ constexpr Product<A, B> operator*(A first, B second) {
 /// Two schedules, one after the other; `then` makes it.
 template <Schedule A, Schedule B>
 struct Sequence {
-  using Stateless = ByChoice;
   static constexpr bool per_step = counts_steps<A> || counts_steps<B>;
   A first;
   long boundary;
@@ -153,6 +161,11 @@ struct Sequence {
     return later || boundary == 0 ? later : momentum_of(first, boundary - 1);
   }
   constexpr bool moves_momentum() const { return schedule::moves_momentum(first) || schedule::moves_momentum(second); }
+  void state(auto& archive) {
+    archive.option("boundary", boundary);
+    state_of("first", first, archive);
+    state_of("second", second, archive);
+  }
   constexpr void check() const {
     if (boundary < before())
       refuse("then", "boundary", boundary, "boundaries count moves from the start of the run and ascend");

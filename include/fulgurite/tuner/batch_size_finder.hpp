@@ -67,7 +67,7 @@ class BatchSizeFinder {
   /// What the last search found; without trials before.
   tune::FoundBatchSize const& results() const { return found_; }
 
-  void state(auto& archive) { archive("size", size_); }
+  void state(auto& archive) { archive("size", size_).option("milestones", options_.milestones); }
 
  protected:
   /// Asks for a search at the next place between two epochs; in an evaluation, where it can be asked for in `setup`

@@ -57,7 +57,7 @@ class LearningRateFinder {
   /// What the last search found; empty before.
   tune::FoundRate const& results() const { return found_; }
 
-  void state(auto& archive) { archive("searched", searched_); }
+  void state(auto& archive) { archive("searched", searched_).option("milestones", options_.milestones); }
 
  protected:
   /// Asks for a search at the next place between two epochs.

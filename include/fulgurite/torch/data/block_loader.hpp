@@ -127,9 +127,7 @@ class BlockLoader : public Batches<BlockLoader, Batch> {
 
   void state(auto& archive) {
     Base::state(archive);
-    auto seed = static_cast<long>(options_.seed);  // archives hold signed numbers
-    archive("seed", seed);
-    options_.seed = static_cast<std::uint64_t>(seed);
+    archive.option("seed", static_cast<long>(options_.seed)).option("random", options_.random);
   }
 
  private:

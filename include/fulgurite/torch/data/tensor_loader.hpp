@@ -74,9 +74,7 @@ class TensorLoader : public SampledBatches<TensorLoader<S, Transform>, Batch, S>
 
   void state(auto& archive) {
     Base::state(archive);
-    auto seed = static_cast<long>(options_.seed);  // what a transform draws; archives hold signed numbers
-    archive("seed", seed);
-    options_.seed = static_cast<std::uint64_t>(seed);
+    archive.option("seed", static_cast<long>(options_.seed));  // of what a transform draws
   }
 
  private:

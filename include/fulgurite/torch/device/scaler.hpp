@@ -87,6 +87,9 @@ class Scaler {
     double now = scale();
     std::int64_t good = good_steps_.item<std::int64_t>();
     archive("scale", now)("good_steps", good);
+    archive.option("init_scale", precision_.init_scale).option("growth_factor", precision_.growth_factor);
+    archive.option("backoff_factor", precision_.backoff_factor);
+    archive.option("growth_interval", precision_.growth_interval);
     if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
       scale_.fill_(now);
       good_steps_.fill_(good);

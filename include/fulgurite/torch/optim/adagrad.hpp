@@ -21,8 +21,8 @@ struct AdagradOptions {
   double eps = 1e-10;
 
   void state(auto& archive) {
-    archive("lr", lr)("lr_decay", lr_decay)("weight_decay", weight_decay)("initial_accumulator_value",
-                                                                          initial_accumulator_value)("eps", eps);
+    archive("lr", lr).option("lr_decay", lr_decay).option("weight_decay", weight_decay);
+    archive.option("initial_accumulator_value", initial_accumulator_value).option("eps", eps);
   }
 };
 

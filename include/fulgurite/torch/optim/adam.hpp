@@ -22,7 +22,8 @@ struct AdamOptions {
   bool amsgrad = false;
 
   void state(auto& archive) {
-    archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad);
+    archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
+    archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
   }
 };
 
@@ -35,7 +36,8 @@ struct AdamWOptions {
   bool amsgrad = false;
 
   void state(auto& archive) {
-    archive("lr", lr)("betas", betas)("eps", eps)("weight_decay", weight_decay)("amsgrad", amsgrad);
+    archive("lr", lr)("beta1", betas[0]).option("beta2", betas[1]).option("eps", eps);
+    archive.option("weight_decay", weight_decay).option("amsgrad", amsgrad);
   }
 };
 

@@ -64,6 +64,7 @@ class ArenaOptimizer : public NamedState<Rule> {
   static constexpr bool needs_closure = false;
   static constexpr bool stable_gradients = true;
   static constexpr std::string_view name() { return Rule::name; }
+  static std::string kind() { return "fulgurite::optim::" + std::string(name()); }
 
   /// All parameters of a module, which gives `state` their names.
   explicit ArenaOptimizer(torch::nn::Module const& module, Options const& options = {}) : ArenaOptimizer() {

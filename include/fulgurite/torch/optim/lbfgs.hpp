@@ -38,8 +38,9 @@ struct LBFGSOptions {
   std::optional<std::string> line_search_fn = std::nullopt;  ///< "strong_wolfe", or none
 
   void state(auto& archive) {
-    archive("lr", lr)("max_iter", max_iter)("max_eval", max_eval)("tolerance_grad", tolerance_grad)(
-        "tolerance_change", tolerance_change)("history_size", history_size)("line_search_fn", line_search_fn);
+    archive("lr", lr).option("max_iter", max_iter).option("max_eval", max_eval);
+    archive.option("tolerance_grad", tolerance_grad).option("tolerance_change", tolerance_change);
+    archive.option("history_size", history_size).option("line_search_fn", line_search_fn);
   }
 };
 
@@ -53,6 +54,7 @@ class LBFGS {
   static constexpr bool needs_closure = true;
   static constexpr bool stable_gradients = true;
   static constexpr std::string_view name() { return "LBFGS"; }
+  static constexpr std::string_view kind() { return "fulgurite::optim::LBFGS"; }
 
   explicit LBFGS(torch::nn::Module const& module, Options const& options = {}) : LBFGS(module.parameters(), options) {}
   explicit LBFGS(std::vector<at::Tensor> const& parameters, Options const& options = {})

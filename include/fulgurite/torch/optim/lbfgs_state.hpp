@@ -72,8 +72,7 @@ FULGURITE_BULK SavedLBFGS saved_lbfgs(torch::optim::LBFGSParamState const& now) 
 FULGURITE_BULK std::unique_ptr<torch::optim::LBFGSParamState>
 lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, std::int64_t history_size) {
   auto const past = from.old_dirs.size();
-  if (from.old_stps.size() != past || from.ro.size() != past ||
-      past > static_cast<std::size_t>(history_size))  // LibTorch takes these lengths on trust
+  if (from.old_stps.size() != past || from.ro.size() != past)  // LibTorch takes these lengths on trust
     throw Error("fulgurite.optim.state_mismatch",
                 "the saved state of LBFGS has lists of old steps whose lengths do not agree: the file was changed "
                 "since it was written");
@@ -101,6 +100,8 @@ lbfgs_state(SavedLBFGS const& from, std::vector<at::Tensor> const& parameters, s
   auto const many = [&](std::vector<SavedTensor> const& values, bool vectors) {
     std::deque<at::Tensor> all;
     for (auto const& value : values) all.push_back(tensor(value, vectors));
+    while (all.size() > static_cast<std::size_t>(history_size))
+      all.pop_front();  // the oldest; another option than then
     return all;
   };
   state->func_evals(from.func_evals).n_iter(from.n_iter).t(from.t).prev_loss(from.prev_loss);

@@ -51,8 +51,8 @@ class NamedState {
 
   /// Saves the options of the groups and, for each parameter by its name, its steps and its state. Loading needs the
   /// same names, groups, kinds of state, shapes and element types, in any order; if something differs it throws an
-  /// Error, and nothing has changed. Of a state in parts that nobody has gathered it is this process's own part, which
-  /// no other can load.
+  /// Error, and nothing has changed. Options stay the program's; rates and momenta, which schedules move, are loaded.
+  /// Of a state in parts that nobody has gathered it is this process's own part, which no other can load.
   template <class Archive>
     requires requires { Archive::loading; }
   void state(Archive& archive) {

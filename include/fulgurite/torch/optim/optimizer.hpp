@@ -57,8 +57,9 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   static constexpr bool needs_closure = std::is_base_of_v<torch::optim::LBFGS, X>;
   static constexpr bool stable_gradients = false;  ///< gradients are dropped and made anew, at other addresses
   static constexpr std::string_view name() { return type_name<X>(); }
+  static std::string kind() { return (libtorch::KnownOptimizer<X> ? "torch::optim::" : "") + std::string(name()); }
 
-  explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) {}
+  explicit TorchOptimizer(X&& optimizer) : optimizer_(std::move(optimizer)) { note_options(); }
 
   /// Drops the gradients. LibTorch's own zero_grad detaches each first, which throws for a gradient that is a view of a
   /// communication bucket.
@@ -99,6 +100,7 @@ class TorchOptimizer : public libtorch::MayForget<X> {
       auto& groups = optimizer_.param_groups();
       groups.back().set_options(groups.front().options().clone());
       set_lr(groups.size() - 1, lr);
+      note_options();
       // Adagrad makes the state of its parameters when it is constructed, and cannot step a parameter without.
       if constexpr (std::derived_from<X, torch::optim::Adagrad>)
         for (auto const& parameter : parameters) {
@@ -123,12 +125,13 @@ class TorchOptimizer : public libtorch::MayForget<X> {
 
   /// Saves and loads all that the optimizer knows: the options of each group and what is kept of each parameter, by its
   /// group and place. Loading needs the same class, groups and shapes; else it throws an Error
-  /// [fulgurite.optimizer.state] that names all that differs, and nothing has changed. A class of your own that derives
-  /// from LibTorch's has a `state(archive)` of its own, or says that it is Stateless.
+  /// [fulgurite.optimizer.state] that names all that differs, and nothing has changed. Options that the program gave
+  /// otherwise than the one that saved stay the program's; rates and momenta, which schedules move, are loaded. A class
+  /// of your own that derives from LibTorch's has a `state(archive)` of its own, or says that it is Stateless.
   template <class Archive>
     requires(libtorch::KnownOptimizer<X> || Stateful<X, Archive>)
   void state(Archive& archive) {
-    if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, archive);
+    if constexpr (libtorch::KnownOptimizer<X>) libtorch::optimizer_state(optimizer_, given_, archive);
     else optimizer_.state(archive);
   }
 
@@ -141,6 +144,11 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   X const& raw() const { return optimizer_; }
 
  private:
+  /// What the program has given to groups that were not there before.
+  void note_options() {
+    auto const& groups = optimizer_.param_groups();
+    while (given_.size() < groups.size()) given_.push_back(groups[given_.size()].options().clone());
+  }
   std::vector<at::Tensor>& parameters_now() {
     std::size_t count = 0;
     for (auto const& group : optimizer_.param_groups()) count += group.params().size();
@@ -154,6 +162,7 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   }
 
   X optimizer_;
+  std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> given_;
   std::vector<at::Tensor> parameters_;
 };
 

@@ -2,6 +2,8 @@
 // What LibTorch's optimizers keep of a parameter and which options a parameter group has, field by field under
 // LibTorch's own names: six classes, each with a type of its own for both.
 
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 
 #include <fulgurite/torch/optim/optimizer_options.hpp>
@@ -42,27 +44,47 @@ concept KnownOptimizer = !std::is_void_v<typename ParamStateOf<X>::type>;
 #define FULGURITE_FIELD(name)                                                                                          \
   if constexpr (requires { all.name(); }) f(#name, all.name())
 
-/// f(name, value&) for each option of a parameter group.
+#define FULGURITE_OPTION(name)                                                                                         \
+  if constexpr (requires { now.name(); }) f(#name, given.name(), now.name())
+
+/// f(name, value given, value now&) for each option of a parameter group.
 template <class Options, class F>
-void each_option(Options& all, F&& f) {
-  FULGURITE_FIELD(lr);
-  FULGURITE_FIELD(momentum);
-  FULGURITE_FIELD(dampening);
-  FULGURITE_FIELD(nesterov);
-  FULGURITE_FIELD(betas);
-  FULGURITE_FIELD(eps);
-  FULGURITE_FIELD(weight_decay);
-  FULGURITE_FIELD(amsgrad);
-  FULGURITE_FIELD(alpha);
-  FULGURITE_FIELD(centered);
-  FULGURITE_FIELD(lr_decay);
-  FULGURITE_FIELD(initial_accumulator_value);
-  FULGURITE_FIELD(max_iter);
-  FULGURITE_FIELD(max_eval);
-  FULGURITE_FIELD(tolerance_grad);
-  FULGURITE_FIELD(tolerance_change);
-  FULGURITE_FIELD(history_size);
-  FULGURITE_FIELD(line_search_fn);
+void each_option(Options const& given, Options& now, F&& f) {
+  FULGURITE_OPTION(lr);
+  FULGURITE_OPTION(momentum);
+  FULGURITE_OPTION(dampening);
+  FULGURITE_OPTION(nesterov);
+  FULGURITE_OPTION(betas);
+  FULGURITE_OPTION(eps);
+  FULGURITE_OPTION(weight_decay);
+  FULGURITE_OPTION(amsgrad);
+  FULGURITE_OPTION(alpha);
+  FULGURITE_OPTION(centered);
+  FULGURITE_OPTION(lr_decay);
+  FULGURITE_OPTION(initial_accumulator_value);
+  FULGURITE_OPTION(max_iter);
+  FULGURITE_OPTION(max_eval);
+  FULGURITE_OPTION(tolerance_grad);
+  FULGURITE_OPTION(tolerance_change);
+  FULGURITE_OPTION(history_size);
+  FULGURITE_OPTION(line_search_fn);
+}
+#undef FULGURITE_OPTION
+
+/// Saves or loads the options of a group. Rates and momenta are what schedules have made of them: state.
+template <class Options, class Archive>
+void fold_options(Options const& given, Options& now, Archive& archive) {
+  each_option(given, now, [&]<class V>(std::string_view name, V const& before, V& value) {
+    if constexpr (std::is_same_v<V, std::tuple<double, double>>) {
+      auto [first, second] = value;
+      archive("beta1", first).option("beta2", std::get<1>(before), second);
+      value = {first, second};
+    } else if (name == "lr" || name == "momentum") {
+      archive(name, value);
+    } else {
+      archive.option(name, before, value);
+    }
+  });
 }
 
 /// f(name, value&) for everything that is kept of a parameter: numbers, tensors, and LBFGS's lists of tensors.

@@ -3,7 +3,6 @@
 // changes.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -40,6 +39,15 @@ std::vector<std::size_t> group_sizes(X const& optimizer) {
   return sizes;
 }
 
+/// The options that the program has given to each group.
+using GivenOptions = std::vector<std::unique_ptr<torch::optim::OptimizerOptions>>;
+/// Those of one group. One that was added behind our back has its present ones.
+template <class Options, class X>
+Options const& given_to(GivenOptions const& given, X const& optimizer, std::size_t group) {
+  auto const& all = group < given.size() ? *given[group] : optimizer.param_groups()[group].options();
+  return static_cast<Options const&>(all);
+}
+
 /// What was saved of an optimizer, read and compared with one before a bit of that is changed.
 template <KnownOptimizer X>
 class OptimizerReader {
@@ -50,7 +58,7 @@ class OptimizerReader {
  public:
   /// Throws an Error that names everything that differs.
   template <class Archive>
-  OptimizerReader(X& optimizer, Archive& archive) : optimizer_(&optimizer) {
+  OptimizerReader(X& optimizer, GivenOptions const& given, Archive& archive) : optimizer_(&optimizer), given_(given) {
     std::string name;
     std::vector<std::size_t> sizes;
     archive("class", name)("parameters", sizes);
@@ -78,15 +86,8 @@ class OptimizerReader {
   void read_group(std::size_t g, Archive& from) {
     auto const& group = optimizer_->param_groups()[g];
     auto& options = options_.emplace_back(static_cast<Options const&>(group.options()));
-    each_option(options, [&]<class V>(char const* name, V& value) {
-      if constexpr (std::is_same_v<V, std::tuple<double, double>>) {
-        std::array<double, 2> pair{};
-        from(name, pair);
-        value = {pair[0], pair[1]};
-      } else {
-        from(name, value);
-      }
-    });
+    auto const& given = given_to<Options>(given_, *optimizer_, g);
+    fold_options(given, options, from);
     for (std::size_t p = 0; p != group.params().size(); ++p)
       from.child("param." + std::to_string(p), [&](auto& one) {
         auto const& parameter = group.params()[p];
@@ -97,7 +98,10 @@ class OptimizerReader {
         if (shape != parameter.sizes().vec())
           return differs(where_ + " has shape " + shape_text(shape) + ", here " + shape_text(parameter.sizes()));
         auto state = has_state ? std::make_unique<State>() : nullptr;
-        if (state) read_state(parameter, options, *state, one);
+        if (state) {
+          read_state(parameter, options, *state, one);
+          refuse_lacking(given, *state);
+        }
         states_.emplace_back(parameter.unsafeGetTensorImpl(), std::move(state));
       });
   }
@@ -127,9 +131,24 @@ class OptimizerReader {
     if constexpr (is_lbfgs) {  // LibTorch takes these lengths on trust
       auto const past = state.old_dirs().size();
       auto const longest = static_cast<std::size_t>(std::max<std::int64_t>(0, options.history_size()));
-      if (state.old_stps().size() != past || state.ro().size() != past || past > longest ||
-          (state.al() && state.al()->size() < longest))
-        differs(where_ + " has lists of old steps whose lengths do not agree");
+      if (state.old_stps().size() != past || state.ro().size() != past)
+        return differs(where_ + " has lists of old steps whose lengths do not agree");
+      for (auto* list : {&state.old_dirs(), &state.old_stps(), &state.ro()})
+        while (list->size() > longest) list->pop_front();
+      if (state.al() && state.al()->size() < longest) state.al(std::nullopt);  // it is filled anew in each step
+    }
+  }
+
+  /// LibTorch steps with tensors that some options need and would be undefined.
+  void refuse_lacking([[maybe_unused]] Options const& given, State const& state) {
+    auto const needs = [&](char const* option, char const* name) {
+      differs(where_ + " has no " + name + ", which the program's option " + option + " needs");
+    };
+    if constexpr (requires { given.amsgrad(); })
+      if (given.amsgrad() && !state.max_exp_avg_sq().defined()) needs("amsgrad", "max_exp_avg_sq");
+    if constexpr (requires { given.centered(); }) {
+      if (given.centered() && !state.grad_avg().defined()) needs("centered", "grad_avg");
+      if (given.momentum() > 0 && !state.momentum_buffer().defined()) needs("momentum", "momentum_buffer");
     }
   }
 
@@ -178,6 +197,7 @@ class OptimizerReader {
   c10::InferenceMode const no_inference_{false};
   at::NoGradGuard const no_graph_ = {};
   X* optimizer_;
+  GivenOptions const& given_;
   std::string where_, differences_;
   std::vector<Options> options_;
   std::vector<std::pair<void*, std::unique_ptr<State>>> states_;

@@ -2,11 +2,9 @@
 // All that a torch::optim optimizer knows, in an archive and back: options of its groups, and what it keeps of each
 // parameter. Its parameters have no names there, so each is known by its group and its place in it.
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -41,9 +39,6 @@ inline std::optional<std::vector<SavedTensor>> archived(std::optional<std::vecto
   if (!values) return std::nullopt;
   return archived(*values);
 }
-inline std::array<double, 2> archived(std::tuple<double, double> const& pair) {
-  return {std::get<0>(pair), std::get<1>(pair)};
-}
 template <class T>
   requires(std::is_arithmetic_v<T> || is_optional<T>)
 T const& archived(T const& value) {
@@ -51,7 +46,7 @@ T const& archived(T const& value) {
 }
 
 template <KnownOptimizer X, class Archive>
-void save_optimizer(X const& optimizer, Archive& archive) {
+void save_optimizer(X const& optimizer, GivenOptions const& given, Archive& archive) {
   using Options = typename OptionsOf<X>::type;
   using State = typename ParamStateOf<X>::type;
   archive("class", std::string(type_name<X>()))("parameters", group_sizes(optimizer));
@@ -60,8 +55,9 @@ void save_optimizer(X const& optimizer, Archive& archive) {
   };
   std::size_t g = 0;
   for (auto const& group : optimizer.param_groups())
-    archive.child("group." + std::to_string(g++), [&](auto& to) {
-      each_option(static_cast<Options const&>(group.options()), each_into(to));
+    archive.child("group." + std::to_string(g), [&](auto& to) {
+      Options now = static_cast<Options const&>(group.options());
+      fold_options(given_to<Options>(given, optimizer, g), now, to);
       std::size_t p = 0;
       for (auto const& parameter : group.params())
         to.child("param." + std::to_string(p++), [&](auto& one) {
@@ -70,14 +66,15 @@ void save_optimizer(X const& optimizer, Archive& archive) {
           one("shape", parameter.sizes().vec())("has_state", stepped);
           if (stepped) each_kept(static_cast<State const&>(*kept->second), each_into(one));
         });
+      ++g;
     });
 }
 
 /// Saves or loads; see TorchOptimizer::state.
 template <KnownOptimizer X, class Archive>
-void optimizer_state(X& optimizer, Archive& archive) {
-  if constexpr (Archive::loading) OptimizerReader<X>(optimizer, archive).commit();
-  else save_optimizer(optimizer, archive);
+void optimizer_state(X& optimizer, GivenOptions const& given, Archive& archive) {
+  if constexpr (Archive::loading) OptimizerReader<X>(optimizer, given, archive).commit();
+  else save_optimizer(optimizer, given, archive);
 }
 
 }  // namespace fulgurite::libtorch

@@ -22,8 +22,8 @@ struct RMSpropOptions {
   bool centered = false;
 
   void state(auto& archive) {
-    archive("lr", lr)("alpha", alpha)("eps", eps)("weight_decay", weight_decay)("momentum", momentum)("centered",
-                                                                                                      centered);
+    archive("lr", lr)("momentum", momentum).option("alpha", alpha).option("eps", eps);
+    archive.option("weight_decay", weight_decay).option("centered", centered);
   }
 };
 

@@ -45,7 +45,7 @@ class MadeScheduler {
 template <class Factory>
 class TorchSchedule {
  public:
-  static constexpr bool sets_rates = true;
+  static constexpr bool sets_rates = true, replays_moves = true;
 
   explicit TorchSchedule(Factory factory) : scheduler_(std::move(factory)) {}
   void attach(auto& optimizer) { scheduler_.attach(optimizer.raw()); }
@@ -83,7 +83,7 @@ template <class M, class Factory>
 class TorchPlateau {
  public:
   using Watches = MetricTypes<M>;
-  static constexpr bool sets_rates = true;
+  static constexpr bool sets_rates = true, replays_moves = true;
 
   TorchPlateau(M metric, Factory factory, bool strict)
       : metric_(metric), scheduler_(std::move(factory)), strict_(strict) {}

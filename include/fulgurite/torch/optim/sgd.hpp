@@ -21,7 +21,8 @@ struct SGDOptions {
   bool nesterov = false;  ///< needs momentum, and no dampening
 
   void state(auto& archive) {
-    archive("lr", lr)("momentum", momentum)("dampening", dampening)("weight_decay", weight_decay)("nesterov", nesterov);
+    archive("lr", lr)("momentum", momentum).option("dampening", dampening);
+    archive.option("weight_decay", weight_decay).option("nesterov", nesterov);
   }
 };
 
