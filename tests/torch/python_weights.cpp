@@ -114,7 +114,9 @@ TEST_CASE("prefixes of names are taken off, and the error says which", "[weights
   } twice;
   fulgurite::save_pt(twice, folder / "twice.pt");
   CHECK_THAT(
-      refusal([&] { fulgurite::load_weights(twice, folder / "twice.pt", {.remove_prefix = {"model."}}); }),
+      refusal([&] {
+        static_cast<void>(fulgurite::load_weights(twice, folder / "twice.pt", {.remove_prefix = {"model."}}));
+      }),
       ContainsSubstring("[fulgurite.checkpoint.weight_names] without their prefixes 'w' and 'model.w' are both"));
 }
 
@@ -129,11 +131,49 @@ TEST_CASE("a part of a model takes its part of a file", "[weights][python]") {
   CHECK(report.unexpected.empty());
   CHECK(equal(*saved.backbone, *loaded.backbone));
   CHECK(same_bits(loaded.head->weight, head));
-  fulgurite::load_weights(loaded.head, folder / "all.pt", {.from = "head."});  // a holder is a module, too
+  // A holder is a module, too.
+  CHECK(fulgurite::load_weights(loaded.head, folder / "all.pt", {.from = "head."}).missing.empty());
   CHECK(same_bits(loaded.head->weight, saved.head->weight));
   fulgurite::save_pt(net, folder / "net.pt");  // and a file of the part goes into the part
   fulgurite::load_weights(loaded.backbone, folder / "net.pt");
   CHECK(equal(net, *loaded.backbone));
+}
+
+TEST_CASE("a file of which no name fits is an Error that names the prefix or the part that does, also where a load is "
+          "not strict",
+          "[weights][python]") {
+  Folder const folder;
+  WithHead whole;
+  Net net;
+  fulgurite::save_pt(whole, folder / "whole.pt");
+  fulgurite::save_pt(net, folder / "net.pt");
+  auto const said = [&](auto& model, char const* file, fulgurite::WeightOptions const& options) {
+    return refusal([&] { static_cast<void>(fulgurite::load_weights(model, folder / file, options)); });
+  };
+  using Catch::Matchers::StartsWith;
+  for (bool const strict : {false, true}) {
+    // A whole model's file for a part of it.
+    CHECK_THAT(said(net, "whole.pt", {.strict = strict}),
+               ContainsSubstring("Those that begin with 'backbone.' fit: say {.from = \"backbone.\"}"));
+    // A misspelt part.
+    CHECK_THAT(said(net, "whole.pt", {.strict = strict, .from = "bakbone."}),
+               ContainsSubstring("Those that begin with 'backbone.' fit: say {.from = \"backbone.\"}"));
+    // A part's file for the whole model.
+    CHECK_THAT(said(whole, "net.pt", {.strict = strict}),
+               ContainsSubstring("They fit the part 'backbone' of the model: load them into that part"));
+  }
+  CHECK_THAT(
+      said(net, "whole.pt", {.strict = false, .from = "bakbone."}),
+      StartsWith("[fulgurite.checkpoint.no_weight_fits] no name in the file begins with .from = \"bakbone.\", so "
+                 "nothing would be loaded"));
+  CHECK_THAT(said(net, "whole.pt", {.strict = false, .remove_prefix = {"bakbone."}}),
+             StartsWith("[fulgurite.checkpoint.no_weight_fits] no name in the file is one of the model's"));
+  // Names fit, and shapes do not: that is what the report says.
+  struct Wide : torch::nn::Module {
+    torch::nn::Linear in = register_module("in", torch::nn::Linear(30, 40));
+  } wide;
+  auto const report = fulgurite::load_weights(wide, folder / "net.pt", {.strict = false});
+  CHECK((report.loaded.empty() && report.different.size() == 2));
 }
 
 TEST_CASE("floating types are converted where that is asked for", "[weights][python]") {
@@ -203,6 +243,6 @@ torch.save({'epoch': 3, 'state_dict': weights, 'optimizer_states': [optimizer.st
   CHECK(fulgurite::load_weights(loaded, folder / "theirs.pt").loaded.size() == 9);
   CHECK(equal(saved, loaded));
   Net again;
-  fulgurite::load_weights(again, folder / "wrapped.ckpt", {.remove_prefix = {"model."}});
+  CHECK(fulgurite::load_weights(again, folder / "wrapped.ckpt", {.remove_prefix = {"model."}}).loaded.size() == 9);
   CHECK(equal(saved, again));
 }

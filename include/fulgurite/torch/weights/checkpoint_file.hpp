@@ -62,7 +62,7 @@ WeightReport load_file(Model& model, File const& file, WeightOptions const& opti
 ///   load_weights(model, trainer.callback<Best>().best_model_path());
 ///   auto const report = load_weights(model, "lightning.ckpt", {.strict = false, .remove_prefix = {"model."}});
 template <class Model>
-WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options = {}) {
+[[nodiscard]] WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options) {
   if (is_pt_name(path)) return libtorch::load_file(model, PtFile(path), options);
   SafetensorsFile const file(path);
   WeightReport kept;
@@ -93,6 +93,11 @@ WeightReport load_weights(Model& model, Data& data, std::filesystem::path const&
     before.put_back(fold);
     throw;
   }
+}
+/// All of a file into all of a model, so that there is nothing to report.
+template <class Model>
+WeightReport load_weights(Model& model, std::filesystem::path const& path) {
+  return load_weights(model, path, WeightOptions{});
 }
 
 }  // namespace fulgurite

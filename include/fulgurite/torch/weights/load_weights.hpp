@@ -56,13 +56,25 @@ FULGURITE_COLD bool may_load(at::Tensor const& to, std::string_view dtype, std::
   say("missing in the file: ", listed(report.missing));
   say("unknown to the model: ", listed(report.unexpected));
   say("different: ", details);
-  auto const prefix = report.loaded.empty() ? common_prefix(file, names) : std::string();
+  auto const advice = report.loaded.empty() ? prefix_advice(file, names) : std::string();
   throw Error("fulgurite.checkpoint.weights_mismatch",
-              "these weights are not this model's; " + problems +
-                  (prefix.empty()
-                       ? ". Load them into a model that is built exactly as the saved one, or what fits of "
-                         "them, with {.strict = false}"
-                       : ". All names begin with '" + prefix + "': say {.remove_prefix = {\"" + prefix + "\"}}"));
+              "these weights are not this model's; " + problems + ". " +
+                  (advice.empty() ? "Load them into a model that is built exactly as the saved one, or what fits of "
+                                    "them, with {.strict = false}; a part of a model takes its names of a file with "
+                                    "{.from = \"part.\"}"
+                                  : advice));
+}
+/// Throws the Error for a file of which no name is one of the model's.
+[[noreturn]] FULGURITE_COLD void refuse_no_name(std::vector<FileWeight> const& file, std::size_t taken,
+                                                std::set<std::string, std::less<>> const& names,
+                                                WeightOptions const& options) {
+  auto const first = file.empty() ? "no tensors" : "'" + std::string(file.front().name) + "' among its names";
+  auto const advice = prefix_advice(file, names);
+  throw Error("fulgurite.checkpoint.no_weight_fits",
+              (taken == 0 && !options.from.empty() ? "no name in the file begins with .from = \"" + options.from + "\""
+                                                   : "no name in the file is one of the model's, with these options") +
+                  ", so nothing would be loaded: the file has " + first + ", the model '" + *names.begin() + "'" +
+                  (advice.empty() ? ": load it into the model that it is of" : ". " + advice));
 }
 
 /// A parameter or a buffer of the model, and its dotted name.
@@ -104,6 +116,8 @@ FULGURITE_COLD WeightReport load_named_weights(std::vector<NamedTensor> const& m
     if (!names.contains(name)) report.unexpected.emplace_back(entry.name);
   if (options.strict && !(report.missing.empty() && report.unexpected.empty() && report.different.empty()))
     refuse_weights(file, report, details, names);
+  if (report.loaded.empty() && report.different.empty() && !names.empty())
+    refuse_no_name(file, entries.size(), names, options);
 
   std::vector<at::Tensor> hosts;
   for (auto const& [tensor, entry] : found) {

@@ -20,7 +20,7 @@ namespace fulgurite {
 /// How load_weights goes about it.
 struct WeightOptions {
   /// Every tensor of the model is in the file and the reverse, or nothing is loaded. Without, what fits is loaded, and
-  /// the report says what does not.
+  /// the report says what does not; where no name fits, that is an Error.
   bool strict = true;
   /// Floating-point tensors may have another floating-point type in the file; they are rounded as PyTorch rounds.
   bool convert = false;
@@ -28,7 +28,7 @@ struct WeightOptions {
   /// that is a member of the module, torch.compile "_orig_mod.", DataParallel "module.".
   std::vector<std::string> remove_prefix = {};
   /// Only names that begin so are taken, after `remove_prefix`, and they lose it: to load a part of a model,
-  ///   load_weights(*net.backbone, "pretrained.pt", {.from = "backbone."});
+  ///   auto const report = load_weights(*net.backbone, "pretrained.pt", {.from = "backbone."});
   std::string from = "";
   /// What the file keeps of its run's data module is not needed: the model will see data of its own. Otherwise such a
   /// file is refused, unless the load is not strict or has `from`.
@@ -102,20 +102,34 @@ FULGURITE_COLD std::map<std::string, FileWeight, std::less<>> mapped_weights(std
   return mapped;
 }
 
-/// The prefix that all names have in common and without which they are names of the model, or "".
-FULGURITE_COLD std::string common_prefix(std::vector<FileWeight> const& file,
-                                         std::set<std::string, std::less<>> const& wanted) {
-  if (file.empty()) return {};
-  auto common = file.front().name;
-  for (auto const& entry : file) {
-    auto const [end, ignored] = std::mismatch(common.begin(), common.end(), entry.name.begin(), entry.name.end());
-    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
-  }
-  for (auto dot = common.find('.'); dot != common.npos; dot = common.find('.', dot + 1))
-    if (std::any_of(file.begin(), file.end(),
-                    [&](FileWeight const& entry) { return wanted.contains(entry.name.substr(dot + 1)); }))
-      return std::string(common.substr(0, dot + 1));
-  return {};
+/// The prefix without which the most of some names are among the wanted ones; empty where none is.
+struct FittingPrefix {
+  std::string prefix = {};
+  bool of_all = false;  ///< all names have it
+};
+FULGURITE_COLD FittingPrefix fitting_prefix(std::set<std::string, std::less<>> const& names,
+                                            std::set<std::string, std::less<>> const& wanted) {
+  std::map<std::string_view, std::size_t> fits;
+  for (std::string_view const name : names)
+    for (auto dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1))
+      if (wanted.contains(name.substr(dot + 1))) ++fits[name.substr(0, dot + 1)];
+  auto const more = [](auto const& a, auto const& b) { return a.second < b.second; };
+  auto const best = std::max_element(fits.begin(), fits.end(), more);
+  if (best == fits.end()) return {};
+  auto const has_it = [&](std::string_view name) { return name.starts_with(best->first); };
+  return {std::string(best->first), std::all_of(names.begin(), names.end(), has_it)};
+}
+/// How to load a file of which no name is one of the model's; empty where no prefix helps.
+FULGURITE_COLD std::string prefix_advice(std::vector<FileWeight> const& file,
+                                         std::set<std::string, std::less<>> const& model) {
+  std::set<std::string, std::less<>> names;
+  for (auto const& entry : file) names.emplace(entry.name);
+  auto const [prefix, of_all] = fitting_prefix(names, model);
+  if (of_all) return "All names begin with '" + prefix + "': say {.remove_prefix = {\"" + prefix + "\"}}";
+  if (!prefix.empty()) return "Those that begin with '" + prefix + "' fit: say {.from = \"" + prefix + "\"}";
+  auto const part = fitting_prefix(model, names).prefix;
+  if (part.empty()) return {};
+  return "They fit the part '" + part.substr(0, part.size() - 1) + "' of the model: load them into that part";
 }
 
 }  // namespace libtorch
