@@ -175,6 +175,23 @@ TEST_CASE("ranks: between epochs another number of ranks goes on, each with its 
   for (auto const& rank : three) CHECK(rank.result->weights == three[0].result->weights);
 }
 
+TEST_CASE("ranks: inside an epoch another number of ranks is an Error before training, on all of them") {
+  for (int const before : {1, 2, 3})
+    for (int const after : {1, 2, 3}) {
+      CAPTURE(before, after);
+      require_fine(
+          toy::on_ranks(before, [&](Rank rank) { return ran(rank, 1, loop::Anew{}, Automatic{}, asks_at(0, 1)); }));
+      auto const then = toy::on_ranks(after, [&](Rank rank) { return ran(rank, 1, CkptPath{"here"}, Automatic{}); });
+      if (before == after) require_fine(then);
+      else
+        for (auto const& rank : then)
+          CHECK(rank.error == "[fulgurite.resume.ranks] the run stopped after 2 batches of an epoch that " +
+                                  std::to_string(before) + (before == 1 ? " process" : " processes") +
+                                  " shared, and there " + (after == 1 ? "is " : "are ") + std::to_string(after) +
+                                  " now: resume with as many, or from a checkpoint written between epochs");
+    }
+}
+
 TEST_CASE("ranks: what rank 0 cannot write is an Error of all of them") {
   auto const all = toy::on_ranks(2, [&](Rank rank) {
     toy::world.disk_full = true;

@@ -62,7 +62,7 @@ class Resumption {
   void refuse_unfit([[maybe_unused]] OpenLoaders&& open, [[maybe_unused]] Count&& count) {
     before_.keep_training();
     if constexpr (!loaders_change)
-      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_short_data(run_, file_, count()); });
+      if (!run_.asked.options.limit_train_batches.none()) note([&] { refuse_unfit_data(run_, file_, count()); });
     if constexpr (loaders_have_state<Source, Saver> && !loaders_change)
       note([&] {
         open();
@@ -94,7 +94,7 @@ class Resumption {
   /// enough, where it is known how many `batches` training has: under several ranks fewer than a loader may have.
   void refuse_unfit_loaders(std::optional<long> batches) {
     or_put_back([&] {
-      refuse_short_data(run_, file_, batches);
+      refuse_unfit_data(run_, file_, batches);
       if constexpr (loaders_have_state<Source, Saver> && loaders_change) try_loaders(run_, source_, file_);
     });
   }
