@@ -79,6 +79,7 @@ TEST_CASE("a signal after the last batch of a fit lets it end well, leaves a fil
   CHECK(exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1)); }) == 143);
   CHECK(trainer.progress().global_step == 6);
   CHECK(trainer.progress().epoch == 2);
+  for (auto const& warning : trainer.warnings()) CHECK(warning.find("fulgurite.exception.second") == warning.npos);
   CHECK(folder.files() == Kept{"interrupted.safetensors"});
   // Begun again, the program has nothing left to train, and goes on with what follows the fit.
   Scripted again;

@@ -9,6 +9,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/interrupted.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
@@ -34,14 +35,16 @@ void leave_run(State<R>& run, Pack& pack) {
   run.made.outcome.metrics_file = run.made.metrics_file_before;
 }
 
-/// The first error is the one to be thrown on; what fails while cleaning up after it is told, and the rest is still
-/// done. Each rank prints what fails on it, unless that is silenced.
-FULGURITE_COLD void clean_up(Warnings& said, Silence const& silence, FunctionRef<void()> work) {
+/// The first error is the one to be thrown on; what fails while cleaning up after it is a warning, and the rest is
+/// still done. Each rank prints what fails on it, unless that is silenced. `interrupted`: the first error is the end
+/// that a signal asked for, and its being thrown again is no failure.
+FULGURITE_COLD void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work) {
   std::string_view const identifier = "fulgurite.exception.second";
   bool const aloud = !silence.has(identifier);
   try {
     work();
   } catch (std::exception const& second) {
+    if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr) return;
     said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
               aloud);
   } catch (...) {
@@ -54,7 +57,10 @@ template <class R, class Pack, class Source>
 void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
   run.loading.count_training = nullptr;
   fails(run, error);
-  auto const still = [&run](FunctionRef<void()> work) { clean_up(run.said, run.asked.options.silence, work); };
+  bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
+  auto const still = [&](FunctionRef<void()> work) {
+    clean_up(run.said, run.asked.options.silence, interrupted, work);
+  };
   still([&] { finish_files(run); });
   still([&] { run.due.take_back(); });
   still([&] {  // what those have to say that will not hear the event again
