@@ -181,13 +181,14 @@ std::string told(O& saved, O& into) {
   std::string names;
   for (auto const& one : differences) {
     auto const name = one.substr(1, one.find('\'', 1) - 1);
-    if (name.find("1") == std::string::npos || name.ends_with("beta2"))
+    if (name.find("group.1.") == std::string::npos)
       names += (names.empty() ? "" : " ") + name.substr(name.rfind('.') + 1);
   }
   return names;
 }
 template <class X>
 std::string told_of(OptionsOf<X> const& before, OptionsOf<X> options, int steps = 2) {
+  INFO(fulgurite::TorchOptimizer<X>::name());
   Training<X> saved(before), into(options);
   saved.run(steps);
   saved.optimizer.set_lr(0, 0.5);
@@ -230,7 +231,7 @@ TEST_CASE("options of each optimizer: all that differ are told, and the program'
                               optim::LBFGSOptions(1).max_iter(3).max_eval(4).history_size(2)) ==
         "max_iter max_eval history_size");
   CHECK(told_of<optim::LBFGS>(optim::LBFGSOptions(0.1).max_iter(3).history_size(3),
-                              optim::LBFGSOptions(1).max_iter(3).history_size(9)) == "history_size");
+                              optim::LBFGSOptions(1).max_iter(3).max_eval(3).history_size(9)) == "history_size");
 
   namespace ours = fulgurite::optim;
   CHECK(told_ours<ours::SGD, ours::SGDOptions>(
@@ -281,8 +282,8 @@ TEST_CASE(
     "[optimizer][state]") {
   namespace ours = fulgurite::optim;
   std::vector const parameters{torch::ones({2}).requires_grad_()};
-  std::tuple theirs(fulgurite::TorchOptimizer<optim::Adam>(optim::Adam(parameters)));
-  std::tuple here(ours::Adam{parameters});
+  auto theirs = std::make_tuple(fulgurite::TorchOptimizer<optim::Adam>(optim::Adam(parameters)));
+  auto here = std::make_tuple(ours::Adam(parameters));
   fulgurite::ArchiveNode tree;
   fulgurite::StateSaver saver(tree);
   fulgurite::loop::fold_each_optimizer(theirs, saver);

@@ -185,10 +185,11 @@ TEST_CASE("ranks: inside an epoch another number of ranks is an Error before tra
       if (before == after) require_fine(then);
       else
         for (auto const& rank : then)
-          CHECK(rank.error == "[fulgurite.resume.ranks] the run stopped after 2 batches of an epoch that " +
-                                  std::to_string(before) + (before == 1 ? " process" : " processes") +
-                                  " shared, and there " + (after == 1 ? "is " : "are ") + std::to_string(after) +
-                                  " now: resume with as many, or from a checkpoint written between epochs");
+          CHECK(rank.error.find("[fulgurite.resume.ranks] the run stopped after 2 batches of an epoch that " +
+                                std::to_string(before) + (before == 1 ? " process" : " processes") +
+                                " shared, and there " + (after == 1 ? "is " : "are ") + std::to_string(after) +
+                                " now: resume with as many, or from a checkpoint written between epochs") !=
+                rank.error.npos);
     }
 }
 
