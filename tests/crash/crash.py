@@ -89,9 +89,16 @@ def ended_right(done: Run, rows: bool = True):
         yield f'ended with other rows, from step {done.one("from")}'
 
 
+def kept(folder: pathlib.Path) -> str:
+    """The checkpoints of a run, and what the link leads to."""
+    return ' '.join(sorted(f'{file.name} -> {os.readlink(file)}' if file.is_symlink() else file.name
+                           for file in (folder / 'files').glob('*.safetensors')))
+
+
 def goes_on(folder: pathlib.Path, before: list[Run]):
     """What is wrong with what processes have left: another one has to end as if nothing had been. It begins no earlier
-    than at the last file that they had been told was written, and finds no file that is damaged."""
+    than at the last file that they had been told was written, and finds no file that is damaged. Where they were
+    killed, the files that it leaves are those of the unbroken run."""
     last = max([int(step) for one in before for step in one.all('saved')], default=0)
     done = run(folder, 'fit', str(folder), 'look')  # it looks before it trains, and afterwards
     if done.all('damaged'):
@@ -99,6 +106,9 @@ def goes_on(folder: pathlib.Path, before: list[Run]):
     yield from ended_right(done, not any('append a row' in one.told() for one in before))
     if int(done.one('from') or 0) < last:
         yield f'lost a file: step {last} was saved, the next run began at {done.one("from")}'
+    killed = all(one.status in (0, KILLED) for one in before)
+    if killed and done.status == 0 and kept(folder) != wanted['files']:
+        yield f'left the files {kept(folder)}, not {wanted["files"]}'
     # A killed process's temporaries go when another one writes into their folder; each run has a log folder of its own.
     after = Run(0, '\n'.join(done.lines[done.lines.index('trained yes'):] if 'trained yes' in done.lines else []))
     for left in after.all('temporary'):
@@ -158,7 +168,7 @@ def log_of(folder: pathlib.Path, killed_at: int = 0) -> list[list[str]]:
 def unbroken():
     with scratch() as a, scratch() as b:
         first, second = run(a / 'run'), run(b / 'run')
-    wanted.update(hash=first.one('hash'), rows=first.one('rows'))
+        wanted.update(hash=first.one('hash'), rows=first.one('rows'), files=kept(a / 'run'))
     wrong = list(ended_right(second)) if first.status == 0 and wanted['hash'] else [first.told()]
     return 2, wrong, 'runs that nothing happens to end with one hash'
 

@@ -1,4 +1,5 @@
 // What runs that go on again and again leave on the disk: the files of one run.
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -27,11 +28,13 @@ std::string name(int epoch, int step) {
 
 /// As if the process died right behind the n-th file that it writes: the file is there, and nothing follows.
 long dies_behind = 0;
+bool is_dead = false;
 struct DyingBackend : SavingBackend {
   template <class Model, class State>
   static void save(std::filesystem::path const& path, Model& model, State&& state) {
-    SavingBackend::save(path, model, state);
-    if (--dies_behind == 0) throw Error("fulgurite.test.death", "the process died");
+    if (!is_dead) SavingBackend::save(path, model, state);
+    is_dead = is_dead || --dies_behind == 0;
+    if (is_dead) throw Error("fulgurite.test.death", "the process died");
   }
 };
 struct DyingDevice : toy::Device {
@@ -52,6 +55,7 @@ struct Process {
   Files files;
   std::vector<double> script = {9, 8, 7, 6, 5, 4, 3, 2, 1};
   std::filesystem::path root = ".";
+  mutable std::string text = {};  ///< what the last process said
 
   bool run(int epochs, std::optional<CkptPath> const& from, long dies_at = -1) const {
     Scripted model{.script = script};
@@ -60,7 +64,8 @@ struct Process {
     Trainer<Scripted, DyingDevice, Float32, Automatic, Dies, Files> trainer(options, DyingDevice{}, Float32{},
                                                                             Automatic{}, Dies{dies_at}, Files(files));
     bool died = false;
-    said([&] {
+    is_dead = false;
+    text = said([&] {
       try {
         trainer.fit(model, toy::batches(2), toy::batches(1), from);
       } catch (Error const& error) {
@@ -149,17 +154,6 @@ TEST_CASE("checkpoints: what a process that died behind writing a file has not r
     CHECK(process.run(3, last));
     CHECK(folder.files() == Kept{name(2, 6)});
   }
-  SECTION("but for the one that a link still leads to, which goes when the link leads to another") {
-    auto linked = how;
-    linked.save_last = SaveLast::link;
-    Process const process{ModelCheckpoint{linked}};
-    dies_behind = 2;
-    CHECK_FALSE(process.run(2, std::nullopt));
-    CHECK(process.run(2, last));
-    CHECK(folder.files() == Kept{name(0, 2), name(1, 4), "last.safetensors"});
-    CHECK(process.run(3, last));
-    CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
-  }
   SECTION("nine times, the best two kept") {
     auto two = how;
     two.save_top_k = 2;
@@ -174,6 +168,96 @@ TEST_CASE("checkpoints: what a process that died behind writing a file has not r
     CHECK(folder.files() == Kept{name(7, 16), name(8, 18)});
   }
   dies_behind = 0;
+}
+
+namespace left_behind {
+/// What the link called last leads to.
+std::string linked(Folder const& folder) { return std::filesystem::read_symlink(folder / "last.safetensors").string(); }
+/// That file was written `hours` before it was: the clock of the file system cannot tell moments of a test apart.
+void make_older(std::filesystem::path const& file, int hours) {
+  std::filesystem::last_write_time(file, std::filesystem::last_write_time(file) - std::chrono::hours(hours));
+}
+/// The step that a file holds.
+long step_in(std::filesystem::path const& file) { return loop::steps_in<SavingDevice>(file); }
+}  // namespace left_behind
+
+TEST_CASE(
+    "checkpoints: a process that died before it moved last leaves that to the next one, which may write no file") {
+  Folder const folder;
+  Options how{.dirpath = folder.path, .save_last = SaveLast::link};
+  SECTION("the latest one, and the link") {
+    Process const process{ModelCheckpoint{how}};
+    dies_behind = 2;
+    CHECK_FALSE(process.run(2, std::nullopt));
+    CHECK(linked(folder) == name(0, 2));
+    CHECK(process.run(2, last));
+    CHECK(folder.files() == Kept{name(1, 4), "last.safetensors"});
+    CHECK(linked(folder) == name(1, 4));
+    CHECK(process.run(3, last));
+    CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+  }
+  SECTION("again and again, the process dies there") {
+    Process const process{ModelCheckpoint{how}};
+    for (int epoch = 0; epoch != 3; ++epoch) {
+      dies_behind = 1;
+      CHECK_FALSE(process.run(3, last));
+    }
+    dies_behind = 0;
+    CHECK(process.run(3, last));
+    CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+    CHECK(linked(folder) == name(2, 6));
+  }
+  SECTION("the first file of all: the link is made, and nothing is said to be gone") {
+    Process const process{ModelCheckpoint{how}};
+    dies_behind = 1;
+    CHECK_FALSE(process.run(1, std::nullopt));
+    CHECK(folder.files() == Kept{name(0, 2)});
+    CHECK(process.run(1, last));
+    CHECK(process.text.find("checkpoint_gone") == std::string::npos);
+    CHECK(linked(folder) == name(0, 2));
+  }
+  SECTION("the best two: the link led to one of them") {
+    how.save_top_k = 2;
+    Process const process{Watched{{}, how}};
+    dies_behind = 3;
+    CHECK_FALSE(process.run(3, std::nullopt));
+    CHECK(linked(folder) == name(1, 4));
+    CHECK(process.run(3, last));
+    CHECK(folder.files() == Kept{name(1, 4), name(2, 6), "last.safetensors"});
+    CHECK(linked(folder) == name(2, 6));
+  }
+  SECTION("all files") {
+    how.save_top_k = -1;
+    Process const process{ModelCheckpoint{how}};
+    dies_behind = 2;
+    CHECK_FALSE(process.run(2, std::nullopt));
+    CHECK(process.run(2, last));
+    CHECK(linked(folder) == name(1, 4));
+  }
+  SECTION("a copy holds the step that its state names") {
+    how.save_last = SaveLast::copy;
+    Process const process{ModelCheckpoint{how}};
+    dies_behind = 3;
+    CHECK_FALSE(process.run(2, std::nullopt));
+    CHECK(step_in(folder / "last.safetensors") == 2);
+    make_older(folder / "last.safetensors", 1);
+    CHECK(process.run(2, last));
+    CHECK(folder.files() == Kept{name(1, 4), "last.safetensors"});
+    CHECK(step_in(folder / "last.safetensors") == 4);
+    CHECK(process.run(3, CkptPath{folder / "last.safetensors"}));
+    CHECK(folder.files() == Kept{name(2, 6), "last.safetensors"});
+    CHECK(step_in(folder / "last.safetensors") == 6);
+  }
+  dies_behind = 0;
+}
+
+TEST_CASE("checkpoints: last leads to a newer file where a run that went on from an older one has written none") {
+  Folder const folder;
+  Process const process{ModelCheckpoint{{.dirpath = folder.path, .save_top_k = -1, .save_last = SaveLast::link}}};
+  process.run(2, std::nullopt);
+  make_older(folder / name(0, 2), 1);
+  process.run(1, CkptPath{folder / name(0, 2)});
+  CHECK(linked(folder) == name(1, 4));
 }
 
 TEST_CASE("checkpoints: a file that the program names to go on from stays until another one is named") {

@@ -366,6 +366,30 @@ TEST_CASE("ranks: a name that another run takes while rank 0 writes is left to i
   }
 }
 
+TEST_CASE("ranks: a link called last that a run before has not made is made by rank 0, with the files of all") {
+  std::string const file = "epoch=0-step=6.safetensors", last = "last.safetensors";
+  for (auto const how : {SaveLast::link, SaveLast::copy}) {
+    probe::Folder const folder;
+    auto const fit = [&](auto... from) {
+      auto const all = toy::on_ranks(2, [&](Rank rank) {
+        Noisy model;
+        auto trainer = make_trainer<Noisy>({.max_epochs = 1}, RacedRank(rank), Float32{}, Automatic{},
+                                           ModelCheckpoint{{.dirpath = folder.path, .save_last = how}});
+        auto train = loader();
+        trainer.fit(model, train, from...);
+        return trainer.template callback<ModelCheckpoint>().last_model_path();
+      });
+      require_fine(all);
+      for (auto const& rank : all) CHECK(rank.result == folder / last);
+      CHECK(folder.files() == std::set{file, last});
+    };
+    fit();
+    std::filesystem::remove(folder / last);
+    fit(CkptPath{folder / file});
+    CHECK(std::filesystem::is_symlink(folder / last) == (how == SaveLast::link));
+  }
+}
+
 namespace {
 
 /// A signal that comes to one rank, as Signals hears it.

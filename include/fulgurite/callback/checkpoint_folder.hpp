@@ -58,6 +58,17 @@ FULGURITE_COLD bool inside(std::filesystem::path const& folder, std::filesystem:
   return !relative.empty() && *relative.begin() != "..";
 }
 
+/// Whether last is not there, or is older than the file that it is to lead to, or to be a copy of.
+FULGURITE_COLD bool is_behind(std::filesystem::path const& last, std::filesystem::path const& file) {
+  namespace fs = std::filesystem;
+  std::error_code none, unknown;
+  auto const written = fs::last_write_time(file, none);
+  if (none) return false;
+  auto const of_last = fs::last_write_time(last, none);
+  bool const is_other_link = fs::is_symlink(last, unknown) && !fs::equivalent(last, file, unknown);
+  return none || of_last < written || (of_last == written && is_other_link);
+}
+
 /// Removes a file that is no longer needed, and the folders that its name has made, as "{val/loss}" does, where they
 /// are empty.
 FULGURITE_COLD void make_room(CheckpointFiles& files, std::filesystem::path const& folder,

@@ -71,7 +71,19 @@ class KeptFiles : public checkpointing::KeptNames {
              std::filesystem::symlink_status(file, unknown).type() == std::filesystem::file_type::not_found;
     });
   }
-  bool has_outdated() const { return !ranking_.outdated.empty(); }
+  /// A file was written, and what follows it is not done: last is not made, or a file that gave way is not removed.
+  bool is_unfinished() const { return !last_.pending.empty() || !ranking_.outdated.empty(); }
+  /// Does what follows the newest file, where a run before this one ended behind it.
+  FULGURITE_COLD void complete(CheckpointFiles& files, std::filesystem::path const& folder,
+                               ModelCheckpointOptions const& how) {
+    bool const is_due = how.save_last.kind != SaveLast::no && checkpointing::is_behind(last_.file, last_.pending);
+    if (files.of_first_rank(is_due)) {
+      if (copies_last(how)) files.write(last_.file, how.save_weights_only);
+      else link_last(files, last_.file, last_.pending);
+    }
+    last_.pending.clear();
+    sweep(files, folder);
+  }
 
   /// Whether last is a file of its own: where no other file is kept, there is none to link to.
   static bool copies_last(ModelCheckpointOptions const& how) {
@@ -107,7 +119,7 @@ class KeptFiles : public checkpointing::KeptNames {
     auto const& [folder, how, now, ranking_before, last_before, file, last] = saving;
     saving.last = saving.has_last() ? fresh(files, folder, how, "last", last_before.file, file.path) : Name{};
     if (saving.has_last()) {
-      last_ = {last.path, now.step};
+      last_ = {last.path, now.step, file.path};
       ranking_.keep(last.path);
     }
     files.renamed(before, last.path);
@@ -118,6 +130,10 @@ class KeptFiles : public checkpointing::KeptNames {
     if (saving.keeps()) saving.file = place(files, saving.folder, saving.how, saving.now);
     files.renamed(before, saving.file.path);
     name_last(files, saving);
+  }
+
+  static void link_last(CheckpointFiles& files, std::filesystem::path const& last, std::filesystem::path const& file) {
+    files.make(last, [&](auto const& link) { file::link_to(file, link); });
   }
 
   FULGURITE_COLD SavedFile finish(CheckpointFiles& files, Saving& saving) {
@@ -136,7 +152,10 @@ class KeptFiles : public checkpointing::KeptNames {
     bool const written =
         saving.keeps() && could([&] { saving.file.claim(write_file, [&] { name_both(files, saving); }); });
     if (written) saved.file = saving.file.path;
-    else ranking_ = saving.ranking_before;
+    else {
+      ranking_ = saving.ranking_before;
+      last_.pending.clear();
+    }
     bool there = true;
     if (saving.has_last()) {
       auto const rename_last = [&] {
@@ -146,11 +165,12 @@ class KeptFiles : public checkpointing::KeptNames {
       bool const copies = copies_last(how);
       auto const make = [&] {
         if (copies) files.write(saving.last.path, how.save_weights_only);
-        else files.make(saving.last.path, [&](auto const& link) { file::link_to(saving.file.path, link); });
+        else link_last(files, saving.last.path, saving.file.path);
       };
       there = (copies || written) && could([&] { saving.last.claim(make, rename_last); });
-      if (!there) last_ = saving.last_before;
-      else if (!written) saved.file = saving.last.path;
+      if (there) last_.pending.clear();
+      else last_ = saving.last_before;
+      if (there && !written) saved.file = saving.last.path;
     }
     // A link that could not be made again still leads to the file that would give way.
     if (written && (there || copies_last(how))) sweep(files, saving.folder);

@@ -22,6 +22,9 @@ class KeptNames {
   struct Last {
     std::filesystem::path file = {};
     long step = 0;
+    /// The file that `file` is to lead to, or to be a copy of, until that is done. The state in that file names it: a
+    /// run that ends between the two leaves last to the run that goes on.
+    std::filesystem::path pending = {};
   };
   Ranking const& ranking() const { return ranking_; }
   Last const& last() const { return last_; }
@@ -37,22 +40,24 @@ class KeptNames {
   /// Those that are named here and are no longer on the disk.
   std::vector<std::filesystem::path> gone() const {
     std::vector<std::filesystem::path> files;
-    auto const look = [&](std::filesystem::path const& file) {
+    auto const is_there = [](std::filesystem::path const& file) {
       std::error_code unknown;
-      if (!file.empty() && std::filesystem::status(file, unknown).type() == std::filesystem::file_type::not_found &&
-          std::find(files.begin(), files.end(), file) == files.end())
+      return std::filesystem::status(file, unknown).type() != std::filesystem::file_type::not_found;
+    };
+    auto const look = [&](std::filesystem::path const& file) {
+      if (!file.empty() && !is_there(file) && std::find(files.begin(), files.end(), file) == files.end())
         files.push_back(file);
     };
     for (auto const& file : ranking_.top.paths()) look(file);
     look(ranking_.best);
-    look(last_.file);
+    if (last_.pending.empty() || !is_there(last_.pending)) look(last_.file);  // else it is yet to be made
     return files;
   }
   /// They leave the ranking; the best file is the best one of those that are left.
   void forget(std::vector<std::filesystem::path> const& files) {
     auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
     for (auto const& file : files) ranking_.top.drop(file);
-    if (is_one(last_.file)) last_.file.clear();
+    if (is_one(last_.file)) last_ = {.step = last_.step};
     if (is_one(ranking_.best)) ranking_.take_best();
   }
 
@@ -66,6 +71,7 @@ class KeptNames {
     ranking_.top.rename(respelt);
     ranking_.best = respelt(ranking_.best);
     last_.file = respelt(last_.file);
+    last_.pending = respelt(last_.pending);
     for (auto& file : ranking_.outdated) file = respelt(file);
   }
 
@@ -73,13 +79,14 @@ class KeptNames {
   void leave() {
     ranking_.top.clear();
     ranking_.outdated.clear();
-    last_.file.clear();
+    last_ = {.step = last_.step};
   }
 
   void state(auto& archive) {
     archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
                                                                                        ranking_.best_epoch);
-    archive("last_model_path", last_.file)("last_written_step", last_.step)("outdated", ranking_.outdated);
+    archive("last_model_path", last_.file)("last_written_step", last_.step)("last_pending", last_.pending);
+    archive("outdated", ranking_.outdated);
     archive.child("best_k_models", ranking_.top);
   }
 

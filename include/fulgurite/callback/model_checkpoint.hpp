@@ -135,10 +135,11 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     this->ask_for_last(ctx);
   }
 
-  /// What a run before this one has left to remove goes, also where nothing was trained any more.
+  /// What a run before this one has left to do is done, also where nothing was trained any more.
   void on_fit_end(auto& ctx) {
-    if (!kept_.has_outdated() || !watch::in_fit(ctx)) return;
-    ctx.request_checkpoint({this, [this](CheckpointFiles& files) { kept_.sweep(files, place_.folder()); }});
+    if (!kept_.is_unfinished() || !watch::in_fit(ctx)) return;
+    ctx.request_checkpoint(
+        {this, [this](CheckpointFiles& files) { kept_.complete(files, place_.folder(), options_); }});
   }
 
   void teardown(auto&) { in_fit_ = false; }

@@ -107,7 +107,7 @@ class CheckpointFiles {
     using enum std::filesystem::file_type;
     auto const there = std::filesystem::symlink_status(file, ignored).type();
     bool const exists = there != none && there != not_found && there != unknown;
-    return (first_says_ ? first_says_(exists) : exists) || of_others(file);
+    return of_first_rank(exists) || of_others(file);
   }
   /// The weights as they are now, and the state of the run; `weights_only`: of that state only what the model saves
   /// and where in the run it was.
@@ -118,6 +118,8 @@ class CheckpointFiles {
   /// Several ranks: each does the same here, and takes part where a file is written. `first_says(mine)` is rank 0's
   /// word.
   void are_shared(FirstSays first_says) { first_says_ = first_says; }
+  /// What rank 0 says.
+  bool of_first_rank(bool mine) const { return first_says_ ? first_says_(mine) : mine; }
   /// Whether files can be written while the run goes on.
   bool later() const { return writes_ && write_later_; }
   void can_write_later(WriteLater how) { write_later_ = how; }
@@ -138,7 +140,7 @@ class CheckpointFiles {
     try {
       if (writes_) make(file);
     } catch (FileExists const&) { exists = true; }
-    if (first_says_ ? first_says_(exists) : exists) throw FileExists(file);
+    if (of_first_rank(exists)) throw FileExists(file);
     held_.hold(file, holder_);
   }
   /// The holder of this request needs the file no more; it is removed unless somebody else does, or this program has
