@@ -12,8 +12,8 @@
 namespace fulgurite {
 
 /// The batches of the epoch, `done` of which are over, up to the one in which max_steps ends it; nullopt where neither
-/// is known. By hand, and of sequences that are cut into slices, a batch makes any number of steps, so that max_steps
-/// says nothing of batches.
+/// is known. Where the loader has no size, it is an upper bound: the loader may end before max_steps. By hand, and of
+/// sequences that are cut into slices, a batch makes any number of steps, so that max_steps says nothing of batches.
 std::optional<long> announced_batches(auto& ctx, long done) {
   using R = typename std::remove_cvref_t<decltype(ctx)>::Run;
   std::optional<long> const batches = ctx.num_training_batches();
@@ -35,7 +35,7 @@ class AnnouncedEnd {
     auto const& most = ctx.options().max_time;
     moment_ = most ? std::optional(ctx.seconds_now() + most->count() - ctx.training_seconds()) : std::nullopt;
   }
-  /// Tells a meter of an epoch's batches what to announce.
+  /// Gives the meter of an epoch its number of batches and its end.
   void announce(report::ProgressMeter& meter, auto& ctx) const {
     auto const& options = ctx.options();
     bool const minima_met =

@@ -26,7 +26,7 @@ class Name {
       throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
   }
 
-  /// Whether names tell values of metrics.
+  /// Whether the names contain values of metrics.
   bool tells_metrics() const {
     bool any = false;
     template_.each_field([&](std::string const& field) { any = any || !is_count(field); });

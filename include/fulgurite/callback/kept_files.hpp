@@ -59,8 +59,8 @@ class KeptFiles : public checkpointing::KeptNames {
     return save(files, folder, how, {.name = {}, .step = step});
   }
 
-  /// Removes the files that have given way. What stays is tried again later: a file that this program has named to go
-  /// on from, one that the link called last still leads to, or one that the disk refuses to remove.
+  /// Removes the files that have given way. What stays is tried again later: a file that this program has named to
+  /// resume from, one that the link called last still leads to, or one that the disk refuses to remove.
   FULGURITE_COLD void sweep(CheckpointFiles& files, std::filesystem::path const& folder) {
     std::erase_if(ranking_.outdated, [&](std::filesystem::path const& file) {
       std::error_code unknown;

@@ -36,7 +36,7 @@ class HeldFiles {
     return found != holders_.end() && found->second.size() > found->second.count(holder);
   }
 
-  /// A fit of this program goes on from this file, which it has named: nobody removes it, since the same program may be
+  /// A fit of this program resumes from this file, which it has named: nobody removes it, since the same program may be
   /// started again and would name it again. It may be overwritten.
   FULGURITE_COLD void begins_with(std::filesystem::path const& file) { named_.insert(key(file)); }
   bool is_begun_with(std::filesystem::path const& file) const {

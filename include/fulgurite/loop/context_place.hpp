@@ -31,7 +31,7 @@ class PlaceContext : public NotHere {
   /// The epoch at hand, counted from 0: how many were completed before it.
   int current_epoch() const { return asked(Asks::current_epoch), state_->progress.epoch; }
   /// The batch, counted from 0 in its epoch or in its evaluation loader. Between batches the one before; 0 before the
-  /// first.
+  /// first, and in on_train_end.
   long batch_idx() const { return asked(Asks::batch_idx), state_->facts.batch_idx; }
   /// Samples in the batch, on this process. 0 between batches, while a batch is transferred, and for one that does not
   /// tell its size.

@@ -77,7 +77,7 @@ void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
   }
 }
 
-/// The training loader, where it keeps a state and was asked for; validation's loaders.
+/// The training loader, where it keeps a state and has been requested; the loaders of validation.
 template <class R, class Source, class Archive>
 void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::trains)
