@@ -74,7 +74,8 @@ class Conductor {
     step_->set_made(heard_ - begin_);
     if (plan_->after_step) plan_->after_step(*step_);
     if (!step_->stops()) return Flow::proceed;
-    run_->due.stop.holds = true;  // of several ranks all have seen the same loss
+    auto& stop = run_->due.stop;
+    stop.holds = stop.asked = true;  // of several ranks all have seen the same loss
     return Flow::stop;
   }
 
