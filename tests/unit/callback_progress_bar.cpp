@@ -385,15 +385,20 @@ TEST_CASE("bar: evaluations announce what their limits leave, and the sanity che
   CHECK(sane.front() == "1/2");
 }
 
-TEST_CASE("bar: the metric that is watched stays where there is no room for the others") {
-  Place run;
-  Folder const folder;
-  auto options = quick(2);
-  options.default_root_dir = folder.path;
-  auto narrow = run.bar({.leave = true, .columns = 62});
-  fitted(run.model, options, 4, ModelCheckpoint{Scripted::vl}, std::move(narrow));
-  auto const lines = lines_of(run.stream.all());
-  CHECK(std::ranges::count_if(lines, [](auto const& line) {
-          return line.starts_with("Epoch 1") && line.find("vl=0.250") != std::string::npos;
-        }) == 1);
+TEST_CASE("bar: the metric that is watched stays where there is no room for the others, however it is watched") {
+  auto const shown = [](auto watcher) {
+    Place run;
+    Folder const folder;
+    auto options = quick(2);
+    options.default_root_dir = folder.path;
+    auto narrow = run.bar({.leave = true, .columns = 62});
+    fitted(run.model, options, 4, std::move(watcher), std::move(narrow));
+    auto const lines = lines_of(run.stream.all());
+    return std::ranges::count_if(lines, [](auto const& line) {
+      return line.starts_with("Epoch 1") && line.find("vl=0.250") != std::string::npos;
+    });
+  };
+  CHECK(shown(ModelCheckpoint{Scripted::vl}) == 1);
+  CHECK(shown(ModelCheckpoint{Scripted::vl.last()}) == 1);
+  CHECK(shown(EarlyStopping{Scripted::vl.last()}) == 1);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -23,7 +24,8 @@ template <class M>
 class Admission : public Requests {
  protected:
   Admission(M monitor, ModelCheckpointOptions options)
-      : Requests(std::move(options), watches<M> ? watch::written(monitor) : std::string()),
+      : Requests(std::move(options), watches<M> ? watch::written(monitor) : std::string(),
+                 watches<M> ? std::string_view(M::name()) : std::string_view()),
         name_(options_),
         monitor_(monitor) {}
 

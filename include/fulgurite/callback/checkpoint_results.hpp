@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,9 +50,13 @@ class Results {
   }
 
  protected:
-  /// `watched`: the metric as it is watched, empty where none is.
-  Results(ModelCheckpointOptions options, std::string watched)
-      : options_(std::move(options)), place_(options_.dirpath), kept_(options_), watched_(std::move(watched)) {}
+  /// `watched`: the metric as it is watched, and `metric` its own name; both empty where none is.
+  Results(ModelCheckpointOptions options, std::string watched, std::string_view metric)
+      : options_(std::move(options)),
+        place_(options_.dirpath),
+        kept_(options_),
+        watched_(std::move(watched)),
+        metric_(metric) {}
 
   void tell(bool here, std::string const& what) const {
     if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
@@ -67,6 +72,7 @@ class Results {
     auto const& ranking = kept_.ranking();
     if (watched_.empty() || !ranking.best_score) return;
     outcome.best_metric = watched_;
+    outcome.best_metric_name = metric_;
     outcome.best_value = ranking.best_score;
     outcome.best_epoch = ranking.best_epoch;
     outcome.best_file = ranking.best;
@@ -81,7 +87,7 @@ class Results {
   std::optional<double> current_ = std::nullopt;
 
  private:
-  std::string watched_;
+  std::string watched_, metric_;
 };
 
 }  // namespace fulgurite::checkpointing

@@ -152,6 +152,7 @@ class EarlyStopping {
       // A ModelCheckpoint that watches a metric knows more: the file with that value.
       if (auto& outcome = ctx.outcome(); outcome.best_file.empty()) {
         outcome.best_metric = watch::written(metric_);
+        outcome.best_metric_name = M::name();
         outcome.best_value = value;
         outcome.best_epoch = ctx.current_epoch();
       }

@@ -190,7 +190,7 @@ class ProgressBar {
       if (!metric.prog_bar || !value) return;
       auto const cell = std::string(metric.name()) + "=" + report::short_value(*value);
       (postfix.metrics += postfix.metrics.empty() ? "" : ", ") += cell;
-      if (metric.name() == ctx.outcome().best_metric) postfix.watched = cell;
+      if (metric.name() == ctx.outcome().best_metric_name) postfix.watched = cell;
     });
     return postfix;
   }

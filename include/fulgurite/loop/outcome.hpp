@@ -9,7 +9,8 @@ namespace fulgurite {
 
 /// Callbacks fill it, the last line of a fit is made of it.
 struct Outcome {
-  std::string best_metric = {};
+  std::string best_metric = {};       ///< as it is watched: "vl.last()"
+  std::string best_metric_name = {};  ///< the metric's own: "vl"
   std::optional<double> best_value = std::nullopt;
   int best_epoch = 0;
   std::filesystem::path best_file = {};
@@ -20,8 +21,8 @@ struct Outcome {
   std::string ended_by = {};
 
   void state(auto& archive) {
-    archive("best_metric", best_metric)("best_value", best_value)("best_epoch", best_epoch)("best_file", best_file)(
-        "last_file", last_file);
+    archive("best_metric", best_metric)("best_metric_name", best_metric_name)("best_value", best_value)(
+        "best_epoch", best_epoch)("best_file", best_file)("last_file", last_file);
   }
 };
 
