@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
+#include <fulgurite/callback/on_exception_checkpoint.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"
@@ -191,4 +192,63 @@ void cut_and_resume() {
 TEST_CASE("checkpoint: a run that goes on from a file of such a batch waits for its validation, too") {
   cut_and_resume<CutsLast, true>();
   cut_and_resume<CutsLast, false>();
+}
+
+namespace ranked_by_validation {
+/// Fails at a step, after the ModelCheckpoint of the same batch has requested a file.
+struct FailsAfter {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  long step;
+  void on_train_batch_end(auto& ctx) const {
+    if (ctx.global_step() == step) throw Error("fulgurite.test.planned", "planned");
+  }
+};
+/// The files of two epochs of 4 batches, after a failure at that step and after a fit that resumes from its file.
+struct Failed {
+  Kept then, resumed;
+};
+Failed failed_at(long step, ValidationInterval interval) {
+  using Files = ModelCheckpoint<Metric<"vl">>;
+  Folder const folder;
+  auto const fit = [&](long fails_at, auto... from) {
+    Net model;
+    Trainer<Net, SavingDevice, Float32, Automatic, Files, FailsAfter, OnExceptionCheckpoint> trainer(
+        validating(interval, 2), {}, {}, {},
+        Files(Net::vl, {.dirpath = folder / "files",
+                        .filename = "{step}-{vl:.0f}",
+                        .save_top_k = -1,
+                        .every_n_train_steps = 1,
+                        .auto_insert_metric_name = false,
+                        .extension = ""}),
+        FailsAfter{.step = fails_at}, OnExceptionCheckpoint{{.dirpath = folder.path}});
+    said([&] { error_of([&] { trainer.fit(model, toy::batches(4), toy::batches(1), from...); }); });
+    Kept files;
+    for (auto const& file : folder.files())
+      if (file.starts_with("files/")) files.insert(file.substr(6));
+    return files;
+  };
+  Failed all;
+  all.then = fit(step);
+  all.resumed = fit(-1);
+  return all;
+}
+}  // namespace ranked_by_validation
+
+TEST_CASE("checkpoint: the file of a step is there also where a later hook of the same batch fails") {
+  Kept const whole{"4-3", "5-3", "6-3", "7-3", "8-1"};
+  CHECK(failed_at(-1, Fraction{1.0}).then == whole);
+  // The value is the latest, as in a batch without validation; before the first one the file waits for it.
+  auto const second = failed_at(6, Fraction{1.0});
+  CHECK(second.then == Kept{"4-3", "5-3", "6-3"});
+  CHECK(second.resumed == whole);
+  auto const first = failed_at(2, Fraction{1.0});
+  CHECK(first.then == Kept{});
+  CHECK(first.resumed == whole);
+  // After the last batch of an epoch the validation ranks it, in the run that resumes.
+  for (long const step : {4, 8}) {
+    auto const last = failed_at(step, Fraction{1.0});
+    CHECK_FALSE(last.then.contains(step == 4 ? "4-3" : "8-1"));
+    CHECK(last.resumed == whole);
+  }
 }

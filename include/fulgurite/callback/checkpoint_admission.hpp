@@ -39,10 +39,12 @@ class Admission : public Requests {
     ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
                               bool const by_validation = ctx.has_validation() && (watches<M> || name_.tells_metrics());
                               auto const follows = files.validation_follows();
-                              if (by_validation && !follows) return;  // the batch has failed: a resumed run asks again
-                              waiting_.reset();
                               last_saved_ = before;
-                              if ((by_validation && *follows) || value_is_to_come(ctx)) {
+                              // A later hook of the batch has failed. A validation that follows the last batch of an
+                              // epoch ranks the file in the run that resumes: it requests the file again.
+                              if (by_validation && !follows && ctx.is_last_batch()) return;
+                              waiting_.reset();
+                              if ((by_validation && follows == true) || value_is_to_come(ctx)) {
                                 deferred_ = true;
                               } else if (auto const now = admitted(ctx, ctx.current_epoch())) {
                                 last_saved_ = now->step;
@@ -84,7 +86,7 @@ class Admission : public Requests {
     return now;
   }
 
-  /// The name of a file of now. What is watched is told as it ranks.
+  /// The name of a file of now. The metric that is watched has the value there by which the file is ranked.
   std::string file_name(auto& ctx, int epoch) const {
     return name_.text(ctx, epoch, [&]<class Told>(Told const& metric) {
       if constexpr (std::is_same_v<Told, typename M::metric>) return ctx.shared_value(monitor_);
