@@ -1,4 +1,5 @@
 #include <limits>
+#include <utility>
 
 #include <fulgurite/callback/spike_detection.hpp>
 
@@ -115,4 +116,28 @@ TEST_CASE("spike: a batch in which nothing was logged is not judged by the value
                                       SpikeDetection{Jumping::loss, {.window = 2, .warmup = 100}});
   trainer.fit(model, std::vector<double>{2, 100, 4, 100});
   CHECK(trainer.callback<SpikeDetection>().running_mean() == 3);
+}
+
+namespace {
+/// Fails once, in the third batch of its first fit.
+struct FailsInItsFirstFit {
+  using Stateless = ByChoice;
+  bool failed = false;
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.batch_idx() == 2 && !std::exchange(failed, true)) throw Error("fulgurite.test.planned", "planned");
+  }
+};
+}  // namespace
+
+TEST_CASE("spike: the fit after one that failed is looked at in each batch, also where the counts of values meet") {
+  Folder const folder;
+  Jumping model;
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  auto trainer = make_trainer<Jumping>(options, SavingDevice{}, Float32{}, Automatic{},
+                                       SpikeDetection{Jumping::loss, {.window = 100}}, FailsInItsFirstFit{});
+  CHECK_FALSE(error_of([&] { trainer.fit(model, std::vector<double>{1, 1, 1, 1}); }).empty());
+  trainer.fit(model, std::vector<double>{1, 1, 2, 1});
+  auto const& spikes = trainer.template callback<SpikeDetection<Metric<"loss">>>();
+  CHECK(spikes.running_mean() == 8.0 / 7);  // of 3 and of 4 batches
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Ends a fit in which the loss has jumped, and lists the batches to leave out of the next one.
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -39,7 +40,7 @@ struct SpikeDetectionOptions {
 template <Watchable M>
 class SpikeDetection {
  public:
-  using Hooks = Implements<hook::on_train_batch_end>;
+  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end>;
   using Watches = MetricTypes<M>;
   static constexpr bool inert_in_dev_run = true;
   static constexpr std::string_view writes = "the end of training";
@@ -55,6 +56,10 @@ class SpikeDetection {
       if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
   }
 
+  /// After a fit that failed, the count is again that of its last complete epoch.
+  void on_train_start(auto& ctx) {
+    if (!ctx.dev_run()) logged_ = std::min(logged_, ctx.watched_value(Last<typename M::metric>{}).logged);
+  }
   void on_train_batch_end(auto& ctx) {
     if (ctx.dev_run()) return;
     auto const now = ctx.watched_value(Last<typename M::metric>{});
