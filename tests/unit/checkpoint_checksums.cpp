@@ -88,7 +88,7 @@ TEST_CASE("a run's file holds its format and the sums of its tensors and its hea
   save(folder / "run");
   SafetensorsFile const file(folder / "run");
   CHECK(file.has_checksums());
-  CHECK(file.metadata().at("fulgurite.format") == "1");
+  CHECK(file.metadata().at("fulgurite.format") == "2");
   std::string sums;
   for (std::string_view const bytes : {"12345678", "abcdefgh", "", "xyz"}) sums += safetensors::sum_text(sum_of(bytes));
   CHECK(file.metadata().at("fulgurite.crc32c") == sums);  // in the order of the bytes: wide elements first
@@ -168,10 +168,10 @@ TEST_CASE("a file of another format, or of a program that changed it, is not rea
   save(folder / "run");
   auto const text = content(folder / "run");
   auto const bad = folder / "bad";
-  put(bad, sealed(changed(text, R"("fulgurite.format":"1")", R"("fulgurite.format":"2")")));
+  put(bad, sealed(changed(text, R"("fulgurite.format":"2")", R"("fulgurite.format":"1")")));
   CHECK(said_of(bad) == "");
   CHECK(said_of_run(bad) == "[fulgurite.checkpoint.format] " + bad.string() +
-                                " has format '2', and this version of the library reads format '1': read it with the "
+                                " has format '1', and this version of the library reads format '2': read it with the "
                                 "version that wrote it; its weights alone can be loaded by load_weights");
   auto const rewritten = [&](Metadata metadata) {
     write_safetensors(bad, std::move(metadata), [](auto&&) {});
@@ -179,7 +179,7 @@ TEST_CASE("a file of another format, or of a program that changed it, is not rea
     return said_of_run(bad);
   };
   CHECK(rewritten({{"fulgurite", "{}"}}).find(" has no format, and this version ") != std::string::npos);
-  CHECK(rewritten({{"fulgurite", "{}"}, {"fulgurite.format", "1"}})
+  CHECK(rewritten({{"fulgurite", "{}"}, {"fulgurite.format", "2"}})
             .find("has no checksums, so it was changed since it was written") != std::string::npos);
   CHECK(rewritten({}).starts_with("[fulgurite.checkpoint.no_run_state] "));
 }

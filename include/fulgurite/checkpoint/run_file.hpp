@@ -30,7 +30,7 @@ inline constexpr char const* run_state_key = "fulgurite";
 /// The entry with the version of what this library puts into a file, and the version that it writes and reads.
 inline constexpr char const* run_format_key = "fulgurite.format";
 /// Another version is refused when a file is read.
-inline constexpr char const* run_format = "1";
+inline constexpr char const* run_format = "2";
 
 /// Throws an Error that names the part of the state which makes its text longer than the header of a file can be.
 [[noreturn]] inline void refuse_long_state(std::filesystem::path const& path, ArchiveNode const& tree,
