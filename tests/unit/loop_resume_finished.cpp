@@ -56,6 +56,7 @@ TEST_CASE("finished: a program that EarlyStopping has ended trains nothing more,
     CHECK(again.batches == 0);
     CHECK(again.weight == first.weight);
     CHECK(again.said.find("[fulgurite.resume.finished]") != std::string::npos);
+    CHECK(again.said.find("resumes from") == std::string::npos);
   }
 }
 
@@ -91,10 +92,12 @@ TEST_CASE("finished: so does one that EarlyStopping has ended inside an epoch, w
     CHECK(again.batches == 0);
     CHECK(again.weight == first.weight);
     CHECK(again.said.find("[fulgurite.resume.finished]") != std::string::npos);
+    CHECK(again.said.find("resumes from") == std::string::npos);
   }
   auto other = inside;
   other.max_epochs = 11;
   auto const then = started(folder, other);
   CHECK(then.said.find("[fulgurite.resume.finished]") == std::string::npos);
+  CHECK(then.said.find("resumes from") != std::string::npos);
   CHECK(then.batches == 2);  // to the next validation, which is without improvement, too
 }

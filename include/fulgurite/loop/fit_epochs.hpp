@@ -71,12 +71,14 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
                                 std::to_string(at.global_step) + "\n");
   }
 
-  /// Nothing more is trained, though no limit says so.
-  void tell_of_end() {
-    if (run_.due.stop_of_file && stops(run_) && !steps_exhausted(run_) && !epochs_exhausted(run_))
+  /// Warns where nothing more is trained, though no limit says so; whether it did.
+  bool tell_of_end() {
+    bool const ended = run_.due.stop_of_file && stops(run_) && !steps_exhausted(run_) && !epochs_exhausted(run_);
+    if (ended)
       run_.warn("fulgurite.resume.finished",
                 "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
                 "trained: change max_epochs, max_steps or max_time to go on with it");
+    return ended;
   }
 
   /// The rest of what was under way when the file was written.
@@ -94,14 +96,14 @@ class FitEpochs : protected FitOpening<R, Pack, Source, From> {
       epoch_.emplace(run_, pack_, source_, plan_);
       epoch_->find_place(run_, point);
     });
-    tell_of_end();
+    bool const ended = tell_of_end();
     run_.due.posted.clear();  // what hooks say of the beginning of training has its row
     Context<R, phase::Fit> ctx(run_);
     restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
     resumed_->go_back_if_reopened();
     run_.loading.resuming = false;
     resumed_.reset();
-    tell_of_start();
+    if (!ended) tell_of_start();
     run_.point = {.began = epoch_.has_value()};
     if (epoch_) {
       bool const more = epoch_->go_on(run_, pack_, point);
