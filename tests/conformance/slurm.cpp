@@ -101,7 +101,7 @@ TEST_CASE("C162 SLURM: hpc_ckpt_1, then 2, each before scontrol requeues; begun 
   Environment const job(cluster.job());
   auto const first = fit(cluster.files, {.in_batch = 0});
   CHECK(first.code == 128 + SIGUSR1);
-  CHECK(first.said == "interrupted: the run is in " + (cluster.files.path / "hpc_ckpt_1.safetensors").string() +
+  CHECK(first.said == "interrupted: the run is saved to " + (cluster.files.path / "hpc_ckpt_1.safetensors").string() +
                           "; the same program resumes from it\n");
   CHECK(cluster.files.files() == Kept{"hpc_ckpt_1.safetensors"});
   CHECK(cluster.calls() == "requeue 4711 hpc_ckpt_1.safetensors\n");

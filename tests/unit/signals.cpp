@@ -317,7 +317,7 @@ TEST_CASE("a fit that a signal has ended says where its file is, and one that re
                                           Signals{{.dirpath = folder.path}});
     return said([&] { exit_code([&] { trainer.fit(model, toy::batches(3), toy::batches(1), from...); }); });
   };
-  CHECK(output(5) == "interrupted: the run is in " + file + "; the same program resumes from it\n");
+  CHECK(output(5) == "interrupted: the run is saved to " + file + "; the same program resumes from it\n");
   CHECK(output(0, CkptPath{file}) == "resumes from " + file + ": epoch 1, batch 2, step 5\n");
 }
 

@@ -185,7 +185,7 @@ class Signals {
                                 auto const file = requeues ? hpc_files_.next() : file_;
                                 files.write(file);
                                 if (files.writes())
-                                  tell(stderr, "interrupted: the run is in " + file.string() +
+                                  tell(stderr, "interrupted: the run is saved to " + file.string() +
                                                    "; the same program resumes from it\n");
                                 if (requeues) begin_again(files.writes());
                               }};
