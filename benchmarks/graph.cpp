@@ -53,7 +53,7 @@ struct Adam {
 
 template <class Net, class Optimizer>
 struct Trained : Net {
-  static constexpr Metric<"loss"> loss{.on_epoch = Report::yes};
+  static constexpr Metric<"loss"> loss{.on_epoch = true};
   using Metrics = MetricList<loss>;
   std::vector<torch::Tensor> losses = {};
   long done = 0;  ///< steps

@@ -30,11 +30,12 @@ struct DeepSettings {
   std::string version = "1.10";
   std::optional<double> decay = std::nullopt;
   bool bias = true;
+  Mode mode = Mode::max;
   static constexpr auto about = std::tuple(cli::about(&DeepSettings::sizes, "of the layers"));
 };
 }  // namespace
 BOOST_HANA_ADAPT_STRUCT(Block, width, rates);
-BOOST_HANA_ADAPT_STRUCT(DeepSettings, lr, first, sizes, names, most, version, decay, bias);
+BOOST_HANA_ADAPT_STRUCT(DeepSettings, lr, first, sizes, names, most, version, decay, bias, mode);
 namespace {
 struct LineSettings {
   double lr = 0.125;
@@ -268,7 +269,7 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
                            "fit, validate, test, predict, tune"));
   CHECK(has(said({"unlike"}), "'unlike' is nothing that this program does. It knows fit, "));
   CHECK(has(said({"fit", "--trainer.max_epochs", "ten"}),
-            "[fulgurite.cli.value] --trainer.max_epochs = ten: expected is a whole number, or none"));
+            "[fulgurite.cli.value] --trainer.max_epochs = ten: must be a whole number, or none"));
   CHECK(has(said({"fit", "--trainer.precision", "bf16"}), "did you mean bf16-mixed?"));
   CHECK(has(said({"fit", "--trainer.max_epochs=-3"}), "[fulgurite.options.range] --trainer.max_epochs = -3: "));
   CHECK(has(said({"fit", "--trainer.clip=norm 0"}), "[fulgurite.options.clip] --trainer.clip = "));
@@ -294,15 +295,15 @@ TEST_CASE("cli: what is wrong is one sentence with the option's name, and ends w
   CHECK(has(said({"fit", "--trainer.max_epochs", "--trainer.fast_dev_run=1"}),
             "[fulgurite.cli.words] --trainer.max_epochs has no value: after it comes --trainer.fast_dev_run=1"));
   CHECK(has(said({"fit", "--trainer.max_epochs=", "--trainer.fast_dev_run=1"}),
-            "--trainer.max_epochs = : expected is a whole number"));
+            "--trainer.max_epochs = : must be a whole number"));
   CHECK(has(said({"fit", "--ckpt_path=", "--trainer.fast_dev_run=1"}), "--ckpt_path"));
   CHECK(has(said({"fit", "--seed_everything=9223372036854775808"}),
-            "--seed_everything = 9223372036854775808: expected is a whole number from 0 to 9223372036854775807\n"));
+            "--seed_everything = 9223372036854775808: must be a whole number from 0 to 9223372036854775807\n"));
   CHECK(has(said({"fit", "--trainer.clip", "norm", "1.0"}),
             "'1.0' belongs to no option; a value of several words stands in quotes"));
   CHECK(has(said({"fit", "surplus"}), "'surplus' belongs to no option"));
   CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDEN=3"}), "did you mean FULGURITE_MODEL_HIDDEN?"));
-  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: expected is a whole number"));
+  CHECK(has(said({"fit"}, {"FULGURITE_MODEL_HIDDEN=x"}), "FULGURITE_MODEL_HIDDEN = x: must be a whole number"));
   auto const file = (folder / "a.toml").string();
   write(file, "[trainer]\nmax_epochs = 1\nmax_step = 2\n");
   CHECK(has(said({"fit", "--config", file}),
@@ -396,7 +397,7 @@ TEST_CASE("cli: lists and nested structs are settings, of a file, the environmen
   auto const shown = deep({"--print_config"});
   CHECK(shown.err == "");
   CHECK(has(shown.out, "\n[model]\nlr = 0.125\nsizes = [64, 32]\nnames = [\"a\", \"b,c\"]\nmost = inf\n"
-                       "version = \"1.10\"\ndecay = \"none\"\nbias = true\n"
+                       "version = \"1.10\"\ndecay = \"none\"\nbias = true\nmode = \"max\"\n"
                        "\n[model.first]\nwidth = 8\nrates = [0.5, 0.25]\n"));
   write(config, shown.out);
   CHECK(deep({"--print_config", "--config", config.string()}).out == shown.out);
@@ -419,9 +420,12 @@ TEST_CASE("cli: lists and nested structs are settings, of a file, the environmen
   deep({"fit", root, "--trainer.fast_dev_run=1"}, {"FULGURITE_MODEL_FIRST_WIDTH=9", "FULGURITE_MODEL_SIZES=7"});
   CHECK(Deep::last.first.width == 9);
   CHECK(Deep::last.sizes == std::vector<int>{7});
+  deep({"fit", root, "--trainer.fast_dev_run=1", "--model.mode=min"});
+  CHECK(Deep::last.mode == Mode::min);
+  CHECK(has(deep({"fit", "--model.mode=low"}).err, "--model.mode = low: must be one of min, max"));
   CHECK(has(deep({"fit", "--model.first.width=0"}).err,
             "[fulgurite.options.field] --model.first.width = 0: it must be at least 1"));
-  CHECK(has(deep({"fit", "--model.sizes=5,x"}).err, "--model.sizes = 5,x: expected is a list, of which each is a whole "
+  CHECK(has(deep({"fit", "--model.sizes=5,x"}).err, "--model.sizes = 5,x: must be a list in which each item is a whole "
                                                     "number"));
 }
 
@@ -434,21 +438,21 @@ TEST_CASE("cli: a value of a file has the type of its option, or is refused") {
     CHECK(ran.status == (ran.err.empty() ? 0 : 2));
     return ran.err.empty() ? ran.out : ran.err.substr(std::min(ran.err.size(), ran.err.find("line 2: ") + 8));
   };
-  auto const text = std::string(": expected is a text in quotes\n");
+  auto const text = std::string(": must be a text in quotes\n");
   CHECK(said("version = 1.10") == "model.version = 1.1" + text);
   CHECK(said("version = 1e3") == "model.version = 1000.0" + text);
   CHECK(said("version = 0x1F") == "model.version = 31" + text);
   CHECK(said("version = true") == "model.version = true" + text);
-  CHECK(said("version = ['a', 'b']") == "model.version = [\"a\", \"b\"]: expected is one value, not a list\n");
-  CHECK(said("lr = [0.1]") == "model.lr = [0.1]: expected is one value, not a list\n");
-  CHECK(said("lr = '0.1'") == "model.lr = \"0.1\": expected is a value without quotes\n");
-  CHECK(said("bias = 'true'") == "model.bias = \"true\": expected is a value without quotes\n");
-  CHECK(said("decay = '0.1'") == "model.decay = \"0.1\": expected is a value without quotes\n");
-  CHECK(said("sizes = 5") == "model.sizes = 5: expected is a list in brackets\n");
-  CHECK(said("sizes = '5,6'") == "model.sizes = \"5,6\": expected is a list in brackets\n");
+  CHECK(said("version = ['a', 'b']") == "model.version = [\"a\", \"b\"]: must be one value, not a list\n");
+  CHECK(said("lr = [0.1]") == "model.lr = [0.1]: must be one value, not a list\n");
+  CHECK(said("lr = '0.1'") == "model.lr = \"0.1\": must be a value without quotes\n");
+  CHECK(said("bias = 'true'") == "model.bias = \"true\": must be a value without quotes\n");
+  CHECK(said("decay = '0.1'") == "model.decay = \"0.1\": must be a value without quotes\n");
+  CHECK(said("sizes = 5") == "model.sizes = 5: must be a list in brackets\n");
+  CHECK(said("sizes = '5,6'") == "model.sizes = \"5,6\": must be a list in brackets\n");
   CHECK(said("sizes = [1, '2']") ==
-        "model.sizes = [1, \"2\"]: expected is a list, of which each is a value without quotes\n");
-  CHECK(said("names = [1.10]") == "model.names = [1.1]: expected is a list, of which each is a text in quotes\n");
+        "model.sizes = [1, \"2\"]: must be a list in which each item is a value without quotes\n");
+  CHECK(said("names = [1.10]") == "model.names = [1.1]: must be a list in which each item is a text in quotes\n");
   CHECK(has(said("version = '1.10'"), "version = \"1.10\"\n"));
   CHECK(has(said("version = '0x1F'"), "version = \"0x1F\"\n"));
   CHECK(has(said("lr = 1"), "lr = 1\n"));
@@ -471,7 +475,7 @@ TEST_CASE("cli: infinity is a number, a folder is no file, and one of several pr
   Folder const folder;
   CHECK(has(deep({"--print_config", "--model.most=-inf"}).out, "most = -inf\n"));
   CHECK(has(deep({"--print_config", "--model.lr=1e999"}).err,
-            "--model.lr = 1e999: expected is a number from -1.79769e+308 to 1.79769e+308\n"));
+            "--model.lr = 1e999: must be a number from -1.79769e+308 to 1.79769e+308\n"));
   CHECK(deep({"--print_config", "--trainer.max_time=inf s"}).status == 2);
   CHECK(deep({"--print_config", "--trainer.limit_val_batches=inf"}).status == 2);
   CHECK(has(deep({"fit", "--config", folder.path.string()}).err,
@@ -496,15 +500,15 @@ TEST_CASE("cli: a variable of the environment that is no option is named, with t
     CHECK(ran.status == 0);
     return ran.err;
   };
-  CHECK(
-      warned("FULGURITE_SEED_EVERYTHNG=3") ==
-      "warning: [fulgurite.cli.variable] FULGURITE_SEED_EVERYTHNG in the environment is no option of this program and "
-      "has no effect: did you mean FULGURITE_SEED_EVERYTHING?\n");
+  std::string const warning =
+      "warning: [fulgurite.cli.variable] no option of this program has the name of this variable: ";
+  CHECK(warned("FULGURITE_SEED_EVERYTHNG=3") ==
+        warning + "FULGURITE_SEED_EVERYTHNG; did you mean FULGURITE_SEED_EVERYTHING?\n");
   CHECK(has(warned("FULGURITE_TRAINR_MAX_EPOCHS=3"), "did you mean FULGURITE_TRAINER_MAX_EPOCHS?"));
-  CHECK(warned("FULGURITE_WHOLLY_UNLIKE=3") ==
-        "warning: [fulgurite.cli.variable] FULGURITE_WHOLLY_UNLIKE in the environment is no option of this program and "
-        "has no effect\n");
-  CHECK(warned("FULGURITE_STARTED_BY=3") == "");  // the library's own
+  CHECK(warned("FULGURITE_WHOLLY_UNLIKE=3") == warning + "FULGURITE_WHOLLY_UNLIKE\n");
+  for (char const* own : {"FULGURITE_STARTED_BY=3", "FULGURITE_DATA=data/digits", "FULGURITE_PYTHON=python3"})
+    CHECK(warned(own) == "");  // which the library, its examples and its tests read
+  CHECK(deep({"--print_config", "--trainer.silence=fulgurite.cli.variable"}, {"FULGURITE_WHOLLY_UNLIKE=3"}).err == "");
   CHECK(warned("FULGURITESQUE=3") == "");
 }
 
@@ -516,7 +520,7 @@ TEST_CASE("cli: names that a command line or a file could not say are refused, o
   cli::Table alike;
   alike.add("model.a_b", value);
   alike.add("model.a.b", value);
-  CHECK(toy::refusal([&] { cli::take_environment(alike, nullptr, stderr); }) == "fulgurite.cli.name");
+  CHECK(toy::refusal([&] { cli::take_environment(alike, nullptr); }) == "fulgurite.cli.name");
   table.add("model.gr\u00f6\u00dfe", value);
   auto const file = cli::to_toml(table);
   CHECK(file == "\n[model]\n\"gr\u00f6\u00dfe\" = 1\n");

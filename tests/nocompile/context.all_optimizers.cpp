@@ -1,4 +1,4 @@
-// refused: [fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, of one as well: write `auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)
+// refused: [fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, also when there is only one: write `auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

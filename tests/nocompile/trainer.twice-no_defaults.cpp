@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.twice] make_trainer is given NoDefaults{}, which leaves out everything that is added, and another such word: keep NoDefaults{}
+// refused: [fulgurite.trainer.twice] make_trainer is given NoDefaults{}, which leaves out everything that is added, and one more tag, such as NoLogger{}: keep NoDefaults{}
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.twice] make_trainer is given a callback, and the word that leaves such a callback out: keep one of them
+// refused: [fulgurite.trainer.twice] make_trainer is given a callback, and the tag, such as NoLogger{}, that leaves it out: keep one of them
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

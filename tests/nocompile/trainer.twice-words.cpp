@@ -1,4 +1,4 @@
-// refused: [fulgurite.trainer.twice] make_trainer is given one word, such as NoLogger{}, twice: keep one of them
+// refused: [fulgurite.trainer.twice] make_trainer is given one tag, such as NoLogger{}, twice: keep one of them
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>

@@ -37,12 +37,17 @@ class Recipe(typing.NamedTuple):
     program: str  # what the test builds: one of PROGRAMS
     own: bool  # with the compiler of the build folder, else with the other one
     level: str = '-O0'  # what is added to the page's flags
+    gcc: bool = False  # with g++, whichever compiler the build folder has
+
+    def compiler(self, build: str) -> str:
+        own, *others = compilers(build)
+        return 'g++' if self.gcc else own if self.own else (others or [own])[0]
 
 
 PROGRAMS = ('first', 'mlp')
 # The compiled library is made by g++ at the level of the page: warnings out of our bodies come from no other.
 RECIPES = {'Meson': Recipe('subprojects/fulgurite', 'mlp', own=True), 'CMake': Recipe('fulgurite', 'first', own=True),
-           'Meson, compiled': Recipe('subprojects/fulgurite', 'first', own=False, level=''),
+           'Meson, compiled': Recipe('subprojects/fulgurite', 'first', own=False, level='', gcc=True),
            'CMake, compiled': Recipe('fulgurite', 'mlp', own=True), 'Installed': Recipe('fulgurite', 'mlp', own=False),
            'By hand': Recipe('fulgurite', 'first', own=True)}
 TOOLS = {'CMake': ['cmake'], 'CMake, compiled': ['cmake'],
@@ -266,17 +271,15 @@ def main() -> None:
 
 def each_once(folder: pathlib.Path, build: str) -> None:
     found = recipes()
-    own, *others = compilers(build)
-    shops = {(recipe.own, recipe.level): Workshop(folder / f'shop{number}', own if recipe.own else (others or [own])[0],
-                                                  recipe.level)
+    shops = {recipe[2:]: Workshop(folder / f'shop{number}', recipe.compiler(build), recipe.level)
              for number, recipe in enumerate({recipe[2:]: recipe for recipe in RECIPES.values()}.values())}
-    shop = shops[True, '-O0']
+    shop = shops[RECIPES['Meson'][2:]]
     shop.cuda_libtorch()
     every = {name: found.get(name, []) for name in RECIPES}
 
     def job(name):
         recipe = RECIPES[name]
-        in_shop = shops[recipe.own, recipe.level]
+        in_shop = shops[recipe[2:]]
         title = f'recipe {name}: {recipe.program}.cpp builds without a warning and trains in an empty folder'
         return title, name, every[name], lambda: trains(in_shop, name, every[name], recipe.program)
 

@@ -25,7 +25,7 @@ struct EarlyStoppingOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, EarlyStopping{Net::val_loss, {...}}
   double min_delta = 0;        ///< a change counts as better only when it is larger than this
   int patience = 3;            ///< checks without improvement until the stop; 0 acts as 1
-  Mode mode = Mode::min;
+  ModeOption mode = Mode::min;
   bool strict = true;        ///< a metric that nobody has logged is an Error; false: that check is skipped
   bool check_finite = true;  ///< NaN or infinity stops
   std::optional<double> stopping_threshold =
@@ -134,7 +134,7 @@ class EarlyStopping {
 
   // The order is Lightning's: a value that is not finite is never compared, and thresholds come before patience.
   bool judge(double value, auto& ctx) {
-    auto const mode = options_.mode;
+    Mode const mode = options_.mode;
     if (options_.check_finite && !std::isfinite(value)) return because(StopReason::non_finite, value, "is not finite");
     if (options_.stopping_threshold && watch::better(mode, value, *options_.stopping_threshold))
       return because(StopReason::stopping_threshold, value,

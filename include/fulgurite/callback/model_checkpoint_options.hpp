@@ -28,10 +28,10 @@ struct ModelCheckpointOptions {
   /// Not given: `checkpoints` in the first logger's folder, else in default_root_dir.
   std::filesystem::path dirpath = {};
   std::string filename =
-      "{epoch}-{step}";        ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
-  MonitorOption monitor = {};  ///< refused: the metric is the first argument, ModelCheckpoint{Net::val_loss, {...}}
-  Mode mode = Mode::min;       ///< for an accuracy: Mode::max
-  int save_top_k = 1;          ///< the k best; -1: all, 0: none. Without a metric 1 keeps the latest
+      "{epoch}-{step}";         ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
+  MonitorOption monitor = {};   ///< refused: the metric is the first argument, ModelCheckpoint{Net::val_loss, {...}}
+  ModeOption mode = Mode::min;  ///< for an accuracy: Mode::max
+  int save_top_k = 1;           ///< the k best; -1: all, 0: none. Without a metric 1 keeps the latest
   /// Save each file also as "last", and once more when training ends, whatever save_top_k is. A link follows saves
   /// alone.
   SaveLast save_last = false;

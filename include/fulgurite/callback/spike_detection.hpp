@@ -24,7 +24,7 @@ namespace fulgurite {
 /// When a value is too far from the running mean, and where the batches at fault are listed.
 struct SpikeDetectionOptions {
   MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
-  Mode mode = Mode::min;
+  ModeOption mode = Mode::min;
   int window = 10;                                                   ///< batches in the running mean
   long warmup = 1;                                                   ///< batches of the run before the first look
   std::optional<double> atol = std::nullopt;                         ///< a spike is at least this far from the mean

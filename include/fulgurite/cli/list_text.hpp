@@ -125,7 +125,7 @@ struct Value<std::vector<E>> {
     return "[" + all + "]";
   }
   static void read(std::string_view from, std::vector<E>& to) {
-    static std::string const each = "a list, of which each is ";
+    static std::string const each = "a list in which each item is ";
     std::vector<E> now;
     for (auto const& [text, form] : items_of(from)) {
       E one{};

@@ -23,6 +23,7 @@
 #include <fulgurite/cli/trainer_options.hpp>
 #include <fulgurite/cli/verbs.hpp>
 #include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/core/tell.hpp>
 #include <fulgurite/defaults/callbacks.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/report/terminal.hpp>
@@ -69,7 +70,8 @@ class Program {
         std::fputs(help_page(name, verbs(), table_, report::text_columns(to, 0)).c_str(), to);
         return said.help ? 0 : 2;
       }
-      resolve(table_, said, environment, err);
+      for (auto const& warning : resolve(table_, said, environment))
+        if (!options_.silence.has("fulgurite.cli.variable")) tell(err, warning);
       if constexpr (seeds_data)
         if (table_.was_said("seed_everything") && !table_.was_said("data.seed"))
           data_.seed = static_cast<decltype(data_.seed)>(seed_);  // loaders draw by a seed of their own

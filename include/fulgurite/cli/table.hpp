@@ -95,7 +95,7 @@ class Table {
       if (!entry->list) require_form(value.form, entry->bare, value.text);
       said_.emplace_back(name);
     } catch (Expected const& expected) {
-      std::string const why = shown + " = " + file_text(value) + ": expected is " + expected.what;
+      std::string const why = shown + " = " + file_text(value) + ": must be " + expected.what;
       throw Error("fulgurite.cli.value", why);
     }
   }

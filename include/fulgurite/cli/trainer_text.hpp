@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <fulgurite/cli/text.hpp>
+#include <fulgurite/core/mode.hpp>
 #include <fulgurite/core/time_text.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/options.hpp>
@@ -17,6 +18,10 @@
 
 namespace fulgurite::cli {
 
+template <>
+struct Names<Mode> {
+  static constexpr std::array<std::string_view, 2> all{"min", "max"};
+};
 template <>
 struct Names<NonFinite> {
   static constexpr std::array<std::string_view, 3> all{"stop", "skip", "ignore"};

@@ -80,8 +80,11 @@ struct AsVector {
   }
 };
 
-/// What makes the batches of a loader that is given no function: AsVector; of samples that hold tensors, Stack, as
-/// torch/data/stack.hpp says (fulgurite.hpp has it).
+/// What makes the batches of a loader that is given no function. Here it is AsVector, which makes a vector of samples.
+/// torch/data/stack.hpp, which fulgurite.hpp includes, specializes it: samples that hold tensors are stacked by Stack.
+/// So the batches of such samples depend on an include: a loader that is made where only the headers of data/ are
+/// included yields vectors of them. Include stack.hpp before such a loader, in every source file of a program, or give
+/// the loader its function, Stack{} or AsVector{}: then no include counts.
 template <class Sample>
 struct CollateOf {
   using type = AsVector;

@@ -122,15 +122,15 @@ struct PartRules {
     FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given two optimizations: keep one of Automatic{...} and "
                    "Manual{}",
                    accepts<refusal::given<Given...>>, count_of<Argument::optimization, Given...> < 2)
-    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given one word, such as NoLogger{}, twice: keep one of "
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given one tag, such as NoLogger{}, twice: keep one of "
                    "them",
                    accepts<refusal::given<Given...>>, !repeats_word<Given...>())
     FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given NoDefaults{}, which leaves out everything that is "
-                   "added, and another such word: keep NoDefaults{}",
+                   "added, and one more tag, such as NoLogger{}: keep NoDefaults{}",
                    accepts<refusal::given<Given...>>,
                    times<NoDefaults, Given...> == 0 || count_of<Argument::word, Given...> == 1)
-    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given a callback, and the word that leaves such a "
-                   "callback out: keep one of them",
+    FULGURITE_RULE("[fulgurite.trainer.twice] make_trainer is given a callback, and the tag, such as NoLogger{}, "
+                   "that leaves it out: keep one of them",
                    accepts<refusal::given<Given...>>, !contradicts<Given...>())
     FULGURITE_RULE("[fulgurite.trainer.defaults] make_trainer adds a bar, a summary, a log, a checkpoint and a table, "
                    "and a strategy where none is named: #include <fulgurite/defaults.hpp>, or name a strategy and "

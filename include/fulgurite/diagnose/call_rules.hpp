@@ -18,6 +18,10 @@
 
 namespace fulgurite::judge {
 
+/// A data set, and no data module, which may have samples beside its loaders.
+template <class D>
+inline constexpr bool only_samples = IndexedSamples<D> && !DataModuleLike<D>;
+
 // clang-format off
 /// The model of a call is the trainer's own type, and a variable. `Given` is how it was passed: `M&` is right; `Data`
 /// is what followed it.
@@ -35,7 +39,7 @@ struct BorrowRules {
                    accepts<T>, !(std::is_convertible_v<Data, std::string_view> || ...))
     FULGURITE_RULE("[fulgurite.data.dataset] a data set has samples, and a trainer reads batches: pass a loader of it, "
                    "data::Loader{dataset, {.batch_size = 32, .shuffle = true}}",
-                   accepts<T>, !(IndexedSamples<std::remove_cvref_t<Data>> || ...))
+                   accepts<T>, !(only_samples<std::remove_cvref_t<Data>> || ...))
     FULGURITE_RULE("[fulgurite.trainer.pointer] the trainer takes the model itself, not a pointer or a holder: pass "
                    "*model",
                    accepts<T>, !points<T>)

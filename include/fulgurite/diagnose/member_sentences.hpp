@@ -57,7 +57,7 @@
   "[fulgurite.context.manual_backward] Lightning's manual_backward is called backward here: write "                    \
   "ctx.backward(loss) in a manual training_step"
 #define FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS                                                                      \
-  "[fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, of one as well: write "                \
+  "[fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, also when there is only one: write "   \
   "`auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)"
 #define FULGURITE_SENTENCE_CONTEXT_MANUAL_ONLY(NAME, CURE)                                                             \
   "[fulgurite.context.manual_only] only a manual training_step has ctx." NAME ": " CURE

@@ -65,7 +65,7 @@ class EvaluatedFile {
     if (in_file && !here)
       run_.warn_each("fulgurite.resume.data_state",
                      "the file keeps what the data module of its run has learned, and this call has no data module "
-                     "that loads it: pass the module, unless these inputs are those that the model was trained on");
+                     "that loads it: pass the module, unless these inputs are already encoded as in training");
     if (here && !in_file)
       run_.warn_each("fulgurite.resume.data_state",
                      "the file keeps nothing of a data module, so this one stays as it is: its means, categories or "

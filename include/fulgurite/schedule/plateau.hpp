@@ -21,7 +21,7 @@ enum class ThresholdMode : std::uint8_t { rel, abs };
 
 /// What counts as an improvement, how long the schedule waits without one, and how it lowers the rates then.
 struct PlateauOptions {
-  Mode mode = Mode::min;
+  ModeOption mode = Mode::min;
   double factor = 0.1;      ///< the rates are multiplied by it; below 1
   int patience = 10;        ///< so many values in a row may bring no improvement; the next one lowers the rates
   double threshold = 1e-4;  ///< an improvement is larger than this

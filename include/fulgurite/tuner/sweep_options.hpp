@@ -18,7 +18,6 @@ struct Direction {
   Mode mode;
 
   constexpr Direction(Mode towards) : mode(towards) {}
-  constexpr Direction(Mode::Way towards) : mode(towards) {}
   template <bool is_said = false>
   constexpr Direction() : mode(Mode::min) {
     static_assert(is_said, "[fulgurite.tune.direction] a sweep cannot know whether a low value is a good one: say "
