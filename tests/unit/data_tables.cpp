@@ -70,6 +70,25 @@ TEST_CASE("csv: an empty line is a row without values, so that no other row move
   CHECK(typed(csv("load\n1\n\n3\n")).column("load").is_missing(1));
 }
 
+TEST_CASE("csv: empty lines never become more fields than the file has bytes, but for those of a small file") {
+  auto const header = [](int columns) {
+    std::string names = "0";
+    for (int i = 1; i != columns; ++i) names += "," + std::to_string(i);
+    return names + "\n";
+  };
+  std::string const row(4095, ',');
+  CHECK(sentence([&] { csv(header(4096) + std::string(1 << 20, '\n') + row + "\n"); }) ==
+        "[fulgurite.data.csv] t.csv: line 2 is empty, and so are many others: as rows of 4096 columns they would be "
+        "more fields than the file has bytes; remove the empty lines");
+  CHECK(csv(header(4096) + std::string(255, '\n') + row).rows() == 256);
+  CHECK(refusal([&] { csv(header(4096) + std::string(257, '\n') + row); }) == "fulgurite.data.csv");
+  // Here and there: each is a few, all of them are too many.
+  std::string apart = header(4096);
+  for (int i = 0; i != 300; ++i) apart += "\n\n" + row + "\n";
+  CHECK(refusal([&] { csv(apart); }) == "fulgurite.data.csv");
+  CHECK(csv("x\n" + std::string(1 << 21, '\n')).rows() == std::size_t{1} << 21);
+}
+
 TEST_CASE("csv: what is not sound is an Error with the file and the line, and any bytes are safe") {
   CHECK(sentence([] { csv("a,b\n1,2\n3\n"); }) ==
         "[fulgurite.data.csv] t.csv: line 3 has 1 fields, and the table has 2 columns: mend the line");
@@ -368,6 +387,13 @@ TEST_CASE("pictures in folders: hidden files are left out, links are followed, o
   fs::create_symlink(folder.path / "gone.pgm", root / "dog" / "9.pgm");
   CHECK(sentence([&] { ImageFolder{root}; }).find("9.pgm: this link leads nowhere") != std::string::npos);
   fs::remove(root / "dog" / "9.pgm");
+  fs::create_symlink("9.pgm", root / "dog" / "9.pgm");
+  CHECK(sentence([&] { ImageFolder{root}; }).find("9.pgm: this cannot be looked at (") != std::string::npos);
+  fs::remove(root / "dog" / "9.pgm");
+  fs::create_symlink("itself", root / "itself");
+  CHECK(sentence([&] { ImageFolder{root}; }).find("itself: this cannot be looked at (") != std::string::npos);
+  CHECK(refusal([&] { ImageFolder{root / "itself"}; }) == "fulgurite.data.image_folder");
+  fs::remove(root / "itself");
   fs::create_directory_symlink(root / "dog", root / "dog" / "round");
   CHECK(sentence([&] { ImageFolder{root}; }).find("round: this link leads to a folder that it is in") !=
         std::string::npos);

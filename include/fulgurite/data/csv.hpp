@@ -1,6 +1,7 @@
 #pragma once
 // Reads tables of text: one row a line, fields between separators, in quotes where they hold one (RFC 4180).
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +47,8 @@ class CsvReader {
 
   /// An empty line is a row of empty fields; before the header, and at the end of a table of several columns, it is
   /// none. Error [fulgurite.data.csv], with file and line: a row with more or fewer fields than the first, a quote that
-  /// does not end, two columns of one name, a table without rows, or one beyond the options' bounds.
+  /// does not end, two columns of one name, a table without rows, empty lines
+  /// that would be more fields than the file has bytes, or a table beyond the options' bounds.
   FULGURITE_BULK CsvFile read(std::string text) {
     auto const kept = std::make_shared<std::string>(std::move(text));
     if (kept->starts_with("\xEF\xBB\xBF")) at_ = write_ = 3;  // the mark with which Windows begins UTF-8
@@ -63,11 +65,11 @@ class CsvReader {
       if (row.size() != file.columns.size())
         refuse(began_, "has " + std::to_string(row.size()) + " fields, and the table has " +
                            std::to_string(file.columns.size()) + " columns: mend the line");
-      add_empty(file);
+      add_empty(file, kept->size());
       file.fields.insert(file.fields.end(), row.begin(), row.end());
       file.lines.push_back(began_);
     }
-    if (file.columns.size() == 1) add_empty(file);
+    if (file.columns.size() == 1) add_empty(file, kept->size());
     if (file.lines.empty()) refuse(line_, "is the end, and there was no row: name a file with some");
     return file;
   }
@@ -75,7 +77,13 @@ class CsvReader {
  private:
   /// Empty lines are rows without values: to drop one would move a time series, or the rows of predictions, by a row.
   /// Before the names of the columns and, unless there is one column alone, at the end of the file they are no rows.
-  FULGURITE_BULK void add_empty(CsvFile& file) {
+  /// A field that is in the file takes a byte at least, and those of an empty line take one together, so that they need
+  /// a bound: the bytes of the file, or as many as a small file may have without harm.
+  FULGURITE_BULK void add_empty(CsvFile& file, std::size_t bytes) {
+    std::size_t const most = std::max(bytes, std::size_t{1} << 20), columns = file.columns.size();
+    if (!empty_.empty() && empty_.size() > (most - std::min(most, file.fields.size())) / columns)
+      refuse(empty_.front(), "is empty, and so are many others: as rows of " + std::to_string(columns) +
+                                 " columns they would be more fields than the file has bytes; remove the empty lines");
     for (auto const line : empty_) {
       file.fields.resize(file.fields.size() + file.columns.size());
       file.lines.push_back(line);

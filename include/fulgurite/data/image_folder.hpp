@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -69,14 +70,15 @@ class ImageFolder {
   /// Lists the files whose names end in .png, .pgm or .ppm, and looks at the first bytes of each. Hidden files and
   /// folders are left out; links are followed. Error [fulgurite.data.image_folder] where the root is no folder, has
   /// fewer than two folders, one of them has no picture, a picture is none by its first bytes, pictures of other kinds
-  /// are among the files, or a link leads nowhere or round in a circle.
+  /// are among the files, a link leads nowhere or round in a circle, or
+  /// one of them cannot be read.
   explicit ImageFolder(std::filesystem::path const& root) {
     namespace fs = std::filesystem;
-    if (!fs::is_directory(root)) refuse(root, "there is no such folder; check the path");
-    for (auto const& entry : fs::directory_iterator(root)) {
+    std::error_code failed;
+    if (!fs::is_directory(root, failed)) refuse(root, "there is no such folder; check the path");
+    for (auto const& entry : entries(root)) {
       if (is_hidden(entry.path())) continue;
-      if (!entry.exists()) refuse(entry.path(), "this link leads nowhere: mend it, or remove it");
-      if (entry.is_directory()) classes_.push_back(entry.path().filename().string());
+      if (type_of(entry) == fs::file_type::directory) classes_.push_back(entry.path().filename().string());
     }
     if (classes_.size() < 2)
       refuse(root, "a folder for each class was expected here, two at least: put pictures into root/class/");
@@ -115,21 +117,45 @@ class ImageFolder {
   }
   static bool is_hidden(std::filesystem::path const& path) { return path.filename().string().starts_with('.'); }
 
+  static constexpr char const* check = "check its permissions and links, or remove it";
+
+  /// What is in a folder.
+  FULGURITE_BULK static std::vector<std::filesystem::directory_entry> entries(std::filesystem::path const& folder) {
+    std::error_code failed;
+    std::vector<std::filesystem::directory_entry> all;
+    for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+      all.push_back(*at);
+    if (failed) refuse(folder, "this folder cannot be read (" + failed.message() + "): " + check);
+    return all;
+  }
+  /// What a link leads to, or the entry itself is.
+  FULGURITE_BULK static std::filesystem::file_type type_of(std::filesystem::directory_entry const& entry) {
+    auto const& path = entry.path();
+    std::error_code failed;
+    auto const type = entry.status(failed).type();
+    if (type == std::filesystem::file_type::not_found) refuse(path, "this link leads nowhere: mend it, or remove it");
+    if (type == std::filesystem::file_type::none)
+      refuse(path, "this cannot be looked at (" + failed.message() + "): " + check);
+    return type;
+  }
+
   /// The pictures of a folder and those in it; of other kinds of pictures, how many end how. `within`: the folders
   /// around this one.
   FULGURITE_BULK static void list(std::filesystem::path const& folder, std::vector<std::filesystem::path>& within,
                                   std::vector<std::filesystem::path>& found,
                                   std::map<std::string, std::size_t>& others) {
-    auto const real = std::filesystem::canonical(folder);
+    std::error_code failed;
+    auto const real = std::filesystem::canonical(folder, failed);
+    if (failed) refuse(folder, "this cannot be looked at (" + failed.message() + "): " + check);
     if (std::ranges::find(within, real) != within.end())
       refuse(folder, "this link leads to a folder that it is in: remove it");
     within.push_back(real);
-    for (auto const& entry : std::filesystem::directory_iterator(folder)) {
+    for (auto const& entry : entries(folder)) {
       auto const& path = entry.path();
       if (is_hidden(path)) continue;
-      if (!entry.exists()) refuse(path, "this link leads nowhere: mend it, or remove it");
-      if (entry.is_directory()) list(path, within, found, others);
-      if (!entry.is_regular_file()) continue;
+      auto const type = type_of(entry);
+      if (type == std::filesystem::file_type::directory) list(path, within, found, others);
+      if (type != std::filesystem::file_type::regular) continue;
       std::string const ending = ending_of(path);
       auto const kind = kind_of_file(path);
       if (is_one_of({".png", ".pgm", ".ppm"}, ending)) {
