@@ -44,6 +44,7 @@ Files unwatched(Options how, TrainerOptions options, int n = 2, int k = 1) {
 
 /// Who speaks at an epoch's end, and what a save asks of them.
 struct Speaks {
+  void on_validation_end() { toy::trace.clear(); }  // before a validation their state is kept in memory
   void on_train_epoch_end() { toy::note("C"); }
   void state(auto& archive) {
     toy::note("C.state");
@@ -53,9 +54,9 @@ struct Speaks {
 };
 struct Stops : EarlyStopping<Metric<"vl">> {
   Stops() : EarlyStopping(Scripted::vl, {.patience = 9}) {}
-  Stop on_train_epoch_end(auto& ctx) {
+  void on_train_epoch_end(auto& ctx) {
     toy::note("ES");
-    return EarlyStopping::on_train_epoch_end(ctx);
+    EarlyStopping::on_train_epoch_end(ctx);
   }
 };
 struct Spoken : Scripted {
