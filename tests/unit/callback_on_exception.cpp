@@ -1,5 +1,7 @@
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
 
+#include <cerrno>
+
 #include "callback_run.hpp"
 
 using namespace fulgurite;
@@ -51,5 +53,32 @@ TEST_CASE("on exception: without dirpath the file lies in default_root_dir, and 
   auto trainer = fitted(fine, options, 5, OnExceptionCheckpoint{{.filename = "died"}});
   CHECK(trainer.progress().global_step == 5);
   CHECK(fine.batches == 2);
+  CHECK(folder.files().empty());
+}
+
+namespace on_exception_names {
+struct Other : Scripted {};
+}  // namespace on_exception_names
+
+TEST_CASE("on exception: without dirpath and filename the file is named after the program and the model") {
+  Folder const folder;
+  auto options = quick(1);
+  options.default_root_dir = folder.path;
+  Scripted model{.fails_at = 3};
+  CHECK(error_of([&] { fitted(model, options, 5, OnExceptionCheckpoint{}); }).starts_with("[fulgurite.test.step]"));
+  Kept const left{"on_exception_" + std::string(program_invocation_short_name) + "_Scripted.safetensors"};
+  CHECK(folder.files() == left);
+  // Another model in the same folder neither resumes from that file nor removes it.
+  on_exception_names::Other other;
+  auto others =
+      make_trainer<on_exception_names::Other>(options, SavingDevice{}, Float32{}, Automatic{}, OnExceptionCheckpoint{});
+  others.fit(other, toy::batches(5), NoValidation{});
+  CHECK(other.batches == 5);
+  CHECK(folder.files() == left);
+  Scripted fine;
+  auto trainer = fitted(fine, options, 5, OnExceptionCheckpoint{});
+  CHECK(trainer.progress().global_step == 5);
+  CHECK(fine.batches == 2);
+  CHECK(trainer.template callback<OnExceptionCheckpoint>().last_checkpoints() == std::vector{folder / *left.begin()});
   CHECK(folder.files().empty());
 }

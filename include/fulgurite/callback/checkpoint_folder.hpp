@@ -2,6 +2,7 @@
 // The names of files in a folder of checkpoints: which are allowed, which are free, and which belong to the folder.
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -26,6 +27,17 @@ FULGURITE_COLD std::string why_no_name(std::string const& name, std::string cons
   if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
     return "'" + name + "' leads out of the folder: name the folder in .dirpath";
   return {};
+}
+
+/// The name of a file in a folder that several programs may share: it names the program and the model, so that no fit
+/// resumes from the file of another one.
+inline std::string name_of_run(std::string const& prefix, std::string_view model) {
+  std::string name = prefix + "_";
+#ifdef __GLIBC__
+  name += program_invocation_short_name;
+  name += "_";
+#endif
+  return name += model;
 }
 
 /// The first path that is free among folder/name.ext, folder/name-v1.ext, folder/name-v2.ext, ... `taken(path)` says

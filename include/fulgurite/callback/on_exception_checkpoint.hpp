@@ -3,15 +3,18 @@
 
 #include <concepts>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/type_name.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
@@ -22,7 +25,9 @@ namespace fulgurite {
 /// Which file OnExceptionCheckpoint writes: FILENAME.safetensors in a folder.
 struct OnExceptionCheckpointOptions {
   std::filesystem::path dirpath = {};  ///< not given: default_root_dir
-  std::string filename = "on_exception";
+  /// Not given: "on_exception", and in default_root_dir, which other programs may use,
+  /// "on_exception_<program>_<Model>".
+  std::optional<std::string> filename = std::nullopt;
 };
 
 /// `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes runs/mlp/on_exception.safetensors on any exception within a
@@ -38,8 +43,8 @@ class OnExceptionCheckpoint {
   static constexpr std::string_view reads = "the state of the run";
 
   explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {})
-      : dirpath_(options.dirpath), filename_(options.filename + ".safetensors"), file_(file_in({})) {
-    if (auto const why = checkpointing::why_no_name(options.filename, {}, options.dirpath); !why.empty())
+      : dirpath_(options.dirpath), filename_(options.filename), file_(file_in({}, {})) {
+    if (auto const why = checkpointing::why_no_name(filename_.value_or("on_exception"), {}, dirpath_); !why.empty())
       throw Error("fulgurite.callback.on_exception",
                   "OnExceptionCheckpoint's filename: " + why + "; leave it out for \"on_exception\"");
   }
@@ -52,7 +57,7 @@ class OnExceptionCheckpoint {
   }
 
   void setup(auto& ctx) {
-    file_ = file_in(ctx.options().default_root_dir.path());
+    file_ = file_in(ctx.options().default_root_dir.path(), type_name<std::remove_cvref_t<decltype(ctx.model())>>());
     if (in_fit(ctx)) ctx.held_files().hold(file_, this);
   }
   void on_exception(auto& ctx) {
@@ -69,17 +74,18 @@ class OnExceptionCheckpoint {
   std::filesystem::path const& ckpt_path() const { return file_; }
   static constexpr bool resumes_fit = true;  ///< a fit that is not told otherwise goes on from `last_checkpoints()`
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
-    return {file_in(search.root)};
+    return {search.model.empty() ? file_ : file_in(search.root, search.model)};
   }
 
  private:
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
-  std::filesystem::path file_in(std::filesystem::path const& root) const {
-    return (dirpath_.empty() ? root : dirpath_) / filename_;
+  std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const {
+    auto const usual = dirpath_.empty() ? checkpointing::name_of_run("on_exception", model) : "on_exception";
+    return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
   }
 
   std::filesystem::path dirpath_;
-  std::string filename_;
+  std::optional<std::string> filename_;
   std::filesystem::path file_;
 };
 

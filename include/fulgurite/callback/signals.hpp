@@ -1,7 +1,6 @@
 #pragma once
 // Ends a run in good order where the system asks for its end, with a file from which it goes on.
 
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/callback/checkpoint_folder.hpp>
 #include <fulgurite/callback/ended_fits.hpp>
 #include <fulgurite/callback/failing_run.hpp>
 #include <fulgurite/callback/hpc_files.hpp>
@@ -145,7 +145,7 @@ class Signals {
   FULGURITE_COLD void find_files(std::filesystem::path const& root, std::string_view model) {
     job_ = slurm::job();
     auto const name =
-        options_.dirpath.empty() ? "interrupted_" + of_program() + std::string(model) : std::string("interrupted");
+        options_.dirpath.empty() ? checkpointing::name_of_run("interrupted", model) : std::string("interrupted");
     auto const& folder = options_.dirpath.empty() ? root : options_.dirpath;
     fit_ = HeldFiles::key(folder / name).string();
     auto const before = checkpointing::EndedFits::of_process().count(fit_);
@@ -156,13 +156,6 @@ class Signals {
   static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
   static void end_now() {
     if (int const caught = CaughtSignals::gravest()) throw Interrupted(caught);
-  }
-  static std::string of_program() {
-#ifdef __GLIBC__
-    return std::string(program_invocation_short_name) + "_";
-#else
-    return {};
-#endif
   }
 
   /// The file that a signal asks for, where there is a run to go on with; then, where that was asked for, the job is
