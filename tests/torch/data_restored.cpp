@@ -183,7 +183,7 @@ TEST_CASE("a file of a text with another vocabulary is refused, although its siz
   CHECK(evaluated(same, 4, file) == "nothing was thrown");
   CHECK(evaluated(others, 4, file) ==
         "[fulgurite.data.text_changed] the text has another vocabulary (5 characters) than the one that the checkpoint "
-        "was trained on (5): character 1 is 'b', and there 'e'; give the same text, or encode yours by "
+        "was trained on (5): character 1 is 'b' here and 'e' in the checkpoint; give the same text, or encode yours by "
         "data_state<data::Vocabulary>(checkpoint)");
   CHECK(data_state<data::Vocabulary>(file).characters() == "aeiou");
 }
@@ -200,6 +200,18 @@ TEST_CASE("a file of pictures in other folders is refused, although there are as
   trained(one, 1, file);
   CHECK(evaluated(more, 1, file) == "nothing was thrown");
   CHECK(evaluated(two, 1, file).find("[fulgurite.data.classes_changed]") == 0);
+  auto const sized = [&](data::ImageFolderOptions other) {
+    other.validation = 1, other.batch_size = 2;
+    auto module = data::image_folder(folder / "one", other);
+    return evaluated(module, 1, file);
+  };
+  CHECK(sized({.channels = 1, .height = 2, .width = 3}) ==
+        "[fulgurite.data.size_changed] the pictures have 1 channels, and are resized to 2 x 3, and those that the "
+        "checkpoint was trained on have 1 channels, and keep the size of their files: give the same .channels, .height "
+        "and .width, or restore those of the checkpoint by data_state<data::ImageInputs>(checkpoint)");
+  CHECK(sized({.channels = 3}).find("[fulgurite.data.size_changed] the pictures have 3 channels") == 0);
+  CHECK(sized({.channels = 1, .height = 1, .width = 1}).find("[fulgurite.data.size_changed]") == 0);
+  CHECK(sized({.channels = 1}) == "nothing was thrown");
   auto const restored = data_state<data::ImageInputs>(file);
   CHECK(restored.classes() == std::vector<std::string>{"cat", "dog"});
   CHECK(restored.inputs(folder / "more/dog/7.pgm").sizes() == torch::IntArrayRef{1, 1, 1, 1});
@@ -224,6 +236,41 @@ TEST_CASE("a file of a series with the columns in another order is refused") {
   CHECK(restored.columns() == std::vector<std::string>{"load", "temperature"});
   CHECK(restored.inputs(folder / "turned.csv").equal(one.inputs(folder / "there.csv")));
   CHECK(restored.in_units(torch::ones({2})).equal(one.in_units(torch::ones({2}))));
+}
+
+namespace {
+
+/// A module whose file says of a series of two columns that these are predicted.
+struct Claims {
+  data::WindowModule& of;
+  std::vector<std::int64_t> targets;
+  auto& train_dataloader() { return of.train_dataloader(); }
+  auto& val_dataloader() { return of.val_dataloader(); }
+  void state(auto& archive) {
+    std::vector<std::string> columns{"0", "1"};
+    std::vector<data::Standardization> standard(2);
+    data::TableReading reading;
+    archive("columns", columns)("targets", targets)("standard", standard);
+    archive.child("reading", reading);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a file of a series whose predicted columns are not there is damaged") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  auto windows = data::windows(torch::arange(60).view({30, 2}), {.length = 2, .batch_size = 4});
+  auto const said = [&](std::vector<std::int64_t> targets) {
+    Claims claims{windows, std::move(targets)};
+    trained(claims, 4, file);
+    return sentence([&] { static_cast<void>(data_state<data::SeriesInputs>(file)); });
+  };
+  CHECK(said({1, 0}) == "nothing was thrown");
+  CHECK(said({0, 2}) ==
+        "[fulgurite.data.series_changed] the checkpoint has 2 columns of a series and predicts number 2 of them, "
+        "counted from 0: it is damaged, so take another one");
+  CHECK(said({-1}).find("[fulgurite.data.series_changed]") == 0);
 }
 
 TEST_CASE("a file of pictures that were scaled otherwise is refused") {

@@ -108,7 +108,7 @@ TEST_CASE("a table is a module of two lines: standardised by its training rows, 
   write(folder.path / "gone.csv", "x,y\n1,a\n2,\n3,b\n");
   CHECK(sentence([&] { table(folder.path / "gone.csv", {.target = "y"}); }) ==
         "[fulgurite.data.target] " + (folder.path / "gone.csv").string() +
-            ": line 3 has no 'y', which is to be foretold: remove the line");
+            ": line 3 has no 'y', which is to be predicted: remove the line");
   CHECK(refusal([&] { table(folder.path / "gone.csv", {.target = "z"}); }) == "fulgurite.data.column");
   write(folder.path / "classes.csv", "x,y\n1,b\n2,a\n3,b\n4,a\n");
   auto classes = table(folder.path / "classes.csv", {.target = "y", .validation = 1, .shuffle = false, .workers = 1});
@@ -249,7 +249,9 @@ TEST_CASE("pictures in folders are a module of one line: read by workers, resize
   CHECK(torch::allclose(seen.select(1, 2), torch::full({8, 2, 2}, 3.0 / 255)));
   auto kept = image_folder(folder.path / "pets", {.workers = 1});
   CHECK(refusal([&] { kept.train_dataloader().begin(); }) == "fulgurite.data.collate");  // they differ in size
-  CHECK(refusal([&] { image_folder(folder.path / "pets", {.channels = 2}); }) == "fulgurite.data.image_size");
+  CHECK(data_test::sentence([&] {
+          image_folder(folder.path / "pets", {.channels = 2});
+        }).find("[fulgurite.data.image_size] .channels must be 1 or 3, got 2") == 0);
   CHECK(refusal([&] { image_folder(folder.path / "pets", {.height = 2}); }) == "fulgurite.data.image_size");
   write(folder.path / "more" / "eel" / "1.pgm", "P5 1 1 255\nx");
   CHECK(refusal([&] { image_folder(folder.path / "pets", {.validation_folder = folder.path / "more"}); }) ==

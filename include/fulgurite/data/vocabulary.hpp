@@ -95,12 +95,13 @@ class Vocabulary {
   FULGURITE_COLD void refuse_change(Vocabulary const& saved) const {
     auto const differing = std::ranges::mismatch(characters_, saved.characters_);
     auto const text = [](auto const& of, auto const& at) { return at == of.end() ? "none" : "'" + *at + "'"; };
-    throw Error("fulgurite.data.text_changed",
-                "the text has another vocabulary (" + std::to_string(size()) +
-                    " characters) than the one that the checkpoint was trained on (" + std::to_string(saved.size()) +
-                    "): character " + std::to_string(differing.in1 - characters_.begin()) + " is " +
-                    text(characters_, differing.in1) + ", and there " + text(saved.characters_, differing.in2) +
-                    "; give the same text, or encode yours by data_state<data::Vocabulary>(checkpoint)");
+    throw Error(
+        "fulgurite.data.text_changed",
+        "the text has another vocabulary (" + std::to_string(size()) +
+            " characters) than the one that the checkpoint was trained on (" + std::to_string(saved.size()) +
+            "): character " + std::to_string(differing.in1 - characters_.begin()) + " is " +
+            text(characters_, differing.in1) + " here and " + text(saved.characters_, differing.in2) +
+            " in the checkpoint; give the same text, or encode yours by data_state<data::Vocabulary>(checkpoint)");
   }
 
   std::vector<std::string> characters_;  // sorted; a few hundred at most, each within the string itself

@@ -1,5 +1,5 @@
 #pragma once
-// Windows of a time series: so many time steps to see, and the steps after them to foretell.
+// Windows of a time series: so many time steps to see, and the steps after them to predict.
 
 #include <cstddef>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace fulgurite::data {
 
-/// Window i has the time steps i * stride to i * stride + length - 1, and foretells the `horizon` after them.
+/// Window i has the time steps i * stride to i * stride + length - 1, and predicts the `horizon` after them.
 struct WindowShape {
   long length = 32;
   long horizon = 1;
@@ -21,7 +21,7 @@ struct WindowShape {
 };
 
 /// The windows of a series of `steps` time steps, parted in time: validation has the end of the series. No time step is
-/// in windows of both parts, neither as what is seen nor as what is foretold, so windows across the border are left
+/// in windows of both parts, neither as what is seen nor as what is predicted, so windows across the border are left
 /// out. Error [fulgurite.data.windows] for a shape that makes no sense, or a part that has no window.
 FULGURITE_BULK Split split_windows(std::size_t steps, WindowShape const& shape, Share validation) {
   at_least(1, "fulgurite.data.windows", ".length", shape.length);

@@ -56,7 +56,9 @@ class ImageInputs {
       : classes_(std::move(classes)), channels_(options.channels), height_(options.height), width_(options.width) {
     if ((channels_ != 1 && channels_ != 3) || height_ < 0 || width_ < 0 || (height_ == 0) != (width_ == 0))
       throw Error("fulgurite.data.image_size",
-                  ".channels is 1 or 3, and .height and .width are both given, or both left out");
+                  ".channels must be 1 or 3, got " + std::to_string(channels_) +
+                      ", and .height and .width must be both above 0, or both left out, got " +
+                      std::to_string(height_) + " and " + std::to_string(width_));
   }
 
   std::vector<std::string> const& classes() const { return classes_; }
@@ -77,12 +79,16 @@ class ImageInputs {
   /// A batch of that one picture. Errors: those of read_image.
   torch::Tensor inputs(std::filesystem::path const& file) const { return tensor(read_image(file)).unsqueeze(0); }
 
-  /// Loading into one that has classes, these have to be the same. Error [fulgurite.data.classes_changed].
+  /// Loading into one that has classes, these and the size of pictures have to be the same. Errors:
+  /// [fulgurite.data.classes_changed], [fulgurite.data.size_changed].
   void state(auto& archive) {
-    auto classes = classes_;
-    archive("classes", classes)("channels", channels_)("height", height_)("width", width_);
-    if (!classes_.empty() && !classes.empty() && classes != classes_) refuse_change(classes);
-    classes_ = std::move(classes);
+    auto saved = *this;
+    archive("classes", saved.classes_)("channels", saved.channels_)("height", saved.height_)("width", saved.width_);
+    if (!classes_.empty() && !saved.classes_.empty()) {
+      if (saved.classes_ != classes_) refuse_change(saved.classes_);
+      if (saved.size_text() != size_text()) refuse_size(saved);
+    }
+    *this = std::move(saved);
   }
 
  private:
@@ -96,6 +102,19 @@ class ImageInputs {
                 "the folders are the classes " + listed(classes_) + ", and the checkpoint was trained on " +
                     listed(saved) +
                     ": give folders of the same names, or restore the classes alone by "
+                    "data_state<data::ImageInputs>(checkpoint)");
+  }
+
+  std::string size_text() const {
+    return std::to_string(channels_) + " channels, and " +
+           (height_ == 0 ? std::string("keep the size of their files")
+                         : "are resized to " + std::to_string(height_) + " x " + std::to_string(width_));
+  }
+  FULGURITE_COLD void refuse_size(ImageInputs const& saved) const {
+    throw Error("fulgurite.data.size_changed",
+                "the pictures have " + size_text() + ", and those that the checkpoint was trained on have " +
+                    saved.size_text() +
+                    ": give the same .channels, .height and .width, or restore those of the checkpoint by "
                     "data_state<data::ImageInputs>(checkpoint)");
   }
 
@@ -153,13 +172,6 @@ class ImageModule : public ImageInputs {
 
   ImageModule(std::filesystem::path const& root, ImageFolderOptions const& options, Transform transform = {})
       : ImageModule(ImageTensors(root, options), options, std::move(transform)) {}
-
-  /// The size of pictures is what the options of this program say. Error [fulgurite.data.classes_changed] where a run
-  /// goes on with other classes.
-  void state(auto& archive) {
-    ImageInputs kept = *this;
-    kept.state(archive);
-  }
 
   /// Pictures in a batch, of all loaders alike. What is set holds from their next epochs on.
   long batch_size() const { return train_.batch_size(); }

@@ -39,8 +39,8 @@ inline constexpr Standardization mnist_scale{0.1307, 0.3081};
 
 /// For an Error.
 FULGURITE_COLD std::string scale_text(std::optional<Standardization> const& scale) {
-  return scale ? "with mean " + std::to_string(scale->mean) + " and deviation " + std::to_string(scale->deviation) +
-                     " taken out"
+  return scale ? "normalised by mean " + std::to_string(scale->mean) + " and deviation " +
+                     std::to_string(scale->deviation)
                : std::string("as they are, from 0 to 1");
 }
 

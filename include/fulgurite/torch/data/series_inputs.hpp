@@ -38,7 +38,7 @@ struct Series {
   }
 };
 
-/// What predictions need of a series: its columns, what they are standardised by, which of them are foretold, and how
+/// What predictions need of a series: its columns, what they are standardised by, which of them are predicted, and how
 /// its file is read. A WindowModule is one; `data_state<data::SeriesInputs>("last.safetensors")` restores it without
 /// the series.
 class SeriesInputs {
@@ -81,8 +81,8 @@ class SeriesInputs {
     return inputs(series_of(typed(text, types)));
   }
 
-  /// What the model foretells (..., targets), in the units of the series: float32, or float64 where these need it.
-  FULGURITE_BULK torch::Tensor in_units(torch::Tensor const& foretold) const {
+  /// What the model predicts (..., targets), in the units of the series: float32, or float64 where these need it.
+  FULGURITE_BULK torch::Tensor in_units(torch::Tensor const& predicted) const {
     bool narrow = true;
     std::vector<double> means, deviations;
     for (auto const at : targets_) {
@@ -92,9 +92,9 @@ class SeriesInputs {
     }
     auto const as = torch::TensorOptions(narrow ? torch::kFloat : torch::kDouble);
     auto const row = [&](std::vector<double> const& all) {
-      return torch::tensor(all, torch::kDouble).to(as).to(foretold.device());
+      return torch::tensor(all, torch::kDouble).to(as).to(predicted.device());
     };
-    return foretold * row(deviations) + row(means);
+    return predicted * row(deviations) + row(means);
   }
 
   /// The columns of numbers of a table, whose rows are time steps. Columns of text are left out.
@@ -132,7 +132,7 @@ class SeriesInputs {
                 "there is no column '" + name + "': the series has " + all + "; name one of them");
   }
 
-  /// Loading into one that knows its columns, these and the foretold ones have to be the same. Error
+  /// Loading into one that knows its columns, these and the predicted ones have to be the same. Error
   /// [fulgurite.data.series_changed].
   void state(auto& archive) {
     auto columns = columns_;
@@ -140,6 +140,12 @@ class SeriesInputs {
     archive("columns", columns)("targets", targets);
     if (!columns_.empty() && !columns.empty() && (columns != columns_ || targets != targets_))
       refuse_change(columns, targets);
+    for (auto const at : targets)
+      if (at < 0 || static_cast<std::size_t>(at) >= columns.size())
+        throw Error("fulgurite.data.series_changed",
+                    "the checkpoint has " + std::to_string(columns.size()) +
+                        " columns of a series and predicts number " + std::to_string(at) +
+                        " of them, counted from 0: it is damaged, so take another one");
     columns_ = std::move(columns);
     targets_ = std::move(targets);
     archive("standard", standard_);
@@ -164,12 +170,12 @@ class SeriesInputs {
   }
   FULGURITE_COLD void refuse_change(std::vector<std::string> const& columns,
                                     std::vector<std::int64_t> const& targets) const {
-    auto const has = [](std::vector<std::string> const& names, std::vector<std::int64_t> const& foretold) {
+    auto const has = [](std::vector<std::string> const& names, std::vector<std::int64_t> const& predicted) {
       std::string said = "the columns ";
       for (auto const& name : names) said += (&name == &names.front() ? "" : ", ") + name;
-      said += " and foretells ";
-      for (auto const& at : foretold)
-        said += (&at == &foretold.front() ? "" : ", ") +
+      said += " and predicts ";
+      for (auto const& at : predicted)
+        said += (&at == &predicted.front() ? "" : ", ") +
                 (at >= 0 && static_cast<std::size_t>(at) < names.size() ? names[static_cast<std::size_t>(at)] : "?");
       return said;
     };

@@ -21,9 +21,9 @@
 
 namespace fulgurite::data {
 
-/// What of a table is foretold, how its columns are read, and how it is split and batched.
+/// What of a table is predicted, how its columns are read, and how it is split and batched.
 struct TableOptions {
-  std::string target = {};  ///< the column to foretell: numbers, or categories, which are then classes
+  std::string target = {};  ///< the column to predict: numbers, or categories, which are then classes
   TableTypes types = {};    ///< which columns are categories, which are left out, how missing values are written
   CsvOptions csv = {};      ///< separator, header, bounds
   Share validation = 0.2;   ///< a fraction or a count of the rows, drawn by the seed
@@ -106,7 +106,7 @@ class TableModule : public TensorModule<>, public TableInputs {
     for (std::size_t row = 0; row != table.rows(); ++row) {
       if (column.is_missing(row))
         throw Error("fulgurite.data.target", table.name + ": line " + std::to_string(table.lines[row]) + " has no '" +
-                                                 name + "', which is to be foretold: remove the line");
+                                                 name + "', which is to be predicted: remove the line");
       if (column.is_number) made.mutable_data_ptr<float>()[row] = as_float(column.numbers[row], table, column, row);
       else made.mutable_data_ptr<std::int64_t>()[row] = column.values[row];
     }

@@ -26,9 +26,9 @@ namespace fulgurite::data {
 /// How a series is cut into windows, split in time and batched.
 struct WindowOptions {
   long length = 32;                       ///< time steps that the model sees
-  long horizon = 1;                       ///< time steps after them, to foretell
+  long horizon = 1;                       ///< time steps after them, to predict
   long stride = 1;                        ///< from the beginning of one window to that of the next
-  std::vector<std::string> targets = {};  ///< columns to foretell; none: all
+  std::vector<std::string> targets = {};  ///< columns to predict; none: all
   TableTypes types = {};                  ///< how the columns of a file are read
   CsvOptions csv = {};                    ///< separator, header, bounds of a file
   bool standardize = true;  ///< each column to mean 0 and deviation 1, as they are in the time steps of training
