@@ -225,6 +225,35 @@ TEST_CASE("a fit refuses an optimizer that lists a tensor twice before it trains
   CHECK(moved([](auto& model) { return fulgurite::optim::SGD(model.parameters(), 0.1); }) == Catch::Approx(0.32));
 }
 
+namespace {
+
+/// What the loops ask of an optimizer, and no more: it has no name.
+struct Nameless {
+  static constexpr bool needs_closure = false, stable_gradients = false;
+  std::vector<Tensor> list = {};
+  void zero_grad() {
+    for (auto& parameter : list) parameter.mutable_grad().reset();
+  }
+  void step() {
+    torch::NoGradGuard const no_graph;
+    for (auto& parameter : list) parameter.sub_(0.1 * parameter.grad());
+  }
+  auto const& parameters() const { return list; }
+  std::size_t groups() const { return 1; }
+  double lr(std::size_t) const { return 0.1; }
+  void set_lr(std::size_t, double) {}
+};
+static_assert(fulgurite::OptimizerLike<Nameless>);
+
+}  // namespace
+
+TEST_CASE("an optimizer of the user's own needs no name", "[optimizer]") {
+  CHECK(fitted([](auto& model) { return Nameless{fulgurite::filter_params(model)}; }) == Catch::Approx(0.32));
+  CHECK_THROWS_WITH(fitted([](auto& model) { return Nameless{model.parameters()}; }),
+                    Catch::Matchers::StartsWith("[fulgurite.optimizer.twice] Nameless lists a parameter 'a.weight', "
+                                                "which is also 'b.weight', twice"));
+}
+
 TEST_CASE("a group that is added during a fit has no tensor of the optimizer, and none twice", "[optimizer]") {
   Tied model;
   auto other = torch::ones({1}).requires_grad_();

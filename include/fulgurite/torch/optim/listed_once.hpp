@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -13,6 +14,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/type_name.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -28,26 +30,36 @@ namespace fulgurite::libtorch {
           "once, or take an optimizer of fulgurite::optim");
 }
 
-/// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
+/// Parameters of an optimizer of the user's own need not be tensors.
 template <class Parameters>
-at::Tensor listed_twice(Parameters const& parameters) {
+concept ListOfTensors = std::ranges::input_range<Parameters> &&
+                        std::convertible_to<std::ranges::range_reference_t<Parameters>, at::Tensor const&>;
+
+/// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
+template <ListOfTensors Parameters>
+at::Tensor listed_twice(Parameters&& parameters) {
   std::unordered_set<c10::TensorImpl const*> seen;
-  for (auto const& parameter : parameters)
+  for (at::Tensor const& parameter : parameters)
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
   return {};
 }
 
 /// The parameters of an optimizer, over all of its groups, against the model. A module that is registered under two
-/// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two.
+/// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. An
+/// optimizer of the user's own need not have a name.
 template <class Model, class Optimizer>
 void require_listed_once(Model& model, Optimizer& optimizer) {
-  auto const twice = listed_twice(optimizer.parameters());
-  if (!twice.defined()) return;
-  std::vector<std::string> names;
-  if constexpr (std::derived_from<Model, torch::nn::Module>)
-    for (auto const& named : model.named_parameters())
-      if (named.value().is_same(twice)) names.push_back(named.key());
-  refuse_listed_twice(Optimizer::name(), names);
+  if constexpr (ListOfTensors<decltype(optimizer.parameters())>) {
+    auto const twice = listed_twice(optimizer.parameters());
+    if (!twice.defined()) return;
+    std::vector<std::string> names;
+    if constexpr (std::derived_from<Model, torch::nn::Module>)
+      for (auto const& named : model.named_parameters())
+        if (named.value().is_same(twice)) names.push_back(named.key());
+    std::string_view called = type_name<Optimizer>();
+    if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
+    refuse_listed_twice(called, names);
+  }
 }
 
 }  // namespace fulgurite::libtorch
