@@ -257,6 +257,22 @@ TEST_CASE("metrics of classes refuse logits in the place of probabilities, and t
   both(ConfusionMatrix{.threshold = 0.75});
   both(BinnedAUROC{});
   both(BinnedAveragePrecision{});
+  // A mean of probabilities may be rounded to a little more than 1, or less than 0.
+  auto const about = torch::tensor({1.0000001F, 0.6F, -1e-7F, 0.2F}), exact = torch::tensor({1.0F, 0.6F, 0.0F, 0.2F});
+  auto const of_them = torch::tensor({1, 0, 0, 1});
+  auto const rounded = [&](auto definition) {
+    CHECK(value_of(definition, about, of_them) == value_of(definition, exact, of_them));
+    CHECK_THROWS_WITH(value_of(definition, exact.add(1e-5), of_them), StartsWith("[fulgurite.metric.scores] 1 "));
+    CHECK_THROWS_WITH(value_of(definition, exact.sub(1e-5), of_them), StartsWith("[fulgurite.metric.scores] 1 "));
+  };
+  rounded(Accuracy{});
+  rounded(BinnedAUROC{});
+  rounded(BinnedAveragePrecision{});
+  auto const three = torch::tensor({{1.0000001F, -1e-7F, 0.0F}, {0.1F, 0.8F, 0.1F}, {0.2F, 0.2F, 0.6F}});
+  auto const each = torch::tensor({0, 1, 2});
+  CHECK(value_of(AUROC{.num_classes = 3}, three, each) == 1);
+  CHECK_THROWS_WITH(value_of(AUROC{.num_classes = 3}, three.mul(1.001), each),
+                    StartsWith("[fulgurite.metric.scores] 1 "));
   // An ignored label has no score to judge; scores of each class are compared with each other, in any range.
   Meter ignores{Accuracy{.ignore_index = 7}};
   ignores.update(of({-3, 0.9, 0.1}), torch::tensor({7, 1, 1}, at::kLong));

@@ -258,6 +258,9 @@ TEST_CASE("options of metrics are judged by the compiler where they are constant
   static_assert(MeanOfLast{.window = 0}.fault() != nullptr);
   CHECK_THROWS_WITH(HostMeter<Accuracy>(Accuracy{.num_classes = 1}),
                     StartsWith("[fulgurite.metric.options] Accuracy: .num_classes is at least 2"));
+  CHECK_THROWS_WITH(HostMeter<Accuracy>({.threshold = 1.5, .logits = true}),
+                    StartsWith("[fulgurite.metric.options] Accuracy: .threshold must be a probability, from 0 to 1, "
+                               "also with .logits = true, got 1.5"));
   HostMeter<Accuracy> ten(Accuracy{.num_classes = 10}), two;
   CHECK_THROWS_WITH(ten.merge(two), StartsWith("[fulgurite.metric.merge] Accuracy cannot be merged"));
 }

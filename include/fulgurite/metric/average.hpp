@@ -22,6 +22,9 @@ enum class Average : std::uint8_t { micro, macro, weighted, positive };
 /// No label is left out: the default of `.ignore_index`.
 inline constexpr long no_label = std::numeric_limits<long>::min();
 
+/// How far from 0 to 1 a probability may lie, since a mean or a sum of probabilities is rounded.
+inline constexpr double rounded_off = 1e-6;
+
 /// What is counted of each class, as sums that several batches and processes add up: how often it was found, how often
 /// it was predicted, how often it is the label; then three numbers of faults: samples whose label is no class, whose
 /// score is not a number, and whose score should be a probability and lies outside of 0 to 1.
@@ -107,7 +110,7 @@ constexpr char const* class_fault(long num_classes, Average average = Average::m
   if (average == Average::positive && num_classes != 2)
     return "Average::positive is of two classes: say Average::macro";
   if (!(threshold >= 0 && threshold <= 1))
-    return ".threshold must be a probability, from 0 to 1; it is one with .logits = true, too";
+    return ".threshold must be a probability, from 0 to 1, also with .logits = true";
   return nullptr;
 }
 

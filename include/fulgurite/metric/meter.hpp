@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,12 @@ namespace fulgurite::metric {
 template <class D>
 void require_sound(D const& definition) {
   if constexpr (requires { definition.fault(); })
-    if (char const* const fault = definition.fault())
-      throw Error("fulgurite.metric.options", std::string(name_of<D>()) + ": " + fault);
+    if (char const* const fault = definition.fault()) {
+      std::string what = std::string(name_of<D>()) + ": " + fault;
+      if constexpr (requires { definition.threshold; })  // a fault begins with the option that it is of
+        if (std::string_view(fault).starts_with(".threshold")) what += ", got " + std::to_string(definition.threshold);
+      throw Error("fulgurite.metric.options", what);
+    }
 }
 
 /// Update it with each batch, compute() at the end, reset() before the next. `Store` keeps tensors, and is made by

@@ -92,7 +92,7 @@ FULGURITE_COLD void refuse_bad_rows(std::span<double const> rows, std::size_t he
     for (std::size_t head = 0; head != heads; ++head) {
       double const score = rows[at + head];
       nan = nan || score != score;
-      out = out || (heads != 1 && (score < 0 || score > 1));
+      out = out || (heads != 1 && (score < -rounded_off || score > 1 + rounded_off));
     }
     scores += nan;
     outside += out;

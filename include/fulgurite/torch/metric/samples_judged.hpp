@@ -67,8 +67,10 @@ FULGURITE_BULK at::Tensor places(at::Tensor const& labels, long classes, long ig
   return place;
 }
 
-/// Which numbers lie outside of 0 to 1.
-inline at::Tensor outside_of_one(at::Tensor const& scores) { return scores.lt(0).logical_or(scores.gt(1)); }
+/// Which numbers lie outside of 0 to 1, but for what rounding makes of a mean of probabilities.
+inline at::Tensor outside_of_one(at::Tensor const& scores) {
+  return scores.lt(-metric::rounded_off).logical_or(scores.gt(1 + metric::rounded_off));
+}
 
 /// How often each index from 0 to `size` - 1 occurs, without a look at the greatest one.
 inline at::Tensor occurrences(at::Tensor const& index, std::int64_t size) {

@@ -57,7 +57,7 @@ FULGURITE_BULK at::Tensor bins_of(Scored const& of, long classes, long threshold
   auto const limits = at::linspace(0, 1, thresholds, scores.options());
   auto const head = at::arange(heads, labels.options());
   auto const positive = labels.eq(heads == 1 ? at::ones({1}, labels.options()) : head).to(at::kLong);
-  auto index = (head * 2 + positive) * bins + at::bucketize(scores, limits, false, true);
+  auto index = (head * 2 + positive) * bins + at::bucketize(scores.clamp(0, 1), limits, false, true);
   // A sample with a fault counts once, not once a head; place 3 behind the bins is read by nobody.
   auto const fault = at::full_like(labels, 3)
                          .masked_fill(outside_of_one(scores).any(1, true), 2)
