@@ -525,6 +525,108 @@ TEST_CASE("resume: an evaluation warns where the file and the call do not both h
   CHECK_FALSE(warns("weights.safetensors", loader));
 }
 
+namespace {
+
+/// Batches whose loader keeps its place by a state of its own.
+struct KeptPlace {
+  long at = 0;
+  struct Pass {
+    KeptPlace* of;
+    double operator*() const { return static_cast<double>(of->at); }
+    Pass& operator++() {
+      ++of->at;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    bool operator==(std::default_sentinel_t) const { return of->at == 4; }
+    using value_type = double;
+    using difference_type = std::ptrdiff_t;
+  };
+  Pass begin() {
+    if (at == 4) at = 0;
+    return {this};
+  }
+  std::default_sentinel_t end() { return {}; }
+  long size() const { return 4; }
+  void state(auto& archive) { archive("at", at); }
+};
+/// A data module with a state to which nothing is saved.
+struct Blank : Numbered {
+  void state(auto&) {}
+};
+
+}  // namespace
+
+TEST_CASE("resume: a fit warns where the file keeps nothing of its data module, and refuses to drop another's state") {
+  Folder const folder;
+  auto const saved = [&](char const* file, auto&&... data) {
+    Scripted model;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+    said([&] { trainer.fit(model, data...); });
+    trainer.save_checkpoint(folder / file);
+    return snapshot(trainer);
+  };
+  Scripted model;
+  std::string refused;
+  auto const fitted_from = [&](auto const& from, auto&&... data) {
+    model = {};
+    auto trainer = make_trainer<Scripted>(quick(2), SavingDevice{}, Float32{}, Automatic{});
+    refused.clear();
+    auto const printed = said([&] { refused = error_of([&] { trainer.fit(model, data..., from); }); });
+    std::string const id = "[fulgurite.resume.data_state]";
+    return printed.find(id) == printed.npos ? 0 : printed.find(id) == printed.rfind(id) ? 1 : 2;
+  };
+  auto const path = [&](char const* file) { return CkptPath{folder / file}; };
+  Numbered data{7};
+  Blank blank;
+  KeptPlace place;
+  saved("data.safetensors", data);
+  saved("blank.safetensors", blank);
+  saved("loaders.safetensors", toy::batches(2), toy::batches(1));
+  auto const left_place = saved("place.safetensors", place, toy::batches(1));
+
+  Numbered fresh;
+  CHECK(fitted_from(path("data.safetensors"), fresh) == 0);
+  CHECK(fresh.drawn == 7);
+  CHECK(refused == "");
+  CHECK(fitted_from(path("loaders.safetensors"), fresh) == 1);  // the program has gained a module, as a callback
+  CHECK(refused == "");
+  CHECK(fresh.drawn == 7);
+  CHECK(model.batches == 2);
+  CHECK(fitted_from(left_place, fresh) == 1);
+  CHECK(refused == "");
+  CHECK(fitted_from(path("loaders.safetensors"), blank) == 0);
+  CHECK(fitted_from(path("loaders.safetensors"), toy::batches(2), toy::batches(1)) == 0);
+
+  CHECK(fitted_from(path("data.safetensors"), toy::batches(2), toy::batches(1)) == 0);  // the program has lost it
+  CHECK(refused.find("'data_module.drawn'") != refused.npos);
+  CHECK(model.batches == 0);
+  CHECK(fitted_from(path("blank.safetensors"), toy::batches(2), toy::batches(1)) == 0);
+  CHECK(refused == "");
+  CHECK(model.batches == 2);
+}
+
+TEST_CASE("resume: inside an epoch a loader that keeps its place is refused where the file has no place of it") {
+  Folder const folder;
+  Scripted model;
+  auto options = quick(1);
+  options.max_steps = 2;
+  fitted(model, options, 4, ModelCheckpoint{{.dirpath = folder.path, .filename = "two", .every_n_train_steps = 2}});
+  auto const trained_on = [&](auto& loader) {
+    Scripted fresh;
+    auto trainer = make_trainer<Scripted>(quick(1), SavingDevice{}, Float32{}, Automatic{});
+    std::string refused;
+    said([&] {
+      refused = error_of([&] { trainer.fit(fresh, loader, toy::batches(1), CkptPath{folder / "two.safetensors"}); });
+    });
+    return refused + " " + std::to_string(fresh.batches);
+  };
+  auto stored = toy::batches(4);
+  KeptPlace place;
+  CHECK(trained_on(stored) == " 2");
+  CHECK(trained_on(place).find("'train_loader'") != std::string::npos);
+}
+
 TEST_CASE("resume: of files that were written at the same time, the one of more steps is the last") {
   Folder const folder;
   Scripted model;

@@ -55,21 +55,11 @@ class EvaluatedFile {
   /// rows may be encoded otherwise than in training. Only the program knows; `kept` is the file's.
   template <class Node>
   void warn_of_data(Node const* kept) {
-    bool const in_file = kept != nullptr && !kept->holds_nothing();
-    bool here = false;
-    if constexpr (loads_data_module<R, Source, typename R::Backend::RunFile::Saver>) {
-      typename R::Backend::RunFile::Memory memory;
-      memory.save([&](auto& archive) { source_.module().state(archive); });
-      here = !memory.holds_nothing();
-    }
-    if (in_file && !here)
+    if (kept == nullptr || kept->holds_nothing()) return keep_own_data_state(run_, source_);
+    if constexpr (!loads_data_module<R, Source, typename R::Backend::RunFile::Saver>)
       run_.warn_each("fulgurite.resume.data_state",
                      "the file keeps what the data module of its run has learned, and this call has no data module "
                      "that loads it: pass the module, unless these inputs are already encoded as in training");
-    if (here && !in_file)
-      run_.warn_each("fulgurite.resume.data_state",
-                     "the file keeps nothing of a data module, so this one stays as it is: its means, categories or "
-                     "classes may be others than those that the model was trained on");
   }
 
   State<R>& run_;

@@ -38,10 +38,30 @@ void fold_data_module(Source& source, Archive& archive) {
     if (!lacks(archive, "data_module")) archive.child("data_module", source.module());
 }
 
-/// The same in a file of the run.
+/// For a data module of which the file keeps nothing. Warns where the module keeps something.
+template <class R, class Source>
+void keep_own_data_state(State<R>& run, Source& source) {
+  using Memory = typename R::Backend::RunFile::Memory;
+  if constexpr (loads_data_module<R, Source, typename Memory::Saver>) {
+    Memory memory;
+    memory.save([&](auto& archive) { source.module().state(archive); });
+    if (memory.holds_nothing()) return;
+    run.warn_each("fulgurite.resume.data_state",
+                  "the file keeps nothing of a data module, so this one stays as it is: its means, categories or "
+                  "classes may be others than those that the model was trained on");
+  }
+}
+
+/// The same in a file of the run. Where the program has no module, each entry that the file keeps of one is unread, and
+/// a module that has saved nothing is not missed.
 template <class R, class Source, class Archive>
 void fold_data_module_of_file(State<R>& run, Source& source, Archive& archive) {
-  if (!add_before_validation(run, "data_module", archive)) fold_data_module<R>(source, archive);
+  if (add_before_validation(run, "data_module", archive)) return;
+  fold_data_module<R>(source, archive);
+  if constexpr (Archive::loading) {
+    if (lacks(archive, "data_module")) keep_own_data_state(run, source);
+    else if constexpr (!loads_data_module<R, Source, Archive>) archive.child("data_module", [](auto&) {});
+  }
 }
 
 /// A loader of a fit whose place is found again: it jumps there, saves it, or has the same batches in each pass. A view
@@ -77,12 +97,15 @@ void fold_validation_loaders(State<R>& run, Source& source, Archive& archive) {
   }
 }
 
-/// The training loader, where it keeps a state and has been requested; the loaders of validation.
+/// The training loader, where it keeps a state and has been requested; the loaders of validation. Inside an epoch the
+/// file has to hold the place of a loader that can restore it by nothing else.
 template <class R, class Source, class Archive>
 void fold_loaders(State<R>& run, Source& source, Archive& archive) {
   if constexpr (Source::trains)
     if constexpr (Stateful<std::remove_reference_t<decltype(source.train())>, Archive>)
-      if (run.loading.training_is_open && !lacks(archive, "train_loader"))
+      if (run.loading.training_is_open &&
+          ((KeepsPlace<std::remove_reference_t<decltype(source.train())>> && run.progress.is_inside_epoch()) ||
+           !lacks(archive, "train_loader")))
         archive.child("train_loader", source.train());
   fold_validation_loaders(run, source, archive);
 }

@@ -17,6 +17,9 @@ struct Progress {
   long left_out = 0;       ///< batches of it that were none, of a loader that leaves some out
   long cut_short = -1;     ///< batches of the epoch before, where a limit or a stop ended it before its data, else -1
 
+  /// A fit that resumes here needs a place in the training data, unless limits that stay end it before.
+  bool is_inside_epoch() const { return batch != 0 || cut_short > 0; }
+
   void state(auto& archive) {
     archive("epoch", epoch)("batch", batch)("global_step", global_step)("skipped_steps", skipped_steps)(
         "logged_steps", logged_steps)("total_batches", total_batches)("window_start", window_start)(
