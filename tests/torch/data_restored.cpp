@@ -1,4 +1,5 @@
-// What a checkpoint keeps of a data module: without it a model would see other rows than it was trained on.
+// What a checkpoint keeps beside the weights: of a data module, without which a model would see other rows than it was
+// trained on, and of the model itself.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <fulgurite/torch/data/table.hpp>
 #include <fulgurite/torch/data/text.hpp>
 #include <fulgurite/torch/data/windows.hpp>
+#include <fulgurite/torch/weights/save_pt.hpp>
 
 #include "../unit/checkpoint_folder.hpp"
 #include "../unit/data_testing.hpp"
@@ -47,7 +49,10 @@ struct Line : torch::nn::Module {
   void validation_step(auto const& batch, auto& ctx) { ctx.log(val_mean, forward(batch.data).mean()); }
   auto configure_optimizers() { return torch::optim::SGD(parameters(), 0.01); }
 };
-auto make() { return make_trainer<Line>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, NoDefaults{}); }
+template <class Model = Line>
+auto make() {
+  return make_trainer<Model>(TrainerOptions{.max_epochs = 1}, SingleDevice{cpu}, NoDefaults{});
+}
 /// A run of a model over that module, and its file.
 template <class Module>
 Line trained(Module& module, std::size_t features, std::filesystem::path const& file) {
@@ -58,8 +63,9 @@ Line trained(Module& module, std::size_t features, std::filesystem::path const& 
   return model;
 }
 /// A file of a run that was given loaders, and no data module.
-void second_file(Line& model, std::filesystem::path const& file) {
-  auto trainer = make();
+template <class Model>
+void second_file(Model& model, std::filesystem::path const& file) {
+  auto trainer = make<Model>();
   std::vector<data::Batch> batches{{torch::zeros({1, model.layer->weight.size(1)}), torch::zeros({1})}};
   trainer.fit(model, batches, batches);
   trainer.save_checkpoint(file);
@@ -316,4 +322,136 @@ TEST_CASE("an evaluation from a file warns where the data module that the file k
   CHECK(warned(second) == 0);
   second.validate(model, all, CkptPath{bare});
   CHECK(warned(second) == 1);
+}
+
+namespace {
+
+/// Keeps something beside its weights, a number and a tensor.
+struct Counting : Line {
+  using Line::Line;
+  long seen = 0;
+  torch::Tensor mean = torch::zeros({2});
+  void state(auto& archive) { archive("seen", seen)("mean", mean); }
+};
+/// The same weights, and another state.
+struct Otherwise : Line {
+  using Line::Line;
+  double other = 0.5;
+  void state(auto& archive) { archive("other", other); }
+};
+struct WithBackbone : torch::nn::Module {
+  std::shared_ptr<Counting> backbone = register_module("backbone", std::make_shared<Counting>(2));
+  long seen = 0;
+  void state(auto& archive) { archive("seen", seen); }
+};
+using Names = std::vector<std::string>;
+Names const both{"seen", "mean"};
+
+/// A file of a run of one, and that one.
+Counting counted(std::filesystem::path const& file) {
+  Counting model(2);
+  model.seen = 7;
+  model.mean = torch::tensor({1.F, 2.F});
+  second_file(model, file);
+  return model;
+}
+bool same_weights(Line const& a, Line const& b) { return a.layer->weight.equal(b.layer->weight); }
+
+}  // namespace
+
+TEST_CASE("load_weights restores what a model keeps by state(archive), with its weights or not at all") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  auto model = counted(file);
+  Counting other(2), wide(3);
+  auto const report = load_weights(other, file);
+  CHECK(report.model_state.empty());
+  CHECK(other.seen == 7);
+  CHECK(other.mean.equal(model.mean));
+  CHECK(same_weights(other, model));
+  auto const shared = std::make_shared<Counting>(2);
+  load_weights(shared, file);
+  CHECK(shared->seen == 7);
+
+  CHECK(data_test::refusal([&] { load_weights(wide, file); }) == "fulgurite.checkpoint.weights_mismatch");
+  CHECK(wide.seen == 0);
+  CHECK(wide.mean.equal(torch::zeros({2})));
+  Otherwise another(2);
+  CHECK(data_test::refusal([&] { load_weights(another, file); }) == "fulgurite.checkpoint.state_entry");
+  CHECK_FALSE(same_weights(another, model));
+  WeightOptions const what_fits{.strict = false};
+  CHECK(load_weights(another, file, what_fits).model_state == both);
+  CHECK(another.other == 0.5);
+  CHECK(same_weights(another, model));
+  Counting third(2);
+  CHECK(load_weights(third, file, what_fits).model_state.empty());
+  CHECK(third.seen == 7);
+}
+
+TEST_CASE("load_weights refuses or reports a state that only one of model and file has") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors", bare = folder / "bare.safetensors";
+  auto const model = counted(file);
+  Line line(2);
+  WeightOptions const what_fits{.strict = false};
+  CHECK(sentence([&] { load_weights(line, file); }) ==
+        "[fulgurite.checkpoint.model_state] " + file.string() +
+            " also keeps what its model has saved by state(archive) ('seen', 'mean'), and this model has no "
+            "state(archive): load it into a model like the saved one, or what fits with {.strict = false}");
+  CHECK_FALSE(same_weights(line, model));
+  CHECK(load_weights(line, file, what_fits).model_state == both);
+  CHECK(same_weights(line, model));
+
+  second_file(line, bare);
+  Counting counting(2);
+  CHECK(sentence([&] { load_weights(counting, bare); }) ==
+        "[fulgurite.checkpoint.model_state] " + bare.string() +
+            " keeps nothing beside the weights of its model, and this one has a state(archive) ('seen', 'mean'): load "
+            "it into a model like the saved one, or what fits with {.strict = false}");
+  CHECK(load_weights(counting, bare, what_fits).model_state == both);
+
+  // What is no file of a run cannot have a state.
+  save_pt(line, folder / "line.pt");
+  CHECK(load_weights(counting, folder / "line.pt").model_state == both);
+  write_safetensors(folder / "line.safetensors", {}, [&](auto&& f) { libtorch::each_weight(line, f); });
+  CHECK(load_weights(counting, folder / "line.safetensors").model_state == both);
+  CHECK(load_weights(line, folder / "line.safetensors").model_state.empty());
+  CHECK(counting.seen == 0);
+
+  // A part has no state of the whole.
+  WithBackbone whole;
+  whole.seen = 3;
+  libtorch::save(folder / "whole.safetensors", whole, [&](auto& archive) { archive.child("model", whole); });
+  WithBackbone fresh;
+  CHECK(load_weights(*fresh.backbone, folder / "whole.safetensors", {.from = "backbone."}).model_state ==
+        Names{"seen"});
+  CHECK(fresh.backbone->seen == 0);
+  CHECK(same_weights(*fresh.backbone, *whole.backbone));
+}
+
+TEST_CASE("load_weights restores model and data module together, or neither") {
+  probe::Folder const folder;
+  auto const file = folder / "last.safetensors";
+  write(folder / "all.csv", houses(0, 50));
+  write(folder / "new.csv", houses(90, 93));
+  auto all = data::table(folder / "all.csv", {.target = "price", .types = {.categories = {"zip"}}});
+  Counting model(all.features().size());
+  model.seen = 7;
+  auto trainer = make<Counting>();
+  trainer.fit(model, all);
+  trainer.save_checkpoint(file);
+  auto restored = data_state<data::TableInputs>(file);
+  Counting other(all.features().size()), narrow(1);
+  load_weights(other, restored, file);
+  CHECK(other.seen == 7);
+  data::TableInputs fresh;
+  CHECK(data_test::refusal([&] { load_weights(narrow, fresh, file); }) == "fulgurite.checkpoint.weights_mismatch");
+  CHECK(narrow.seen == 0);
+  CHECK(fresh.features().empty());
+  Line line(all.features().size());
+  CHECK(data_test::refusal([&] { load_weights(line, fresh, file); }) == "fulgurite.checkpoint.model_state");
+  CHECK(fresh.features().empty());
+  Counting last(all.features().size());
+  CHECK(load_weights(last, file, {.without_data_state = true}).data_state.size() == 4);
+  CHECK(last.seen == 7);
 }

@@ -15,17 +15,23 @@
 
 namespace fulgurite {
 
-/// The entry of a run's state that is the data module's.
+/// The entries of a run's state that are the data module's and the model's own.
 inline constexpr char const* data_module_key = "data_module";
+inline constexpr char const* model_key = "model";
 
-/// The names of what a file keeps of a data module; none in a file of weights alone, or of another library.
-FULGURITE_COLD std::vector<std::string> data_entries(SafetensorsFile const& file) {
+/// The state of a run's file, with the values of its tensors or without; empty where the file holds weights alone, or
+/// another version or another library wrote it.
+FULGURITE_COLD ArchiveNode state_beside_weights(SafetensorsFile const& file, bool with_tensors) {
   auto const& all = file.metadata();
   auto const text = all.find(run_state_key), format = all.find(run_format_key);
   if (text == all.end() || format == all.end() || format->second != run_format) return {};
+  if (with_tensors) return run_state(file);
   auto const no_bytes = [](std::string const&) { return SavedTensor(); };
-  auto const tree = from_text(text->second, file.path().string() + ", state of the run", no_bytes);
-  auto const* const kept = tree.find(data_module_key);
+  return from_text(text->second, file.path().string() + ", state of the run", no_bytes);
+}
+/// The names of what one part of a run has saved.
+FULGURITE_COLD std::vector<std::string> entries_of(ArchiveNode const& state, char const* part) {
+  auto const* const kept = state.find(part);
   return kept == nullptr ? std::vector<std::string>() : StateLoader(*kept).names();
 }
 

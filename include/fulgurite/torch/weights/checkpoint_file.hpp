@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/data_state.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
@@ -17,6 +20,7 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
 #include <fulgurite/torch/weights/parameters.hpp>
+#include <fulgurite/torch/weights/saved_tensor.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {
@@ -34,17 +38,64 @@ void save(std::filesystem::path const& path, Model& model, State&& state,
 
 namespace libtorch {
 
+/// Names for an Error, such as "('seen', 'mean')".
+FULGURITE_COLD std::string in_brackets(std::vector<std::string> const& names) {
+  std::string all;
+  for (auto const& name : names) all += (all.empty() ? "('" : ", '") + name + "'";
+  return all + ")";
+}
+
 /// Weights alone would drop what else the file keeps for predictions, so a strict load of a whole file refuses one that
 /// keeps a data module; otherwise its entries are in the report.
-FULGURITE_COLD void note_data_state(SafetensorsFile const& file, WeightOptions const& options, WeightReport& report) {
-  report.data_state = data_entries(file);
+FULGURITE_COLD void note_data_state(SafetensorsFile const& file, ArchiveNode const& state, WeightOptions const& options,
+                                    WeightReport& report) {
+  report.data_state = entries_of(state, data_module_key);
   if (report.data_state.empty() || !options.strict || options.without_data_state || !options.from.empty()) return;
-  std::string all;
-  for (auto const& name : report.data_state) all += (all.empty() ? "'" : ", '") + name + "'";
   throw Error("fulgurite.checkpoint.data_state",
-              file.path().string() + " also keeps what the data module of its run has learned (" + all +
-                  "), and without it the model may see other inputs than it was trained on: load both, "
+              file.path().string() + " also keeps what the data module of its run has learned " +
+                  in_brackets(report.data_state) +
+                  ", and without it the model may see other inputs than it was trained on: load both, "
                   "load_weights(model, data, file), or say {.without_data_state = true}");
+}
+
+/// The object that has a model's state(archive): shared pointers and holders of modules have none of their own.
+template <class Model>
+auto& owner_of_state(Model& model) {
+  if constexpr (!Stateful<Model, StateLoader> && requires { *model; }) return *model;
+  else return model;
+}
+template <class Model>
+inline constexpr bool keeps_state =
+    Stateful<std::remove_cvref_t<decltype(owner_of_state(std::declval<Model&>()))>, StateLoader>;
+
+/// The names of what a model keeps beside its weights.
+template <class Model>
+std::vector<std::string> own_entries([[maybe_unused]] Model& model) {
+  ArchiveNode state;
+  if constexpr (keeps_state<Model>) {
+    StateSaver saver(state, {}, StateSaver::Tensors::borrowed);
+    saver.child(model_key, owner_of_state(model));
+  }
+  return entries_of(state, model_key);
+}
+
+/// Whether a load takes the model's own state from a file of that state. One that only the file or only the model has
+/// is in the report; of a whole file of a run, a strict load refuses it. A part of a model has no state of the whole.
+FULGURITE_COLD bool takes_model_state(SafetensorsFile const& file, ArchiveNode const& state, bool keeps,
+                                      std::vector<std::string> const& own, WeightOptions const& options,
+                                      WeightReport& report) {
+  auto const kept = entries_of(state, model_key);
+  if (keeps && !kept.empty() && options.from.empty()) return true;
+  report.model_state = kept.empty() ? own : kept;
+  bool const may_differ = !options.strict || !options.from.empty() || state.holds_nothing();
+  if (report.model_state.empty() || may_differ) return false;
+  throw Error("fulgurite.checkpoint.model_state",
+              file.path().string() +
+                  (kept.empty() ? " keeps nothing beside the weights of its model, and this one has a state(archive) " +
+                                      in_brackets(own)
+                                : " also keeps what its model has saved by state(archive) " + in_brackets(kept) +
+                                      ", and this model has no state(archive)") +
+                  ": load it into a model like the saved one, or what fits with {.strict = false}");
 }
 
 template <class Model, class File>
@@ -53,21 +104,63 @@ WeightReport load_file(Model& model, File const& file, WeightOptions const& opti
   else return load_weights(model, file, options);
 }
 
+/// Loads the weights of a run's file and what it keeps of the model beside them, or neither where one does not fit.
+template <class Model>
+WeightReport load_model(Model& model, SafetensorsFile const& file, ArchiveNode const& state,
+                        WeightOptions const& options) {
+  WeightReport kept;
+  auto const load = [&] {
+    auto report = load_file(model, file, options);
+    report.model_state = kept.model_state;
+    return report;
+  };
+  [[maybe_unused]] bool const takes =
+      takes_model_state(file, state, keeps_state<Model>, own_entries(model), options, kept);
+  if constexpr (keeps_state<Model>) {
+    if (takes) {
+      auto const fold = [&](auto& archive) { archive.child(model_key, owner_of_state(model)); };
+      StateMemory before;
+      before.save(fold);
+      try {
+        load_state(state, fold);
+      } catch (Error const&) {
+        if (options.strict) throw;
+        kept.model_state = entries_of(state, model_key);
+        return load();
+      }
+      try {
+        return load();
+      } catch (...) {
+        before.put_back(fold);
+        throw;
+      }
+    }
+  }
+  return load();
+}
+
 }  // namespace libtorch
 
 /// Loads the weights of a file into a model, or a part of one: of a checkpoint or any other safetensors file, or, where
 /// the name ends in .pt, .pth, .ckpt or .bin, of one that Python's torch.save or Lightning wrote. Without options the
 /// model has to be built exactly as the saved one: an Error lists what is missing, unknown or different, and nothing is
-/// changed. Nor may the file keep a data module, [fulgurite.checkpoint.data_state]: see below.
+/// changed. What the model keeps by state(archive) is loaded with its weights; a run's file and a model of which only
+/// one keeps it do not fit, [fulgurite.checkpoint.model_state]. Nor may the file keep a data module,
+/// [fulgurite.checkpoint.data_state]: see below.
 ///   load_weights(model, trainer.callback<Best>().best_model_path());
 ///   auto const report = load_weights(model, "lightning.ckpt", {.strict = false, .remove_prefix = {"model."}});
 template <class Model>
 [[nodiscard]] WeightReport load_weights(Model& model, std::filesystem::path const& path, WeightOptions const& options) {
-  if (is_pt_name(path)) return libtorch::load_file(model, PtFile(path), options);
+  if (is_pt_name(path)) {
+    auto report = libtorch::load_file(model, PtFile(path), options);
+    report.model_state = libtorch::own_entries(model);
+    return report;
+  }
   SafetensorsFile const file(path);
+  auto const state = state_beside_weights(file, libtorch::keeps_state<Model>);
   WeightReport kept;
-  libtorch::note_data_state(file, options, kept);
-  auto report = libtorch::load_file(model, file, options);
+  libtorch::note_data_state(file, state, options, kept);
+  auto report = libtorch::load_model(model, file, state, options);
   report.data_state = std::move(kept.data_state);
   return report;
 }
@@ -88,13 +181,14 @@ WeightReport load_weights(Model& model, Data& data, std::filesystem::path const&
   before.save(fold);
   load_state(tree, fold);
   try {
-    return libtorch::load_file(model, file, options);
+    return libtorch::load_model(model, file, tree, options);
   } catch (...) {
     before.put_back(fold);
     throw;
   }
 }
-/// All of a file into all of a model, so that there is nothing to report.
+/// All of a file into all of a model, so that there is nothing to report, unless a file that is not of a run lacks what
+/// the model keeps by state(archive).
 template <class Model>
 WeightReport load_weights(Model& model, std::filesystem::path const& path) {
   return load_weights(model, path, WeightOptions{});

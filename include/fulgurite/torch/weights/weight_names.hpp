@@ -42,6 +42,8 @@ struct WeightReport {
   std::vector<std::string> unexpected;       ///< the model lacks them
   std::vector<std::string> different;        ///< of another shape or element type; they are never loaded
   std::vector<std::string> data_state = {};  ///< what the file keeps of a data module, and was not loaded
+  /// What model or file keep by the model's state(archive), and was not loaded: the other lacks it, or it does not fit.
+  std::vector<std::string> model_state = {};
 };
 
 namespace libtorch {
