@@ -16,7 +16,7 @@ using namespace fulgurite::data;
 
 namespace {
 auto counting(int last) {
-  return Stream{[last](long epoch) {
+  return fulgurite::data::Stream{[last](long epoch) {
     return [at = static_cast<int>(epoch) * 100, last]() mutable {
       return at % 100 < last ? std::optional(at++) : std::nullopt;
     };
