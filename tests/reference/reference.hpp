@@ -183,7 +183,7 @@ class Fit {
     if (!plan_.watches_training) return;
     // D22: of a metric logged per step the mean over the epoch; 9.3: it stays until there is another
     watched_values_.push_back(watched_in_training(at) + more);
-    watched_ = mean(watched_values_);
+    watched_ = mean(watched_values_), is_news_ = true;
   }
   // 5.2: a window's first batch clears, after its step and before backward.
   void make_gradient(std::optional<double> gradient) {
@@ -311,9 +311,9 @@ class Fit {
       cells.push_back(name + "=" + text(mean(values)));
     }
     hook("validation_epoch_end");
-    if (!sanity) {                                            // 5.9: nothing of a sanity check is kept
-      if (!plan_.watches_training) watched_ = mean(watched);  // over all loaders
-      row(logged_steps_, cells);                              // 9.3: once, x = the step that is not yet counted
+    if (!sanity) {                                                             // 5.9: nothing of a sanity check is kept
+      if (!plan_.watches_training) watched_ = mean(watched), is_news_ = true;  // over all loaders
+      row(logged_steps_, cells);  // 9.3: once, x = the step that is not yet counted
       ++validations_;
     }
     hook("validation_end");
@@ -334,9 +334,9 @@ class Fit {
   void observe_each_step() {
     if (std::exchange(observed_, global_step_) / plan_.frequency != global_step_ / plan_.frequency) observe();
   }
-  // 5.4: the metric's value; missing and not strict: left out
+  // 5.4: the metric's value; missing and not strict, or seen before: left out
   void observe() {
-    if (!watched_) return;
+    if (!watched_ || !std::exchange(is_news_, false)) return;
     lines_.push_back("plateau sees " + text(*watched_));
     if (best_ && *watched_ >= *best_) move(0.5);
     else best_ = watched_;
@@ -381,6 +381,7 @@ class Fit {
   long validations_ = 0;
   std::vector<double> training_values_, watched_values_;  ///< of this epoch
   std::optional<double> last_training_value_, watched_, best_;
+  bool is_news_ = false;  ///< whether watched_ was logged since the plateau's last look
 };
 
 inline Lines events(Plan const& plan) { return Fit(plan).events(); }

@@ -324,7 +324,7 @@ struct Logging : Net {
 
 }  // namespace
 
-TEST_CASE("ranks: what training counts is over the samples of all, and files hold that for any number of ranks") {
+TEST_CASE("ranks: what training counts is over the samples of all, and files hold that for as many ranks") {
   struct Of {
     std::optional<double> rms, mean;
     Values ends;
@@ -359,9 +359,9 @@ TEST_CASE("ranks: what training counts is over the samples of all, and files hol
     check(toy::on_ranks(2, [&](Rank rank) { return fit(rank, of_two(rank), std::nullopt, CkptPath{file}); }),
           whole_epoch);
     toy::world.files = files;
-    // One rank has the four batches that two have left, behind two that it need not see.
-    check(toy::on_ranks(1, [&](Rank rank) { return fit(rank, {0, 0, 3, 4, 7, 8}, std::nullopt, CkptPath{file}); }),
-          whole_epoch);
+    for (auto const& one :
+         toy::on_ranks(1, [&](Rank rank) { return fit(rank, {0, 0, 3, 4, 7, 8}, std::nullopt, CkptPath{file}); }))
+      CHECK(one.error.starts_with("[fulgurite.resume.ranks]"));
     toy::world.files = files;
   };
   go_on("inside");
