@@ -473,7 +473,7 @@ TEST_CASE("LBFGS takes the steps of torch::optim over flat buffers, also from a 
     ours::LBFGSOptions options{.lr = search ? 1 : 0.001, .max_iter = 5, .history_size = 4};
     if (search) torch_options.line_search_fn("strong_wolfe"), options.line_search_fn = "strong_wolfe";
     theirs::LBFGS raw(by_torch, torch_options);
-    ours::LBFGS optimizer(flat, options), resumed(later, {.lr = 7});
+    ours::LBFGS optimizer(flat, options), resumed(later, options);
     int evaluations[3] = {};
     auto const gradients = flat[1].grad();
     for (int step = 0; step != 20; ++step) {
