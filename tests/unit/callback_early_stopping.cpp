@@ -1,4 +1,5 @@
 #include <limits>
+#include <utility>
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/on_exception_checkpoint.hpp>
@@ -250,4 +251,30 @@ TEST_CASE(
         "of the callback before fit to begin to count again, or raise patience");
   CHECK(second(true, 2, 20) == std::pair(3, std::string()));
   CHECK(second(false, 2, 2) == std::pair(1, std::string()));  // it has not ended the first fit
+}
+
+namespace {
+/// Fails once, at the end of the second epoch, after the monitors have looked.
+struct FailsBehindMonitors {
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  bool failed = false;
+  void on_train_epoch_end(auto& ctx) {
+    if (ctx.current_epoch() == 1 && !std::exchange(failed, true)) throw Error("fulgurite.test.planned", "planned");
+  }
+};
+}  // namespace
+
+TEST_CASE("early stopping: the fit after one that failed misses no look at a metric of training") {
+  Scripted model;
+  auto options = quick(4);
+  auto trainer = make_trainer<Scripted>(options, SavingDevice{}, Float32{}, Automatic{},
+                                        EarlyStopping{Scripted::loss, {.patience = 20}}, FailsBehindMonitors{});
+  std::vector<double> const same{1, 1};
+  CHECK_FALSE(error_of([&] { trainer.fit(model, same, toy::batches(1)); }).empty());
+  auto const& stopping = trainer.template callback<EarlyStopping<Metric<"loss">>>();
+  CHECK(stopping.wait_count() == 1);
+  auto const epoch = trainer.progress().epoch;
+  trainer.fit(model, same, toy::batches(1));
+  CHECK(stopping.wait_count() == 1 + trainer.progress().epoch - epoch);
 }

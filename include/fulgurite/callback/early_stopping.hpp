@@ -1,6 +1,7 @@
 #pragma once
 // Ends a fit when a metric has stopped getting better; docs/semantics.md, Stop rules, has the order of its questions.
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstdint>
@@ -59,8 +60,10 @@ class EarlyStopping {
   }
 
   void on_train_start(auto& ctx) {
-    if (!watch::in_fit(ctx) || reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested())
-      return;
+    if (!watch::in_fit(ctx)) return;
+    // After a fit that failed, the count is again that of its last complete epoch.
+    logged_ = std::min(logged_, ctx.watched_value(metric_).logged);
+    if (reason_ != StopReason::patience || wait_ < options_.patience || ctx.stop_requested()) return;
     ctx.warn_each(
         "fulgurite.callback.patience_spent",
         "EarlyStopping on '" + watched() + "' has ended an earlier fit, after " + std::to_string(wait_) +
