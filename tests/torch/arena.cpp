@@ -293,7 +293,7 @@ TEST_CASE("groups have options of their own; tied and doubly given parameters", 
   CHECK(adam.parameters().size() == 4);
   CHECK(adam.parameters()[3].is_same(flat[6]));
   using Catch::Matchers::StartsWith;
-  CHECK_THROWS_WITH(adam.add_group({flat[6]}, 0.1), StartsWith("[fulgurite.optim.two_groups]"));
+  CHECK_THROWS_WITH(adam.add_group({flat[6]}, 0.1), StartsWith("[fulgurite.optimizer.twice]"));
   CHECK_THROWS_WITH(adam.add_group({flat[0]}, -1.0), StartsWith("[fulgurite.optim.option]"));
   CHECK_THROWS_WITH(adam.add_group({flat[0] * 2}, 0.1), StartsWith("[fulgurite.optim.parameter]"));
   CHECK_THROWS_WITH(adam.state("nobody"), StartsWith("[fulgurite.optim.unknown_parameter]"));

@@ -217,7 +217,8 @@ TEST_CASE("a fit refuses an optimizer that lists a tensor twice before it trains
         using Group = fulgurite::optim::Group<fulgurite::optim::SGDOptions>;
         return fulgurite::optim::SGD(std::vector<Group>{{{model.a->weight}, {}}, {{model.b->weight}, {}}});
       },
-      "[fulgurite.optim.two_groups]");
+      "[fulgurite.optimizer.twice] SGD lists a parameter 'a.weight', which is also 'b.weight', in two groups, which "
+      "may have different options: give it to one of them");
   // Twice 0.1 times the gradient 2 w: 0.5 becomes 0.4, and 0.32.
   auto const moved = [](auto make) { return fitted(make); };
   CHECK(moved([](auto& model) { return optim::SGD(fulgurite::filter_params(model), 0.1); }) == Catch::Approx(0.32));

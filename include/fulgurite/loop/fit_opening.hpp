@@ -61,8 +61,7 @@ class FitOpening {
     Context<R, phase::Fit> ctx(run_);
     set_up(run_, pack_, source_, ctx, FileOfFit{*this});
     run_.loading.count_training = Counts::template to<&FitOpening::count_training>(*this);
-    parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(*parts.model, ctx))>>::make(
-        configure_optimizers<R>(*parts.model, ctx)));
+    parts.optimizers.emplace(AsList<std::remove_cvref_t<decltype(made_optimizers(ctx))>>::make(made_optimizers(ctx)));
     if constexpr (requires { R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers); })
       R::Backend::check_optimizers(*parts.model, parts.optimizers->optimizers);
     if constexpr (requires { parts.strategy.share_state(parts.optimizers->optimizers); })
@@ -85,6 +84,15 @@ class FitOpening {
     if (is_resumed()) agree_on_stop(run_);
     if constexpr (resumes)
       if (resumed_ && !run_.asked.options.limit_train_batches.none()) reopen_epoch(run_);  // unless time is up, too
+  }
+
+  /// What configure_optimizers returns. The backend may add to what an optimizer refuses.
+  decltype(auto) made_optimizers(Context<R, phase::Fit>& ctx) {
+    auto& model = *run_.parts.model;
+    auto const make = [&]() -> decltype(auto) { return configure_optimizers<R>(model, ctx); };
+    if constexpr (requires { R::Backend::made_optimizers(model, make); })
+      return R::Backend::made_optimizers(model, make);
+    else return make();
   }
 
   using Counts = decltype(Loading::count_training);

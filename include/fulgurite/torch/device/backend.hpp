@@ -162,6 +162,11 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     else return O(std::move(optimizer));
   }
 
+  /// What configure_optimizers returns; a tensor in two groups of an optimizer is refused with its names.
+  template <class Model, class Make>
+  static auto made_optimizers(Model& model, Make const& make) {
+    return libtorch::made_with_names(model, make);
+  }
   /// Throws fulgurite.optimizer.twice where an optimizer would step a tensor twice.
   template <class Model, class Optimizers>
   static void check_optimizers(Model& model, Optimizers& optimizers) {

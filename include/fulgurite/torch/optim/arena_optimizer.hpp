@@ -17,6 +17,7 @@
 #include <fulgurite/torch/optim/arena.hpp>
 #include <fulgurite/torch/optim/arena_parameters.hpp>
 #include <fulgurite/torch/optim/finite.hpp>
+#include <fulgurite/torch/optim/listed_once.hpp>
 #include <fulgurite/torch/optim/named_state.hpp>
 #include <fulgurite/torch/optim/pass.hpp>
 
@@ -111,15 +112,15 @@ class ArenaOptimizer : public NamedState<Rule> {
   std::optional<double> weight_decay(std::size_t group) const { return groups_.at(group).weight_decay; }
   Options const& options(std::size_t group) const { return groups_.at(group); }
 
-  /// Adds a parameter group. The buffers are made anew.
+  /// Adds a parameter group, for which the buffers are allocated again. Throws fulgurite.optimizer.twice for a
+  /// parameter that another group has.
   void add_group(std::vector<at::Tensor> const& parameters, Options const& options) {
     Rule::check(options);
     std::vector<at::Tensor> own;
     for (auto const& parameter : parameters) {
       auto const same = [&](at::Tensor const& other) { return other.is_same(parameter); };
       if (std::any_of(arena_->parameters().begin(), arena_->parameters().end(), same))
-        throw Error("fulgurite.optim.two_groups",
-                    "a parameter is in two groups of one optimizer: give it to one of them");
+        throw libtorch::InTwoGroups(name(), parameter);
       if (std::none_of(own.begin(), own.end(), same)) own.push_back(parameter);
     }
     auto const initial = Rule::initial(options);

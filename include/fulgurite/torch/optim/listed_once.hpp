@@ -18,16 +18,59 @@
 
 namespace fulgurite::libtorch {
 
+/// "a parameter 'a.weight', which is also 'b.weight'": `names` are all that the model has for the tensor.
+FULGURITE_COLD std::string parameter_text(std::vector<std::string> const& names) {
+  std::string what = "a parameter";
+  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
+  return what + (names.size() > 1 ? "," : "");
+}
+
 /// `names`: all that the model has for the tensor.
 [[noreturn]] FULGURITE_COLD void refuse_listed_twice(std::string_view optimizer,
                                                      std::vector<std::string> const& names) {
-  std::string what = "a parameter";
-  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
-  throw Error(
-      "fulgurite.optimizer.twice",
-      std::string(optimizer) + " lists " + what + (names.size() > 1 ? "," : "") +
-          " twice, so that each step would move it twice: give it filter_params(*this), which lists each tensor "
-          "once, or take an optimizer of fulgurite::optim");
+  throw Error("fulgurite.optimizer.twice",
+              std::string(optimizer) + " lists " + parameter_text(names) +
+                  " twice, so that each step would move it twice: give it filter_params(*this), which lists each "
+                  "tensor once, or take an optimizer of fulgurite::optim");
+}
+
+/// An optimizer of fulgurite::optim was given a tensor in two groups. The optimizer does not know the model, so that
+/// the fit adds the names.
+class InTwoGroups : public Error {
+ public:
+  InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {})
+      : Error("fulgurite.optimizer.twice", std::string(optimizer) + " lists " + parameter_text(names) +
+                                               " in two groups, which may have different options: give it to one of "
+                                               "them"),
+        optimizer_(optimizer),
+        parameter_(parameter) {}
+
+  std::string const& optimizer() const { return optimizer_; }
+  at::Tensor const& parameter() const { return parameter_; }
+
+ private:
+  std::string optimizer_;
+  at::Tensor parameter_;
+};
+
+/// All names that the model has for a tensor; none if it is no torch::nn::Module.
+template <class Model>
+std::vector<std::string> names_of(Model& model, at::Tensor const& parameter) {
+  std::vector<std::string> names;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    for (auto const& named : model.named_parameters())
+      if (named.value().is_same(parameter)) names.push_back(named.key());
+  return names;
+}
+
+/// What `make` returns: the optimizers of this model, whose refusals get the names that the model has.
+template <class Model, class Make>
+auto made_with_names(Model& model, Make const& make) {
+  try {
+    return make();
+  } catch (InTwoGroups const& refused) {
+    throw InTwoGroups(refused.optimizer(), refused.parameter(), names_of(model, refused.parameter()));
+  }
 }
 
 /// Parameters of an optimizer of the user's own need not be tensors.
@@ -52,13 +95,9 @@ void require_listed_once(Model& model, Optimizer& optimizer) {
   if constexpr (ListOfTensors<decltype(optimizer.parameters())>) {
     auto const twice = listed_twice(optimizer.parameters());
     if (!twice.defined()) return;
-    std::vector<std::string> names;
-    if constexpr (std::derived_from<Model, torch::nn::Module>)
-      for (auto const& named : model.named_parameters())
-        if (named.value().is_same(twice)) names.push_back(named.key());
     std::string_view called = type_name<Optimizer>();
     if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
-    refuse_listed_twice(called, names);
+    refuse_listed_twice(called, names_of(model, twice));
   }
 }
 
