@@ -42,7 +42,7 @@ struct LeftBy<Backend> {
 /// in it. See before_validation.hpp.
 template <class R>
 struct BeforeValidation {
-  typename LeftBy<typename R::Backend>::type parts{};      ///< what the model, the data module and the loaders save
+  typename LeftBy<typename R::Backend>::type parts{};      ///< of the model, the data module, the loaders; results
   typename LeftBy<typename R::Backend>::type callbacks{};  ///< what callbacks save, each under its name
   decltype(R::Backend::rng_state()) random = R::Backend::rng_state();
   StopRequest stop{};        ///< Due's

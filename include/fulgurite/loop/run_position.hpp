@@ -179,7 +179,8 @@ void fold_run(State<R>& run, Archive& archive) {
   if (auto const* const before = before_repeated_validation(run)) in_window -= run.due.rows - before->rows;
   archive("window_began", run.due.window.batches)("window_rows", in_window);
   archive.child("epoch_so_far", run.measured.train_board).child("epoch_cut_short", run.measured.cut_short);
-  archive.child("results", [&](auto& inner) { fold_results(run, inner); });
+  if (!add_before_validation(run, "results", archive))
+    archive.child("results", [&](auto& inner) { fold_results(run, inner); });
   // In manual optimization nobody but the user knows whether gradients are kept for a later step.
   bool const open = run.point.accumulating || !R::automatic;
   if (open && !lacks(archive, "gradients"))

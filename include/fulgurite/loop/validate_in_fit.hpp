@@ -8,6 +8,7 @@
 #include <fulgurite/loop/actions.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/run_position.hpp>
 
 namespace fulgurite::loop {
 
@@ -36,6 +37,7 @@ void keep_before_validation(State<R>& run, Pack& pack, Source& source) {
       if constexpr (Stateful<typename R::Model, Saver> && !splits_model<R>) archive.child("model", *run.parts.model);
       fold_data_module<R>(source, archive);
       fold_validation_loaders(run, source, archive);
+      archive.child("results", [&](auto& inner) { fold_results(run, inner); });
     });
     before.callbacks.save([&](auto& archive) {
       each_remembering<Saver>(pack, [&]<class C>(C& callback, std::string const& name) {
