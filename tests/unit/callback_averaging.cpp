@@ -317,6 +317,13 @@ TEST_CASE("SWA: LearningRateMonitor tells the rates that it has set, wherever it
   CHECK(trainer.callback<LearningRateMonitor>().lrs().at("lr-SGD") == Numbers{1, 0.5, 0.5});
 }
 
+TEST_CASE("SWA: an averaging function stands before the options, as in WeightAveraging") {
+  StochasticWeightAveragingOptions const options{.swa_lrs = 1.0, .swa_epoch_start = 1, .annealing_epochs = 0};
+  auto const newest = [](long) { return 1.0; };
+  CHECK(fit(2, epochs(4), {}, StochasticWeightAveraging{options}).p.value() == 5);
+  CHECK(fit(2, epochs(4), {}, StochasticWeightAveraging{newest, options}).p.value() == 8);
+}
+
 TEST_CASE("SWA: no annealing is a jump") {
   CHECK(fit(1, epochs(3), {}, StochasticWeightAveraging{{.swa_lrs = 0.5, .swa_epoch_start = 2, .annealing_epochs = 0}})
             .rates == Numbers{1, 0.5, 0.5});

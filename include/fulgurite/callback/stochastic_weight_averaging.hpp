@@ -35,8 +35,9 @@ struct StochasticWeightAveragingOptions {
 /// other schedules do not move, and groups of a BackboneFinetuning are annealed, too. (List that callback before this
 /// one; then LearningRateMonitor's rows of epochs are right as well.) At the end of training the model gets the
 /// average; batch norms that are in training mode take their statistics anew from one pass over the training data. A
-/// second argument is another averaging function, see AveragingFunction. It needs automatic optimization and one
-/// optimizer; options that cannot be are one Error before training.
+/// function before the options averages otherwise, as in WeightAveraging: `StochasticWeightAveraging{function,
+/// {.swa_lrs = 0.05}}`, see AveragingFunction. It needs automatic optimization and one optimizer; options that cannot
+/// be are one Error before training.
 template <class Average = RunningMean>
 class StochasticWeightAveraging {
  public:
@@ -51,7 +52,9 @@ class StochasticWeightAveraging {
   static constexpr std::string_view reads = "weights";
   static constexpr std::string_view writes = "weights, learning rates";
 
-  explicit StochasticWeightAveraging(StochasticWeightAveragingOptions options, Average average = {})
+  explicit StochasticWeightAveraging(StochasticWeightAveragingOptions options)
+      : StochasticWeightAveraging(Average{}, std::move(options)) {}
+  StochasticWeightAveraging(Average average, StochasticWeightAveragingOptions options)
       : options_(std::move(options)), average_(std::move(average)) {
     auto const& start = options_.swa_epoch_start;
     if (start.is_part ? !(start.part >= 0 && start.part <= 1) : start.epoch < 1)

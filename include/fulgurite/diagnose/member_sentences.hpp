@@ -56,6 +56,9 @@
 #define FULGURITE_SENTENCE_CONTEXT_MANUAL_BACKWARD                                                                     \
   "[fulgurite.context.manual_backward] Lightning's manual_backward is called backward here: write "                    \
   "ctx.backward(loss) in a manual training_step"
+#define FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER                                                                   \
+  "[fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, also when there is only one: write "   \
+  "`auto& [optimizer] = ctx.optimizers()`, and use that"
 #define FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS                                                                      \
   "[fulgurite.context.all_optimizers] under Manual, the optimizers are a tuple, also when there is only one: write "   \
   "`auto& [optimizer] = ctx.optimizers()`, then optimizer.zero_grad(), ctx.backward(loss), ctx.step(optimizer)"

@@ -37,8 +37,8 @@ class BorrowedOptimizer {
   O* optimizer_;
 };
 
-/// All of them, as `ctx.optimizers()` returns them: a tuple. Used as if it were the one optimizer that Lightning's
-/// `self.optimizers()` may be, it does not compile.
+/// All of them, as `ctx.optimizers()` of a manual training_step returns them: a tuple. Used as if it were the one
+/// optimizer that Lightning's `self.optimizers()` may be, it does not compile.
 template <class... Os>
 class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
  public:

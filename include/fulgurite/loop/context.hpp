@@ -53,6 +53,13 @@ class Context : public loop::LogContext<R, Phase> {
   {
     return std::get<0>(optimizers());
   }
+  template <bool Fine = false>
+  auto& optimizer() const
+    requires(Phase::trains && !R::automatic)
+  {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
+    return std::get<0>(optimizers());
+  }
   /// f(position, optimizer) for each; nothing outside of fit.
   template <class F>
   void each_optimizer(F&& f) const {
@@ -85,6 +92,13 @@ class Context : public loop::LogContext<R, Phase> {
       else return Backend::clip_norm(optimizer.parameters(), how.limit);
     }
     if (how.kind == Clip::Kind::value) Backend::clip_value(optimizer.parameters(), how.limit);
+    return {};
+  }
+
+  template <class... Os, bool Fine = false>
+    requires(std::same_as<Phase, phase::Train>)
+  auto clip_gradients(std::tuple<Os...>&, Clip) -> typename R::Value {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_NOT_ONE_OPTIMIZER);
     return {};
   }
 

@@ -100,6 +100,12 @@ class StepContext : public Context<R, phase::Train> {
     return Base::clip_gradients(loop::raw(optimizer), how);
   }
 
+  template <class... Os, bool Fine = false>
+  auto clip_gradients(BorrowedOptimizers<Os...>&, Clip) -> typename R::Value {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+    return {};
+  }
+
   /// The same with a closure that clears, runs backward and returns the loss; run once, or as often as the optimizer
   /// asks.
   template <class O, class Closure>
@@ -158,6 +164,12 @@ class StepContext : public Context<R, phase::Train> {
       else return strategy();
     };
     return Toggled<decltype(gradients()), decltype(exchange())>(gradients, exchange);
+  }
+
+  template <class... Os, bool Fine = false>
+  [[nodiscard]] loop::NotToggled toggle(BorrowedOptimizers<Os...>&, ToggleOptions = {}) {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+    return {};
   }
 
   /// Accumulation by hand: this batch ends a window of `batches`, or the epoch, so that no window is carried over its

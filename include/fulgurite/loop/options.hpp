@@ -8,6 +8,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/root_folder.hpp>
+#include <fulgurite/loop/elsewhere.hpp>
 #include <fulgurite/loop/limits.hpp>
 #include <fulgurite/loop/silence.hpp>
 
@@ -64,6 +65,28 @@ struct TrainerOptions {
   bool save_in_background = false;  ///< ModelCheckpoint's files are written by a thread of its own, from a copy
   Silence silence = {};             ///< warnings that are not printed, by their identifiers
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
+
+  // Refused: options of Lightning's Trainer that are written elsewhere, by elsewhere.hpp. They stand last, so that a
+  // compiler prints their sentence first, in whatever order a program has them.
+  [[no_unique_address]] elsewhere::Strategy<0> accelerator =
+      elsewhere::unset;  ///< SingleDevice{cuda(0)}, DistributedDataParallel{...}
+  [[no_unique_address]] elsewhere::Strategy<1> devices = elsewhere::unset;         ///< likewise
+  [[no_unique_address]] elsewhere::Strategy<2> strategy = elsewhere::unset;        ///< likewise
+  [[no_unique_address]] elsewhere::Strategy<3> num_nodes = elsewhere::unset;       ///< likewise
+  [[no_unique_address]] elsewhere::Strategy<4> sync_batchnorm = elsewhere::unset;  ///< likewise
+  [[no_unique_address]] elsewhere::Precision precision = elsewhere::unset;         ///< Bf16Mixed{}, Fp16Mixed{}
+  [[no_unique_address]] elsewhere::Optimization<0> accumulate_grad_batches = elsewhere::unset;  ///< Automatic{...}
+  [[no_unique_address]] elsewhere::Optimization<1> gradient_clip_val = elsewhere::unset;        ///< likewise
+  [[no_unique_address]] elsewhere::Optimization<2> gradient_clip_algorithm = elsewhere::unset;  ///< likewise
+  [[no_unique_address]] elsewhere::Callbacks<0> callbacks = elsewhere::unset;  ///< arguments of make_trainer
+  [[no_unique_address]] elsewhere::Callbacks<1> logger = elsewhere::unset;     ///< likewise
+  [[no_unique_address]] elsewhere::Callbacks<2> profiler = elsewhere::unset;   ///< likewise
+  [[no_unique_address]] elsewhere::LeftOut<0> enable_progress_bar =
+      elsewhere::unset;  ///< NoProgressBar{}, NoCheckpoints{}, NoModelSummary{}
+  [[no_unique_address]] elsewhere::LeftOut<1> enable_checkpointing = elsewhere::unset;  ///< likewise
+  [[no_unique_address]] elsewhere::LeftOut<2> enable_model_summary = elsewhere::unset;  ///< likewise
+  [[no_unique_address]] elsewhere::Call<0> ckpt_path = elsewhere::unset;  ///< CkptPath{...}, the last argument of fit
+  [[no_unique_address]] elsewhere::Call<1> resume_from_checkpoint = elsewhere::unset;  ///< likewise
 };
 
 namespace loop {

@@ -12,6 +12,12 @@ namespace fulgurite {
 namespace loop {
 struct NothingToUndo {};
 
+/// The result of a ctx.toggle that does not compile. It has a destructor, so that no compiler calls it unused.
+struct NotToggled {
+  ~NotToggled() {}
+  void untoggle() {}
+};
+
 /// Several processes: whether gradients are exchanged after a backward is put back when the scope ends.
 template <class OfStrategy>
 class Unsynced {

@@ -5,6 +5,7 @@
 // sentence and the program.
 // clang-format off
 #include <fulgurite/loop/not_here.hpp>
+#include <fulgurite/loop/elsewhere.hpp>
 #include <fulgurite/loop/context_place.hpp>
 #include <fulgurite/loop/context_values.hpp>
 #include <fulgurite/loop/context_dynamic.hpp>

@@ -98,6 +98,26 @@ struct Metric<Name, Of> {
   }
 };
 
+/// Refused: the name is part of a metric's type, and no value.
+template <>
+struct Metric<"", MetricNameAsValue> {
+  using metric = Metric;
+  static constexpr Reduce reduce = Reduce::mean;
+  static constexpr bool prog_bar = false, logger = false, sync_on_step = false;
+  static constexpr Report on_step = Report::no, on_epoch = Report::no;
+  template <class... Args>
+  constexpr Metric(Args const&...) {
+    constexpr bool is_in_angle_brackets = sizeof...(Args) == 0;
+    static_assert(
+        is_in_angle_brackets,
+        "[fulgurite.metric.name_as_value] a metric's name is part of its type: write it in angle brackets, `static "
+        "constexpr Metric<\"loss\"> loss{}`, and options such as .prog_bar = true in the braces");
+  }
+  static constexpr std::string_view name() { return {}; }
+};
+template <std::convertible_to<std::string_view> Text, class... Options>
+Metric(Text const&, Options const&...) -> Metric<"", MetricNameAsValue>;
+
 /// Whether a metric has a definition, for which batches are counted; else its values are logged.
 template <class M>
 inline constexpr bool is_counted = requires { typename M::metric::Definition; };
