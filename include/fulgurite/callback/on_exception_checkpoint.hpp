@@ -1,5 +1,5 @@
 #pragma once
-// Saves a fit that ends by an exception, so that another one goes on from there.
+// Saves a fit that ends by an exception, so that another one resumes there.
 
 #include <concepts>
 #include <filesystem>
@@ -32,8 +32,8 @@ struct OnExceptionCheckpointOptions {
 
 /// `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes runs/mlp/on_exception.safetensors on any exception within a
 /// fit, and removes it when a fit ends well, so that the file is there exactly when there is something to rescue. The
-/// next fit, of this program or of the same one started anew, goes on from it by itself, at the batch that failed,
-/// unless it is told where to go on from. Error where the filename is empty or leads out of the folder.
+/// next fit, of this program or of the same one started again, resumes from it by itself, at the batch that failed,
+/// unless it is given another file. Error where the filename is empty or leads out of the folder.
 class OnExceptionCheckpoint {
  public:
   using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;
@@ -72,7 +72,7 @@ class OnExceptionCheckpoint {
   }
 
   std::filesystem::path const& ckpt_path() const { return file_; }
-  static constexpr bool resumes_fit = true;  ///< a fit that is not told otherwise goes on from `last_checkpoints()`
+  static constexpr bool resumes_fit = true;  ///< a fit without a `CkptPath` resumes from `last_checkpoints()`
   std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
     return {search.model.empty() ? file_ : file_in(search.root, search.model)};
   }

@@ -120,7 +120,7 @@ class CheckpointFiles {
   void are_shared(FirstSays first_says) { first_says_ = first_says; }
   /// What rank 0 says.
   bool of_first_rank(bool mine) const { return first_says_ ? first_says_(mine) : mine; }
-  /// Whether files can be written while the run goes on.
+  /// Whether files can be written while the run continues.
   bool later() const { return writes_ && write_later_; }
   void can_write_later(WriteLater how) { write_later_ = how; }
   /// The files get what the run is now, and `then(files)` is called on this thread when they are there, or could not be
@@ -133,7 +133,7 @@ class CheckpointFiles {
     if (rename_ && from != to) rename_(from, to);
   }
   void can_rename(Rename how) { rename_ = how; }
-  /// A file that `make(file)` makes, as a link to another one. That such a file exists all ranks hear.
+  /// A file that `make(file)` makes, as a link to another one. All ranks know whether such a file exists.
   template <class Make>
   void make(std::filesystem::path const& file, Make&& make) {
     bool exists = false;
@@ -144,7 +144,7 @@ class CheckpointFiles {
     held_.hold(file, holder_);
   }
   /// The holder of this request needs the file no more; it is removed unless somebody else does, or this program has
-  /// named it to go on from. Says whether it was.
+  /// named it to resume from. Returns whether it was removed.
   bool give_up(std::filesystem::path const& file) {
     held_.give_up(file, holder_);
     std::error_code ignored;  // a file that somebody else removed is gone, as wanted

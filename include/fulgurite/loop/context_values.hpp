@@ -222,7 +222,7 @@ class ValuesContext : public RanksContext<R> {
     }
     if constexpr (Phase::trains && !of_loader)
       if (state_->facts.stage == Stage::fit && measured.train_board[at].epoch.count == 0) {
-        auto counts = measured.train_board.counts;  // those of the step at hand may yet be discarded
+        auto counts = measured.train_board.counts;  // those of the current step may yet be discarded
         counts.fold();
         return value_of(counts.template get<at>());
       }

@@ -57,7 +57,7 @@ struct StopRequest {
 
 struct Due {
   StopRequest stop{};
-  bool stop_of_file = false;      ///< the file of a run that goes on holds such a stop, and the limits are the same
+  bool stop_of_file = false;      ///< the file that the run resumes from holds such a stop, and the limits are the same
   StopRequest stop_before_cut{};  ///< what a file holds of it, before hooks were notified of a cut epoch's end
   std::vector<std::string> other_monitors{};  ///< callbacks that have other options than in the file, or are gone
   bool statistics_pass = false;               ///< before on_train_end the training data are passed once more
