@@ -1,6 +1,8 @@
 #pragma once
 // What rules ask of the answer of configure_optimizers.
 
+#include <concepts>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -89,6 +91,18 @@ template <class List>
 inline constexpr bool any_whole_factor = false;
 template <class... Os>
 inline constexpr bool any_whole_factor<OptimizerList<Os...>> = (Parts<Os>::whole_factor || ...);
+
+/// `parameters()` of an optimizer lists tensors of the strategy's library, which clipping and checks of gradients read.
+template <class Backend, class O>
+concept ListsTensors = requires(std::remove_reference_t<decltype(std::declval<O&>().parameters())>& list) {
+  requires std::derived_from<std::remove_cvref_t<decltype(*std::begin(list))>, typename Backend::Value>;
+};
+/// The same of all optimizers that were returned.
+template <class Backend, class List>
+inline constexpr bool all_list_tensors = false;
+template <class Backend, class... Os>
+inline constexpr bool all_list_tensors<Backend, OptimizerList<Os...>> =
+    (ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...);
 
 /// A schedule that moves a momentum is on an optimizer that has one.
 template <class Backend, class T>

@@ -35,6 +35,9 @@ struct OptimizerRules {
       FULGURITE_RULE("[fulgurite.model.schedule] the second argument of scheduled() is no schedule: pass one such as "
                      "schedule::Cosine{100}, or a function from a number of steps (or epochs) to a factor",
                      accepts<M>, all_scheduled_well<List>)
+      FULGURITE_RULE("[fulgurite.optimizer.parameters] parameters() of an optimizer must return a list of the tensors "
+                     "that it steps, such as std::vector<torch::Tensor>: clipping and checks of gradients read it",
+                     accepts<M>, all_list_tensors<typename R::Backend, List>)
       FULGURITE_RULE("[fulgurite.schedule.whole_factor] this schedule returns a whole number, in which 1 / (1 + n) is "
                      "0: return a double, as 1.0 / (1.0 + n)",
                      accepts<M>, !any_whole_factor<List>)

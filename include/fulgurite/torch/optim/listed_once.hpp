@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -73,13 +72,8 @@ auto made_with_names(Model& model, Make const& make) {
   }
 }
 
-/// Parameters of an optimizer of the user's own need not be tensors.
-template <class Parameters>
-concept ListOfTensors = std::ranges::input_range<Parameters> &&
-                        std::convertible_to<std::ranges::range_reference_t<Parameters>, at::Tensor const&>;
-
 /// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
-template <ListOfTensors Parameters>
+template <class Parameters>
 at::Tensor listed_twice(Parameters&& parameters) {
   std::unordered_set<c10::TensorImpl const*> seen;
   for (at::Tensor const& parameter : parameters)
@@ -92,13 +86,11 @@ at::Tensor listed_twice(Parameters&& parameters) {
 /// optimizer of the user's own need not have a name.
 template <class Model, class Optimizer>
 void require_listed_once(Model& model, Optimizer& optimizer) {
-  if constexpr (ListOfTensors<decltype(optimizer.parameters())>) {
-    auto const twice = listed_twice(optimizer.parameters());
-    if (!twice.defined()) return;
-    std::string_view called = type_name<Optimizer>();
-    if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
-    refuse_listed_twice(called, names_of(model, twice));
-  }
+  auto const twice = listed_twice(optimizer.parameters());
+  if (!twice.defined()) return;
+  std::string_view called = type_name<Optimizer>();
+  if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
+  refuse_listed_twice(called, names_of(model, twice));
 }
 
 }  // namespace fulgurite::libtorch
