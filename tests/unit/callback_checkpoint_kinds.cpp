@@ -13,6 +13,14 @@ std::string name(int epoch, int step) {
   return "epoch=" + std::to_string(epoch) + "-step=" + std::to_string(step) + ".safetensors";
 }
 
+/// The warning of a file that a value of earlier weights ranks.
+std::string old_value(std::string const& metric, int step, int logged) {
+  return "warning: [fulgurite.callback.checkpoint_old_value] ModelCheckpoint watches '" + metric +
+         "', which was last logged at step " + std::to_string(logged) + ": the file of step " + std::to_string(step) +
+         " is ranked by that value, which its weights did not have. Save where the metric is logged, or validate "
+         "before each save\n";
+}
+
 /// Two batches an epoch, so epoch e ends at step 2(e + 1).
 void run(std::vector<double> script, Options how, Folder const& folder, int epochs, TrainerOptions options = quick(1)) {
   Scripted model{.script = std::move(script)};
@@ -155,7 +163,8 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
   auto const warning =
       said([&] { run({5, 4, 3, 2}, {.save_top_k = -1, .save_on_train_epoch_end = true}, folder, 4, rarely); });
   CHECK(warning == "warning: [fulgurite.callback.checkpoint_waits] ModelCheckpoint watches 'vl', which nobody has "
-                   "logged by step 2: nothing is saved before it is\n");
+                   "logged by step 2: nothing is saved before it is\n" +
+                       old_value("vl", 6, 4));
   CHECK(folder.files() == Kept{name(1, 4), name(2, 6), name(3, 8)});
   Scripted model;
   Folder const other;
@@ -167,6 +176,34 @@ TEST_CASE("checkpoint: a metric not known before the first validation is waited 
     });
   });
   CHECK(error.find("which nobody has logged by step 4: log it") != std::string::npos);
+}
+
+TEST_CASE(
+    "checkpoint: a file that a value of earlier weights ranks is warned of, once, and only where one is written") {
+  auto rarely = quick(6);
+  rarely.check_val_every_n_epoch = 2;
+  auto const warned = [](Options how, TrainerOptions options, int batches = 2) {
+    Folder const folder;
+    how.dirpath = folder.path;
+    Scripted model{.script = {5, 4, 3, 2, 1, 0}};
+    options.silence = {"fulgurite.callback.checkpoint_waits"};
+    return said([&] { fitted(model, options, batches, ModelCheckpoint{Scripted::vl, how}); });
+  };
+  // The epochs 1, 3 and 5 validate; those between have no better value, so that the best alone writes no file.
+  CHECK(warned({.save_on_train_epoch_end = true}, rarely).empty());
+  CHECK(warned({.save_top_k = 2, .save_on_train_epoch_end = true}, rarely) == old_value("vl", 6, 4));
+  CHECK(warned({.save_top_k = -1}, rarely).empty());
+  // By steps: the first file is one behind the validation.
+  auto within = quick(1);
+  within.val_check_interval = 2;
+  CHECK(warned({.save_top_k = -1, .every_n_train_steps = 3}, within, 5) == old_value("vl", 3, 2));
+  CHECK(warned({.save_top_k = -1, .every_n_train_steps = 2}, within, 5).empty());
+  Folder const folder;
+  Scripted model;
+  CHECK(said([&] {
+          fitted(model, quick(2), 3,
+                 ModelCheckpoint{Scripted::loss, {.dirpath = folder.path, .save_top_k = -1, .every_n_train_steps = 1}});
+        }).empty());
 }
 
 TEST_CASE("checkpoint: a folder that is not empty is told of, unless nothing is kept in it") {

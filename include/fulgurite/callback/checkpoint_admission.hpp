@@ -65,11 +65,21 @@ class Admission : public Requests {
     if (auto now = admitted(ctx, epoch)) request(ctx, std::move(*now));
   }
 
+  /// The watched value. Its age counts from the step at which this callback has seen it first: it looks at the end of
+  /// each validation, and where a file is due.
+  std::optional<double> seen_now(auto& ctx) {
+    auto const now = ctx.watched_value(monitor_);
+    if (now.is_newer_than(seen_.logged)) seen_ = {now.logged, ctx.global_step()};
+    return now.value;
+  }
+  /// What this fit logs is new, however often an earlier one has logged it.
+  void forget_seen() { seen_ = {}; }
+
   /// A file of now; nullopt where none is kept, or its value is not among the best.
   std::optional<SavingFile> admitted(auto& ctx, int epoch) {
     SavingFile now{.name = {}, .epoch = epoch, .step = ctx.global_step()};
     if constexpr (checkpointing::watches<M>) {
-      now.score = ctx.shared_value(monitor_);
+      now.score = seen_now(ctx);
       if (!now.score) {
         missing(ctx);
         return std::nullopt;
@@ -82,6 +92,7 @@ class Admission : public Requests {
       }
     }
     if (!writes_any()) return std::nullopt;
+    if constexpr (checkpointing::watches<M>) tell_of_old_value(ctx);
     now.name = file_name(ctx, epoch);
     return now;
   }
@@ -108,7 +119,22 @@ class Admission : public Requests {
       ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
   }
 
-  bool warned_ = false;
+  /// A value that was logged before the weights were last trained ranks their file.
+  void tell_of_old_value(auto& ctx) {
+    if (seen_.step >= ctx.global_step() || std::exchange(warned_of_age_, true)) return;
+    ctx.warn_each("fulgurite.callback.checkpoint_old_value",
+                  "ModelCheckpoint watches '" + watch::written(monitor_) + "', which was last logged at step " +
+                      std::to_string(seen_.step) + ": the file of step " + std::to_string(ctx.global_step()) +
+                      " is ranked by that value, which its weights did not have. Save where the metric is logged, or "
+                      "validate before each save");
+  }
+
+  /// How often the metric was logged when a new value was seen, and the step of then.
+  struct Seen {
+    long logged = 0, step = 0;
+  };
+  Seen seen_{};
+  bool warned_ = false, warned_of_age_ = false;
 };
 
 }  // namespace fulgurite::checkpointing

@@ -89,6 +89,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
     timing_.begin(ctx, resumed_);
     validated_ = false;
     in_fit_ = true;
+    this->forget_seen();
     if (!std::exchange(resumed_, false)) {  // a fit that failed may have left them
       deferred_ = false;
       waiting_.reset();
@@ -118,6 +119,7 @@ class ModelCheckpoint : public checkpointing::Admission<M> {
   void on_validation_end(auto& ctx) {
     if (!watch::in_fit(ctx)) return;
     validated_ = true;
+    if constexpr (watches) static_cast<void>(this->seen_now(ctx));
     bool const by_step = timing_.by_flushed_step(ctx);
     if (this->skips(ctx)) return;
     if (std::exchange(deferred_, false) || by_step ||

@@ -19,7 +19,8 @@ namespace loop {
 // clang-format off
 inline constexpr auto library_warnings = std::to_array<std::string_view>({
     "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
-    "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window", "callback.patience_spent",
+    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window",
+    "callback.patience_spent",
     "callback.profiler_too_short",
     "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
     "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits", "exception.second",
