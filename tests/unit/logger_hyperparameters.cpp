@@ -1,4 +1,10 @@
+#include <utility>
+
+#include <fulgurite/checkpoint/file_hyperparameters.hpp>
+#include <fulgurite/checkpoint/hyperparameter_text.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
+#include <fulgurite/logger/event_messages.hpp>
+#include <fulgurite/logger/json_line.hpp>
 #include <fulgurite/loop/log_hyperparameters.hpp>
 
 #include "callback_run.hpp"
@@ -41,6 +47,43 @@ TEST_CASE("hyper-parameters: a text that is not UTF-8, or has control characters
       {"a\xFF", std::string("caf\xE9 \x7F\t\"\xC2\x85\xE2\x80\xA8\xC3\xA9\xEF\xBF\xBF")}};
   CHECK(logger::hparams_yaml(odd) ==
         "\"a\xEF\xBF\xBD\": \"caf\xEF\xBF\xBD \\u007f\\u0009\\\"\\u0085\\u2028\xC3\xA9\\uffff\"\n");
+}
+
+namespace {
+struct Lists {
+  std::vector<int> layers = {64, 32};
+  std::vector<double> betas = {0.5, 1};
+  std::vector<std::string> heads = {"a", "b,c"};
+  std::vector<bool> bias = {true, false};
+  std::vector<int> none = {};
+  void hyperparameters(auto& list) const {
+    list("layers", layers)("betas", betas)("heads", heads)("bias", bias)("none", none);
+  }
+};
+}  // namespace
+
+TEST_CASE("hyper-parameters: a list is one in YAML, in JSON, in a file and back, and a text elsewhere") {
+  auto const all = hyperparameters(Lists{});
+  CHECK(logger::hparams_yaml(all) == "\"layers\": [64, 32]\n\"betas\": [0.5, 1.0]\n\"heads\": [\"a\", \"b,c\"]\n"
+                                     "\"bias\": [true, false]\n\"none\": []\n");
+  CHECK(logger::json_hyperparameters(all) ==
+        R"({"hparams":{"layers":[64,32],"betas":[0.5,1],"heads":["a","b,c"],"bias":[true,false],"none":[]}})"
+        "\n");
+  CHECK(logger::event::hyperparameters(0, all).find("[64, 32]") != std::string::npos);
+  CHECK(hyperparameter_text(all) ==
+        R"({"layers":[64,32],"betas":[0.5,1.0],"heads":["a","b,c"],"bias":[true,false],"none":[]})");
+  auto const saved = from_text(hyperparameter_text(all), "test");
+  Lists back{.layers = {1}, .betas = {}, .heads = {}, .bias = {}, .none = {1}};
+  HyperparameterReader<Lists> reader(saved, back);
+  std::as_const(back).hyperparameters(reader);
+  CHECK(reader.differences().empty());
+  CHECK(hyperparameters(back) == all);
+  auto const other = from_text(R"({"layers":[64,"32"],"betas":1.5,"heads":[],"bias":[],"none":[]})", "test");
+  HyperparameterReader<Lists> refused(other, back);
+  std::as_const(back).hyperparameters(refused);
+  CHECK(
+      refused.differences().starts_with("'layers' is [64,\"32\"], and a list, each entry an integer of 4 bytes, is "));
+  CHECK(refused.differences().find("'betas' is 1.5") != std::string::npos);
 }
 
 TEST_CASE("hyper-parameters: model and data that tell two values of one name") {

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fulgurite/checkpoint/archive_reader.hpp>
 #include <fulgurite/checkpoint/archive_text.hpp>
@@ -19,6 +20,13 @@
 #include <fulgurite/core/error.hpp>
 
 namespace fulgurite {
+
+/// A list whose entries a file can set.
+template <class T>
+inline constexpr bool is_readable_list = false;
+template <class T>
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string>)
+inline constexpr bool is_readable_list<std::vector<T>> = true;
 
 /// Goes through the function `hyperparameters(list)` of an object, in the place of a list, and sets the members that it
 /// names to what a file says. What is named and lies outside of the object, such as a text in quotes or a static
@@ -32,10 +40,11 @@ class HyperparameterReader {
   HyperparameterReader& operator()(std::string_view name, V&& value) {
     using T = std::remove_cvref_t<V>;
     constexpr bool text = std::is_same_v<T, std::string> || std::is_array_v<T>;
-    constexpr bool readable = std::is_lvalue_reference_v<V> && (std::is_arithmetic_v<T> || std::is_enum_v<T> || text);
+    constexpr bool one = std::is_arithmetic_v<T> || std::is_enum_v<T> || text;
+    constexpr bool readable = std::is_lvalue_reference_v<V> && (one || is_readable_list<T>);
     static_assert(readable, "[fulgurite.checkpoint.hyperparameter_member] hyperparameters<H>(file) sets members of H, "
-                            "and this is a temporary, or no number, truth value, enum or std::string: name the member "
-                            "itself");
+                            "and this is a temporary, or no number, truth value, enum, std::string or std::vector of "
+                            "these: name the member itself");
     if constexpr (readable) {
       auto const* const found = saved_->find(name);
       if (found == nullptr) differs(name, "is not there");
@@ -71,7 +80,16 @@ class HyperparameterReader {
   /// Whether the saved value is one of T, exactly.
   template <class T>
   static bool take(ArchiveNode const& from, T& to) {
-    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+    if constexpr (is_readable_list<T>) {
+      auto const* const list = std::get_if<ArchiveNode::List>(&from.value);
+      if (list == nullptr) return false;
+      for (auto const& entry : *list) {
+        typename T::value_type one{};
+        if (!take(entry, one)) return false;
+        to.push_back(std::move(one));
+      }
+      return true;
+    } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
       auto const* const value = std::get_if<T>(&from.value);
       if (value) to = *value;
       return value != nullptr;
@@ -94,7 +112,8 @@ class HyperparameterReader {
   }
   template <class T>
   static std::string kind() {
-    if constexpr (std::is_same_v<T, bool>) return "a truth value";
+    if constexpr (is_readable_list<T>) return "a list, each entry " + kind<typename T::value_type>() + ",";
+    else if constexpr (std::is_same_v<T, bool>) return "a truth value";
     else if constexpr (std::is_same_v<T, std::string>) return "a text";
     else if constexpr (std::is_floating_point_v<T>) return sizeof(T) == sizeof(float) ? "a float" : "a double";
     else return "an integer of " + std::to_string(sizeof(T)) + " bytes";

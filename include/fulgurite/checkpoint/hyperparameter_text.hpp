@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -28,7 +29,15 @@ FULGURITE_COLD std::string hyperparameter_text(std::span<Hyperparameter const> a
                   "'" + name +
                       "' cannot be the name of a hyper-parameter in a file: it begins with '$', or is there "
                       "twice");
-    std::visit([&](auto const& now) { entry->value = now; }, value);
+    std::visit(
+        [&]<class T>(T const& now) {
+          if constexpr (std::is_same_v<T, HyperparameterValues>) {
+            ArchiveNode::List list;
+            for (auto const& one : now) std::visit([&](auto const& v) { list.emplace_back().value = v; }, one);
+            entry->value = std::move(list);
+          } else entry->value = now;
+        },
+        value);
   }
   return to_text(tree);
 }

@@ -15,8 +15,37 @@
 
 namespace fulgurite {
 
+/// A list of settings, such as the widths of layers: its entries need not have one type.
+using HyperparameterValues = std::vector<std::variant<bool, std::int64_t, double, std::string>>;
 /// A named setting of a run: `{"lr", 1e-3}`, `{"optimizer", std::string("adam")}`, `{"layers", std::int64_t{4}}`.
-using Hyperparameter = std::pair<std::string, std::variant<bool, std::int64_t, double, std::string>>;
+using Hyperparameter =
+    std::pair<std::string, std::variant<bool, std::int64_t, double, std::string, HyperparameterValues>>;
+
+/// The text of a setting. `text(value)` is that of one number, truth value or text; a list is "[a, b]" of these, with
+/// `between` between two of them.
+template <class Text>
+std::string setting_text(Hyperparameter::second_type const& setting, Text const& text,
+                         std::string_view between = ", ") {
+  return std::visit(
+      [&]<class T>(T const& value) -> std::string {
+        if constexpr (std::same_as<T, HyperparameterValues>) {
+          std::string all = "[";
+          for (auto const& one : value) (all += all.size() > 1 ? between : "") += std::visit(text, one);
+          return all + "]";
+        } else return text(value);
+      },
+      setting);
+}
+
+/// What one entry of a hyper-parameter may be.
+template <class V>
+inline constexpr bool is_setting =
+    std::is_arithmetic_v<V> || std::is_enum_v<V> || std::convertible_to<V const&, std::string_view>;
+/// A std::vector of such entries.
+template <class V>
+inline constexpr bool is_setting_list = false;
+template <class V>
+inline constexpr bool is_setting_list<std::vector<V>> = is_setting<V>;
 
 /// Collects settings in the order in which they are named. A model, a data module, or its member `hparams`, says which:
 ///
@@ -31,14 +60,18 @@ class HyperparameterList {
   /// A name again with another value is an Error: two places would tell two stories of one run.
   template <class V>
   HyperparameterList& operator()(std::string_view name, V const& value) {
-    constexpr bool number = std::is_arithmetic_v<V>, text = std::convertible_to<V const&, std::string_view>;
-    static_assert(number || text || std::is_enum_v<V>,
-                  "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum or a text: "
-                  "convert it to one of these");
-    if constexpr (std::same_as<V, bool>) add(name, value);
-    else if constexpr (std::is_floating_point_v<V>) add(name, static_cast<double>(value));
-    else if constexpr (number || std::is_enum_v<V>) add(name, static_cast<std::int64_t>(value));
-    else if constexpr (text) add(name, std::string(std::string_view(value)));
+    constexpr bool one = is_setting<V>, list = is_setting_list<V>;
+    static_assert(
+        one || list,
+        "[fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text or a "
+        "std::vector of these: convert it to one of them");
+    if constexpr (one) {
+      add(name, kept(value));
+    } else if constexpr (list) {
+      HyperparameterValues all;
+      for (typename V::value_type const& entry : value) all.emplace_back(kept(entry));
+      add(name, std::move(all));
+    }
     return *this;
   }
 
@@ -53,6 +86,13 @@ class HyperparameterList {
   std::vector<Hyperparameter> const& all() const { return all_; }
 
  private:
+  template <class V>
+  static auto kept(V const& value) {
+    if constexpr (std::same_as<V, bool>) return value;
+    else if constexpr (std::is_floating_point_v<V>) return static_cast<double>(value);
+    else if constexpr (std::is_arithmetic_v<V> || std::is_enum_v<V>) return static_cast<std::int64_t>(value);
+    else return std::string(std::string_view(value));
+  }
   FULGURITE_COLD void add(std::string_view name, Hyperparameter::second_type value) {
     for (auto const& [known, before] : all_) {
       if (known != name) continue;

@@ -16,6 +16,7 @@
 #include <fulgurite/logger/histogram.hpp>
 #include <fulgurite/logger/png.hpp>
 #include <fulgurite/logger/utf8_text.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::logger::event {
 
@@ -118,6 +119,16 @@ FULGURITE_BULK std::string image(std::string_view tag, std::span<std::uint8_t co
   return value(tag, field);
 }
 
+/// A list as TensorBoard shows it: a hyper-parameter of its own is a number, a truth value or a text.
+FULGURITE_BULK std::string list_text(HyperparameterValues const& values) {
+  return setting_text(values, []<class T>(T const& v) -> std::string {
+    if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+    else if constexpr (std::is_same_v<T, double>) return report::exact(v);
+    else if constexpr (std::is_same_v<T, std::string>) return utf8_text(v);
+    else return std::to_string(v);
+  });
+}
+
 /// The hyper-parameters of a run, as the tab of that name compares them.
 FULGURITE_BULK std::string hyperparameters(double wall_time, std::vector<Hyperparameter> const& all) {
   std::string session, content, tensor, fields;
@@ -126,6 +137,7 @@ FULGURITE_BULK std::string hyperparameters(double wall_time, std::vector<Hyperpa
     std::visit(
         [&]<class T>(T const& v) {
           if constexpr (std::is_same_v<T, std::string>) protobuf::text(number, 3, utf8_text(v));
+          else if constexpr (std::is_same_v<T, HyperparameterValues>) protobuf::text(number, 3, list_text(v));
           else if constexpr (std::is_same_v<T, bool>) protobuf::integer(number, 4, v ? 1 : 0);
           else protobuf::real(number, 2, static_cast<double>(v));
         },

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/hyperparameters.hpp>
@@ -13,20 +12,20 @@
 
 namespace fulgurite::logger {
 
-/// A mapping with one "name: value" in each line. Texts are in double quotes.
+/// A mapping with one "name: value" in each line. Texts are in double quotes, lists in
+/// brackets.
 FULGURITE_COLD std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
   if (parameters.empty()) return "{}\n";
   std::string text;
   for (auto const& [name, value] : parameters)
     text += report::yaml(name) + ": " +
-            std::visit(
-                []<class T>(T const& v) -> std::string {
-                  if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
-                  else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
-                  else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
-                  else return std::to_string(v);
-                },
-                value) +
+            setting_text(value,
+                         []<class T>(T const& v) -> std::string {
+                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
+                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
+                           else return std::to_string(v);
+                         }) +
             "\n";
   return text;
 }

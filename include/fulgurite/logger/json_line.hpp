@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 #include <fulgurite/checkpoint/json.hpp>
@@ -73,14 +72,15 @@ FULGURITE_BULK std::string json_hyperparameters(std::vector<Hyperparameter> cons
     if (line.back() != '{') line += ',';
     line += json::quoted(utf8_text(name));
     line += ':';
-    line += std::visit(
+    line += setting_text(
+        value,
         []<class T>(T const& v) -> std::string {
           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
           else if constexpr (std::is_same_v<T, double>) return json_number(v);
           else if constexpr (std::is_same_v<T, std::string>) return json::quoted(utf8_text(v));
           else return std::to_string(v);
         },
-        value);
+        ",");
   }
   return line + "}}\n";
 }

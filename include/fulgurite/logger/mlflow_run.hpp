@@ -86,14 +86,12 @@ class MlflowRun : public Journal<JsonLine> {
   FULGURITE_COLD void tell(std::vector<Hyperparameter> const& all) {
     for (auto const& [name, value] : all)
       write_durably(folder_ / "params" / mlflow::file_name(name),
-                    std::visit(
-                        []<class T>(T const& v) -> std::string {
-                          if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";  // as in Python
-                          else if constexpr (std::is_same_v<T, double>) return report::exact(v);
-                          else if constexpr (std::is_same_v<T, std::string>) return v;
-                          else return std::to_string(v);
-                        },
-                        value));
+                    setting_text(value, []<class T>(T const& v) -> std::string {
+                      if constexpr (std::is_same_v<T, bool>) return v ? "True" : "False";  // as in Python
+                      else if constexpr (std::is_same_v<T, double>) return report::exact(v);
+                      else if constexpr (std::is_same_v<T, std::string>) return v;
+                      else return std::to_string(v);
+                    }));
   }
   void finish(Status status) { describe(status == Status::success ? "3" : "4", milliseconds(names_)); }
 

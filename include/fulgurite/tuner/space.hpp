@@ -171,8 +171,8 @@ Space<Setting> list(std::vector<Setting> settings) {
       space.columns.push_back({name, [column = name](Setting const& setting, bool exactly) {
                                  for (auto const& [other, now] : hyperparameters(setting))
                                    if (other == column)
-                                     return std::visit([&](auto const& shown) { return fields::text(shown, exactly); },
-                                                       now);
+                                     return setting_text(
+                                         now, [&](auto const& shown) { return fields::text(shown, exactly); });
                                  return std::string();
                                }});
     space.settings = std::move(settings);
