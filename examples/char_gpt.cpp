@@ -125,8 +125,8 @@ int main(int argc, char** argv) try {
   torch::manual_seed(seed);
   auto corpus =
       text.empty() ? data::text(example::own_texts(),
-                                {.block = 96, .batch_size = 12, .validation = 30'000, .seed = seed, .batches = batches})
-                   : data::text(text, {.block = 96, .batch_size = 12, .seed = seed, .batches = batches});
+                                {.block = 96, .batches = batches, .validation = 30'000, .batch_size = 12, .seed = seed})
+                   : data::text(text, {.block = 96, .batches = batches, .batch_size = 12, .seed = seed});
   auto const beginning = prompt.empty() ? std::vector<std::int64_t>{0} : corpus.encode(prompt);
   Gpt gpt({.vocabulary = static_cast<long>(corpus.vocabulary().size()), .block = 96});
   auto trainer = make_trainer<Gpt>(TrainerOptions{.max_epochs = fast ? 1 : epochs,

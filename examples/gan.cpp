@@ -93,7 +93,7 @@ int main(int argc, char** argv) try {
   torch::set_num_threads(threads);
   torch::manual_seed(seed);
   std::filesystem::create_directories(out);
-  auto digits = source.load({.batch_size = 64, .seed = seed, .validation = 0, .drop_last = true});
+  auto digits = source.load({.validation = 0, .batch_size = 64, .seed = seed, .drop_last = true});
   Gan gan;
   auto trainer = make_trainer<Gan>(
       TrainerOptions{.max_epochs = fast ? 1 : epochs, .limit_train_batches = fast ? Limit{10} : Limit{}}, Manual{},

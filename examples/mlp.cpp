@@ -36,7 +36,7 @@ int main(int argc, char** argv) try {
   using namespace fulgurite;
   torch::manual_seed(1);
   Mlp model;
-  auto digits = argc > 1 ? data::mnist(argv[1], {.batch_size = 64, .normalise = true}) : data::digits();
+  auto digits = argc > 1 ? data::mnist(argv[1], {.normalise = true, .batch_size = 64}) : data::digits();
   auto trainer = make_trainer<Mlp>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, Float32{},
                                    Automatic{.clip = ClipNorm{1.0}},
                                    EarlyStopping{Mlp::val_accuracy, {.mode = Mode::max}}, Signals{});

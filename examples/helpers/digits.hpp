@@ -66,10 +66,10 @@ class DigitSource {
     }
     for (auto const& folder : places)
       if (small_ones_ && find_digits_csv(folder))
-        return {digits8x8(folder, {.batch_size = options.batch_size,
+        return {digits8x8(folder, {.validation = options.validation,
+                                   .batch_size = options.batch_size,
                                    .shuffle = options.shuffle,
                                    .seed = options.seed,
-                                   .validation = options.validation,
                                    .drop_last = options.drop_last}),
                 8, "8 x 8 digits from " + folder.string(), "99.1 to 99.7 %"};
     throw std::runtime_error(

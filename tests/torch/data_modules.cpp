@@ -79,7 +79,7 @@ TEST_CASE("MNIST's two parts become three loaders") {
   Folder const folder;
   folder.put_mnist("train", 50);
   folder.put_mnist("t10k", 20);
-  auto module = mnist(folder.path, {.batch_size = 16, .validation = 0.2});
+  auto module = mnist(folder.path, {.validation = 0.2, .batch_size = 16});
   auto& batch = *module.train_dataloader().begin();
   CHECK(batch.data.sizes() == torch::IntArrayRef{16, 1, 28, 28});
   CHECK(batch.data.scalar_type() == torch::kFloat);
@@ -93,7 +93,7 @@ TEST_CASE("MNIST's two parts become three loaders") {
   CHECK(std::set<int>(seen.begin(), seen.end()).size() == 50);
   CHECK(greys(module.test_dataloader()).size() == 20);
 
-  auto same = mnist(folder.path, {.validation = 10}), other = mnist(folder.path, {.seed = 1, .validation = 10});
+  auto same = mnist(folder.path, {.validation = 10}), other = mnist(folder.path, {.validation = 10, .seed = 1});
   CHECK(greys(same.val_dataloader()) == validation);
   CHECK(greys(other.val_dataloader()) != validation);
   CHECK(refusal([&] { mnist(folder.path, {.validation = 50}); }) == "fulgurite.data.share");
@@ -103,7 +103,7 @@ TEST_CASE("one part alone is split, and has no test set") {
   Folder const folder;
   folder.put_mnist("t10k", 30);
   auto module =
-      mnist(folder.path, {.batch_size = 7, .shuffle = false, .validation = 5, .normalise = true, .drop_last = true});
+      mnist(folder.path, {.normalise = true, .validation = 5, .batch_size = 7, .shuffle = false, .drop_last = true});
   CHECK(module.train_dataloader().size() == 3);
   CHECK(module.val_dataloader().size() == 1);
   CHECK_FALSE(module.has_test());
@@ -136,7 +136,7 @@ TEST_CASE("digits of 8 x 8 are split into training and validation, and 16 is whi
     text += std::to_string(i % 10) + "\n";
   }
   folder.put("digits.csv", text);
-  auto module = digits8x8(folder.path, {.batch_size = 5, .validation = 4});
+  auto module = digits8x8(folder.path, {.validation = 4, .batch_size = 5});
   std::multiset<int> seen;
   auto const look = [&](auto& loader, std::int64_t samples) {
     CHECK(loader.layout().samples == samples);
@@ -177,7 +177,7 @@ TEST_CASE("drawn digits have the shape of MNIST's, and a transform sees training
 TEST_CASE("text becomes blocks and the same blocks one on") {
   std::string content;
   for (int i = 0; i < 100; ++i) content += static_cast<char>('a' + i % 26);
-  auto module = text_of(content, {.block = 5, .batch_size = 4, .validation = 0.25, .seed = 1});
+  auto module = text_of(content, {.block = 5, .validation = 0.25, .batch_size = 4, .seed = 1});
   CHECK(module.vocabulary().size() == 26);
   CHECK(module.decode(module.encode("hello")) == "hello");
 
@@ -203,7 +203,7 @@ TEST_CASE("text becomes blocks and the same blocks one on") {
     for (std::int64_t row = 0; row < batch.data.size(0); ++row)
       read += module.decode({batch.data[row].data_ptr<std::int64_t>(), 5});
   CHECK(read == content.substr(75, 20));  // 25 characters: 4 pieces, each with a character after it
-  CHECK(text_of(content, {.block = 5, .batch_size = 4, .batches = 100}).train_dataloader().size() == 100);
+  CHECK(text_of(content, {.block = 5, .batches = 100, .batch_size = 4}).train_dataloader().size() == 100);
 }
 
 TEST_CASE("put in order, as overfit_batches asks for, each epoch of every module has the same batches") {
@@ -266,7 +266,7 @@ TEST_CASE("a fit with overfit_batches sees the same batches of shuffled MNIST, d
 }
 
 TEST_CASE("blocks reach the whole text") {
-  BlockLoader loader{{0, 1, 2, 3}, {.block = 2, .batch_size = 64, .batches = 1}};
+  BlockLoader loader{{0, 1, 2, 3}, {.block = 2, .batches = 1, .batch_size = 64}};
   auto const& batch = *loader.begin();
   CHECK(batch.data.min().item<std::int64_t>() == 0);
   CHECK(batch.target.max().item<std::int64_t>() == 3);
@@ -278,7 +278,7 @@ TEST_CASE("text that is missing or too short is refused") {
   folder.put("b", " and more");
   folder.put("latin", "caf\xe9");
   folder.put("empty", "");
-  TextOptions const options{.block = 2, .batch_size = 1, .validation = 0.5};
+  TextOptions const options{.block = 2, .validation = 0.5, .batch_size = 1};
   auto both = text({folder.path / "a", folder.path / "b"}, options);
   CHECK(both.vocabulary().characters() == " ademnorstx");
   CHECK(text(folder.path / "a", options).vocabulary().size() == 7);
@@ -288,7 +288,7 @@ TEST_CASE("text that is missing or too short is refused") {
   CHECK(refusal([&] { text(folder.path / "empty", options); }) == "fulgurite.data.text");
   CHECK(refusal([&] { text(folder.path / "a"); }) == "fulgurite.data.block");
   CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 0}); }) == "fulgurite.data.block");
-  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 2, .batch_size = 1, .batches = -1}); }) ==
+  CHECK(refusal([] { BlockLoader({1, 2, 3}, {.block = 2, .batches = -1, .batch_size = 1}); }) ==
         "fulgurite.data.batches");
 }
 

@@ -182,7 +182,7 @@ TEST_CASE(
 TEST_CASE("a file of a text with another vocabulary is refused, although its size is the same") {
   probe::Folder const folder;
   auto const file = folder / "last.safetensors";
-  data::TextOptions const options{.block = 4, .batch_size = 2, .validation = 0.4};
+  data::TextOptions const options{.block = 4, .validation = 0.4, .batch_size = 2};
   auto vowels = data::text_of("aeiouaeiouaeiouaeiou", options), others = data::text_of("abcdeabcdeabcdeabcde", options),
        same = data::text_of("uoieauoieauoieauoiea", options);
   trained(vowels, 4, file);
@@ -285,7 +285,7 @@ TEST_CASE("a file of pictures that were scaled otherwise is refused") {
   write(folder / "train-images-idx3-ubyte",
         std::string("\0\0\x08\x03\0\0\0\x04\0\0\0\x1c\0\0\0\x1c", 16) + std::string(4 * 28 * 28, '\x40'));
   write(folder / "train-labels-idx1-ubyte", std::string("\0\0\x08\x01\0\0\0\x04", 8) + std::string("\1\2\3\4"));
-  data::MnistOptions options{.batch_size = 2, .validation = 2};
+  data::MnistOptions options{.validation = 2, .batch_size = 2};
   auto plain = data::mnist(folder.path, options);
   options.normalise = true;
   auto scaled = data::mnist(folder.path, options);

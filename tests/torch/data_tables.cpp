@@ -269,12 +269,39 @@ void has_options_of_a_module(long batch_size) {
   CHECK(o.batch_size == batch_size);
   CHECK((o.seed == 0 && o.workers == 0 && o.prefetch == 2 && o.persistent_workers && o.timeout.count() == 0));
   CHECK(!o.pin_memory);
-  if constexpr (shuffles<Options>) CHECK((o.shuffle && !o.drop_last));
+  // In the one order that all have, or this does not compile.
+  using std::chrono::milliseconds;
+  if constexpr (shuffles<Options>) {
+    CHECK((o.shuffle && !o.drop_last));
+    CHECK(Options{.validation = 1,
+                  .batch_size = 2,
+                  .shuffle = false,
+                  .seed = 3,
+                  .drop_last = true,
+                  .workers = 4,
+                  .prefetch = 5,
+                  .persistent_workers = false,
+                  .timeout = milliseconds(6),
+                  .pin_memory = true}
+              .pin_memory);
+  } else {
+    CHECK(Options{.block = 7,
+                  .batches = 8,
+                  .validation = 1,
+                  .batch_size = 2,
+                  .seed = 3,
+                  .workers = 4,
+                  .prefetch = 5,
+                  .persistent_workers = false,
+                  .timeout = milliseconds(6),
+                  .pin_memory = true}
+              .pin_memory);
+  }
 }
 
 }  // namespace
 
-TEST_CASE("every data module has the options that all have, under the same names") {
+TEST_CASE("every data module has the options that all have, under the same names and in one order") {
   has_options_of_a_module<TableOptions>(32);
   has_options_of_a_module<ImageFolderOptions>(32);
   has_options_of_a_module<WindowOptions>(32);
@@ -283,4 +310,38 @@ TEST_CASE("every data module has the options that all have, under the same names
   has_options_of_a_module<Digits8x8Options>(64);
   has_options_of_a_module<TextOptions>(32);
   STATIC_REQUIRE(!shuffles<TextOptions>);
+}
+
+TEST_CASE("the loaders of tensors have their options in the order of data::Loader") {
+  using std::chrono::milliseconds;
+  CHECK(TensorLoaderOptions{.batch_size = 2,
+                            .shuffle = true,
+                            .seed = 3,
+                            .drop_last = true,
+                            .workers = 4,
+                            .prefetch = 5,
+                            .persistent_workers = false,
+                            .timeout = milliseconds(6),
+                            .pin_memory = true}
+            .pin_memory);
+  CHECK(GatherOptions{.batch_size = 2,
+                      .seed = 3,
+                      .drop_last = true,
+                      .workers = 4,
+                      .prefetch = 5,
+                      .persistent_workers = false,
+                      .timeout = milliseconds(6),
+                      .pin_memory = true}
+            .pin_memory);
+  CHECK(BlockOptions{.block = 7,
+                     .random = false,
+                     .batches = 8,
+                     .batch_size = 2,
+                     .seed = 3,
+                     .workers = 4,
+                     .prefetch = 5,
+                     .persistent_workers = false,
+                     .timeout = milliseconds(6),
+                     .pin_memory = true}
+            .pin_memory);
 }

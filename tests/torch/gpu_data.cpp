@@ -97,7 +97,7 @@ TEST_CASE("workers that pin memory, also while a step is recorded as a graph, gi
   CHECK(same(fitted(SingleDevice{cuda}, loader(0, true)), plain));
   CHECK(same(fitted(SingleDevice{cuda}, loader(3, true)), plain));
   auto const [x, y] = rows();
-  data::TensorLoader gathered{x, y, {.batch_size = 8, .shuffle = true, .seed = 2, .pin_memory = true, .workers = 2}};
+  data::TensorLoader gathered{x, y, {.batch_size = 8, .shuffle = true, .seed = 2, .workers = 2, .pin_memory = true}};
   for (auto const& batch : gathered) CHECK(batch.data.is_pinned());
   CHECK(same(fitted(SingleDevice{cuda}, std::move(gathered)), plain));
   for (int i = 0; i != 4; ++i) {

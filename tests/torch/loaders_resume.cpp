@@ -108,7 +108,7 @@ TEST_CASE("a loader of a sequence goes on inside an epoch", "[resume][data]") {
   for (bool const random : {false, true})
     check_every_stop(
         [&](std::uint64_t seed) {
-          return BlockLoader(numbers, {.block = 4, .batch_size = 3, .random = random, .seed = seed});
+          return BlockLoader(numbers, {.block = 4, .random = random, .batch_size = 3, .seed = seed});
         },
         itself);
 }
@@ -124,7 +124,7 @@ TEST_CASE("the loaders of modules go on inside an epoch", "[resume][data]") {
       [](std::uint64_t seed) {
         std::string content;
         for (int i = 0; i != 100; ++i) content += static_cast<char>('a' + i % 26);
-        return text_of(content, {.block = 5, .batch_size = 4, .validation = 0.25, .seed = seed});
+        return text_of(content, {.block = 5, .validation = 0.25, .batch_size = 4, .seed = seed});
       },
       its_own);
   // Digits are drawn from the seed, so a program that goes on has the same one.

@@ -1,6 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <ranges>
 #include <set>
@@ -38,6 +39,30 @@ static_assert(ranges::input_range<Ints&> && ranges::sized_range<Ints&>);
 static_assert(std::movable<Ints> && !std::copyable<Ints>);
 
 }  // namespace
+
+TEST_CASE("a loader has its options in one order, with a sampler of its own or without") {
+  CHECK(LoaderOptions{.batch_size = 2,
+                      .shuffle = true,
+                      .seed = 3,
+                      .drop_last = true,
+                      .workers = 4,
+                      .prefetch = 5,
+                      .on_worker_start = {},
+                      .persistent_workers = false,
+                      .timeout = std::chrono::milliseconds(6),
+                      .pin_memory = true}
+            .pin_memory);
+  CHECK(BatchOptions{.batch_size = 2,
+                     .seed = 3,
+                     .drop_last = true,
+                     .workers = 4,
+                     .prefetch = 5,
+                     .on_worker_start = {},
+                     .persistent_workers = false,
+                     .timeout = std::chrono::milliseconds(6),
+                     .pin_memory = true}
+            .pin_memory);
+}
 
 TEST_CASE("a loader cuts a dataset into batches") {
   Loader loader{numbers(7), {.batch_size = 3}};

@@ -23,6 +23,7 @@ namespace fulgurite::data {
 /// How batches are made, for a loader that is given a sampler, which decides the order.
 struct BatchOptions {
   long batch_size = 1;     ///< samples in a batch
+  std::uint64_t seed = 0;  ///< of the `BatchRandom` that a function which makes batches may take
   bool drop_last = false;  ///< leave out a last batch with fewer samples
   int workers = 0;         ///< threads that read samples ahead; 0: read them in the loop itself
   int prefetch = 2;        ///< batches that each worker may be ahead
@@ -32,7 +33,6 @@ struct BatchOptions {
   std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch, and the loader's end for a sample
                                          ///< that is being read, as 30s; 0: for ever
   bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA, and `Stack` or `Pinnable`
-  std::uint64_t seed = 0;                ///< of the `BatchRandom` that a function which makes batches may take
 };
 
 /// How batches are made and in which order, for a loader that makes its own sampler.
@@ -83,9 +83,9 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
         plan_(new Plan{std::forward<D>(dataset), std::move(collate)}),
         reader_({.workers = options.workers,
                  .prefetch = options.prefetch,
+                 .on_worker_start = std::move(options.on_worker_start),
                  .persistent_workers = options.persistent_workers,
-                 .timeout = options.timeout,
-                 .on_worker_start = std::move(options.on_worker_start)}) {
+                 .timeout = options.timeout}) {
     plan_->seed = options.seed;
     plan_->pins = options.pin_memory;
     if (plan_->pins) check_pinning();
@@ -115,14 +115,14 @@ class Loader : public SampledBatches<Loader<D, S, Collate>, Collated<Collate, D>
   Loader(std::size_t count, D& dataset, LoaderOptions& o, Collate& collate)
       : Loader(std::forward<D>(dataset), OptionalShuffle{count, o.shuffle, o.seed},
                BatchOptions{.batch_size = o.batch_size,
+                            .seed = o.seed,
                             .drop_last = o.drop_last,
                             .workers = o.workers,
                             .prefetch = o.prefetch,
                             .on_worker_start = std::move(o.on_worker_start),
                             .persistent_workers = o.persistent_workers,
                             .timeout = o.timeout,
-                            .pin_memory = o.pin_memory,
-                            .seed = o.seed},
+                            .pin_memory = o.pin_memory},
                std::move(collate)) {}
 
   void check_pinning() const {

@@ -16,13 +16,13 @@ namespace fulgurite::data {
 
 /// The threads that read ahead. Loaders have these as options of their own, by the same names.
 struct WorkerOptions {
-  int workers = 0;                 ///< threads that make batches ahead; 0: the loop makes them itself
-  int prefetch = 2;                ///< batches that each worker may be ahead
-  bool persistent_workers = true;  ///< they stay from epoch to epoch; false: they end with each
+  int workers = 0;                             ///< threads that make batches ahead; 0: the loop makes them itself
+  int prefetch = 2;                            ///< batches that each worker may be ahead
+  std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample
+  bool persistent_workers = true;              ///< they stay from epoch to epoch; false: they end with each
   /// How long the loop waits for one batch, and the end of the loader for a thread that still reads a sample: one that
   /// takes longer is left behind. 0: for ever.
   std::chrono::milliseconds timeout{0};
-  std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample
 
   /// Errors [fulgurite.data.workers], [fulgurite.data.prefetch] and [fulgurite.data.timeout] for what makes no sense.
   FULGURITE_COLD void check() const {

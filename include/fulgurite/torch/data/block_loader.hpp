@@ -30,17 +30,17 @@ namespace fulgurite::data {
 
 /// How a sequence is cut into pieces for a BlockLoader.
 struct BlockOptions {
-  long block = 128;      ///< numbers in a piece: T
-  long batch_size = 32;  ///< pieces in a batch: B
-  bool random = true;    ///< pieces from anywhere; else one after another, each once
-  std::uint64_t seed = 0;
+  long block = 128;    ///< numbers in a piece: T
+  bool random = true;  ///< pieces from anywhere; else one after another, each once
   long batches =
       0;  ///< of an epoch; 0: as many as make one pass over the sequence (random ones overlap and leave gaps)
-  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
+  long batch_size = 32;  ///< pieces in a batch: B
+  std::uint64_t seed = 0;
   int workers = 0;                       ///< threads that cut batches ahead; 0: the loop does
   int prefetch = 2;                      ///< batches that each worker may be ahead
   bool persistent_workers = true;        ///< they stay from epoch to epoch
   std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  bool pin_memory = false;               ///< batches in page-locked memory; needs CUDA
 };
 
 /// Cuts pieces of a sequence, for one process among several.

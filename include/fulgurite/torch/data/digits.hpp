@@ -22,11 +22,11 @@ struct DigitsOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the drawing and the shuffle
   bool drop_last = false;  ///< for training
-  bool pin_memory = false;
-  int workers = 0;  ///< these as in TensorLoaderOptions
+  int workers = 0;         ///< these as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// `data::digits({.train = 8000, .validation = 2000})`: batches as MNIST's, drawn from `seed`; 10,000 images take a

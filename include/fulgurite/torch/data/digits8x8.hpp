@@ -15,16 +15,16 @@ namespace fulgurite::data {
 
 /// How data::digits8x8 splits and batches its 1797 images.
 struct Digits8x8Options {
+  Share validation = 0.2;  ///< a fraction or a count of the images
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  Share validation = 0.2;  ///< a fraction or a count of the images
   bool drop_last = false;  ///< for training
-  bool pin_memory = false;
-  int workers = 0;  ///< these as in TensorLoaderOptions
+  int workers = 0;         ///< these as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// Reads digits.csv.gz (or digits.csv) from a folder: images N x 1 x 8 x 8 in [0, 1], split into training and

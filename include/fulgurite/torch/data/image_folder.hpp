@@ -218,14 +218,14 @@ class ImageModule : public ImageInputs {
   }
   static BatchOptions batching(ImageFolderOptions const& o, bool drop_last) {
     return {.batch_size = o.batch_size,
+            .seed = o.seed,
             .drop_last = drop_last,
             .workers = o.workers,
             .prefetch = o.prefetch,
             .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),
             .persistent_workers = o.persistent_workers,
             .timeout = o.timeout,
-            .pin_memory = o.pin_memory,
-            .seed = o.seed};
+            .pin_memory = o.pin_memory};
   }
 
   Train train_;

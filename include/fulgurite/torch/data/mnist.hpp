@@ -21,17 +21,17 @@ namespace fulgurite::data {
 
 /// How data::mnist splits, scales and batches the images.
 struct MnistOptions {
+  bool normalise = false;  ///< shift and scale by the training set's mean and deviation (mnist_scale); else [0, 1]
+  Share validation = 0.2;  ///< a fraction or a count of the images
   long batch_size = 64;
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the shuffle and the split
-  Share validation = 0.2;  ///< a fraction or a count of the images
-  bool normalise = false;  ///< shift and scale by the training set's mean and deviation (mnist_scale); else [0, 1]
   bool drop_last = false;  ///< for training
-  bool pin_memory = false;
-  int workers = 0;  ///< these as in TensorLoaderOptions
+  int workers = 0;         ///< these as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// The mean of MNIST's training pictures, and their deviation.

@@ -31,11 +31,11 @@ struct TableOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;  ///< of the split and the shuffle
   bool drop_last = false;  ///< for training
-  bool pin_memory = false;
-  int workers = 0;  ///< these as in TensorLoaderOptions
+  int workers = 0;         ///< these as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// Batches of features (float32, N x features) and targets: N x 1 float32 where the target is a number, N int64 where

@@ -21,36 +21,36 @@ struct TensorLoaderOptions {
   bool shuffle = false;
   std::uint64_t seed = 0;
   bool drop_last = false;
-  bool pin_memory = false;  ///< batches in page-locked memory: their copies to a GPU overlap with the step. Needs CUDA,
-                            ///< and data on the CPU
-  int workers = 0;          ///< threads that gather and transform batches ahead; 0: the loop does. For data on the CPU
-  int prefetch = 2;         ///< batches that each worker may be ahead
+  int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does. For data on the CPU
+  int prefetch = 2;  ///< batches that each worker may be ahead
   bool persistent_workers = true;        ///< they stay from epoch to epoch
   std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  bool pin_memory = false;  ///< batches in page-locked memory: their copies to a GPU overlap with the step. Needs CUDA,
+                            ///< and data on the CPU
 };
 
 /// Options of a loader that was given a sampler, which decides the order.
 struct GatherOptions {
   long batch_size = 1;
-  bool drop_last = false;
   std::uint64_t seed = 0;  ///< of the `BatchRandom` that a transform may take
-  bool pin_memory = false;
+  bool drop_last = false;
   int workers = 0;
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// The same without the order.
 inline GatherOptions without_order(TensorLoaderOptions const& o) {
   return {.batch_size = o.batch_size,
-          .drop_last = o.drop_last,
           .seed = o.seed,
-          .pin_memory = o.pin_memory,
+          .drop_last = o.drop_last,
           .workers = o.workers,
           .prefetch = o.prefetch,
           .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout};
+          .timeout = o.timeout,
+          .pin_memory = o.pin_memory};
 }
 
 /// What a module of tensors is told of its loaders, under the same names.
@@ -60,11 +60,11 @@ TensorLoaderOptions loader_options(Options const& o) {
           .shuffle = o.shuffle,
           .seed = o.seed,
           .drop_last = o.drop_last,
-          .pin_memory = o.pin_memory,
           .workers = o.workers,
           .prefetch = o.prefetch,
           .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout};
+          .timeout = o.timeout,
+          .pin_memory = o.pin_memory};
 }
 
 /// The workers of a loader that works with whole tensors: each takes one thread.
@@ -72,9 +72,9 @@ template <class Options>
 WorkerOptions workers_of(Options const& o) {
   return {.workers = o.workers,
           .prefetch = o.prefetch,
+          .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),
           .persistent_workers = o.persistent_workers,
-          .timeout = o.timeout,
-          .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>()};
+          .timeout = o.timeout};
 }
 
 /// Batches stay as they were loaded.

@@ -24,16 +24,16 @@ namespace fulgurite::data {
 
 /// How a text is cut into pieces and split.
 struct TextOptions {
-  long block = 128;  ///< characters in a piece
-  long batch_size = 32;
+  long block = 128;        ///< characters in a piece
+  long batches = 0;        ///< training batches of an epoch; 0: as many as make one pass over the text
   Share validation = 0.1;  ///< the end of the text: a fraction, or a count of characters
+  long batch_size = 32;
   std::uint64_t seed = 0;
-  long batches = 0;  ///< training batches of an epoch; 0: as many as make one pass over the text
-  bool pin_memory = false;
   int workers = 0;  ///< these as in BlockOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// A vocabulary and two loaders of int64 batches B x block: random pieces to train on, and the held-out end of the
@@ -74,15 +74,15 @@ class TextModule {
 
   static BlockOptions pieces(TextOptions const& options, bool training) {
     return {.block = options.block,
-            .batch_size = options.batch_size,
             .random = training,
-            .seed = options.seed,
             .batches = training ? options.batches : 0,
-            .pin_memory = options.pin_memory,
+            .batch_size = options.batch_size,
+            .seed = options.seed,
             .workers = options.workers,
             .prefetch = options.prefetch,
             .persistent_workers = options.persistent_workers,
-            .timeout = options.timeout};
+            .timeout = options.timeout,
+            .pin_memory = options.pin_memory};
   }
 
   FULGURITE_BULK static Parts parted(std::vector<std::int64_t> numbers, TextOptions const& options) {

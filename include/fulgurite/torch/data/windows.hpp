@@ -37,11 +37,11 @@ struct WindowOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
   bool drop_last = false;  ///< for training
-  bool pin_memory = false;
-  int workers = 0;  ///< these as in TensorLoaderOptions
+  int workers = 0;         ///< these as in TensorLoaderOptions
   int prefetch = 2;
   bool persistent_workers = true;
   std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
 };
 
 /// Batches of windows (float32, N x length x columns) and of what follows them (N x horizon x targets). No time step
