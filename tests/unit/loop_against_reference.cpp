@@ -22,7 +22,7 @@ Pace pace = Pace::trainer;
 template <class M, class Source>
 void fit_in_pieces(Plan const& plan, M& model, Source source) {
   using Key = Run<M, toy::Device, Float32, Automatic>;
-  loop::State<Key> state{.asked = {.options = options(plan), .optimization = automatic(plan)},
+  loop::State<Key> state{.asked = {.options = options(plan), .optimization = reference::automatic(plan)},
                          .parts = {.strategy = toy::Device{}, .precision = Float32{}, .model = &model}};
   using Callbacks = Slots<EMAWeightAveraging, TellsOfClearing>;
   Pack<EMAWeightAveraging, TellsOfClearing> pack{Callbacks(average_of(plan), telling_of<M>(plan))};
