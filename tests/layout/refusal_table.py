@@ -78,12 +78,35 @@ def tokens_of(header: pathlib.Path):
     return [(found[0], found[1]) for found in all_of if not found[0].startswith(('//', '/*'))]
 
 
-def completed(tokens) -> list[str]:
-    """What the calls of a header's own helpers say."""
-    said = []
+def classes_of(tokens) -> list[str]:
+    """For each token the class at namespace scope in whose braces it stands, or ''."""
+    found, inside, until, depth, named = [], '', 0, 0, ''
+    for at, (text, _) in enumerate(tokens):
+        if not inside and text in ('class', 'struct') and tokens[at - 1][0] not in ('enum', '<', ','):
+            named = next((one for one, _ in tokens[at + 1:at + 12] if re.fullmatch(r'[A-Z]\w*', one)), '')
+        depth += {'{': 1, '}': -1}.get(text, 0)
+        if not inside and text == '{' and named:
+            inside, until = named, depth
+        if inside and text == '}' and depth < until:
+            inside, named = '', ''
+        if not inside and text == ';':
+            named = ''
+        found.append(inside)
+    return found
+
+
+def completed(tokens, helper: int | None = None, helpers=()) -> list[str]:
+    """What the calls of a header's own helpers say: of the one that is given this token, where there are several. A call
+    is of its class's helper; in a class that has none, of the last helper before it."""
+    classes, said = classes_of(tokens), []
     for at, (text, _) in enumerate(tokens[:-1]):
         first = next((i for i in range(at + 2, min(at + 5, len(tokens))) if tokens[i][1]), None)
-        if text.split('.')[-1] in SAYS_LATER and tokens[at + 1][0] == '(' and first:
+        if text.split('.')[-1] not in SAYS_LATER or tokens[at + 1][0] != '(' or not first:
+            continue
+        theirs = [one for one in helpers if classes[at] and classes[one] == classes[at]]
+        before = [one for one in helpers if one < at]
+        theirs = theirs or [one for one in before if not classes[one]][-1:] or before[-1:]
+        if helper is None or helper in (theirs or helpers[:1]):
             said.append(sentence(tokens, first))
     return [one for one in said if one]
 
@@ -105,6 +128,8 @@ def calls():
     """(identifier, told as a warning, what it says) for each place of include/ that utters one at run time."""
     for header in flags.headers():
         tokens = tokens_of(header)
+        short = [at for at, (_, literal) in enumerate(tokens)
+                 if literal and re.fullmatch(IDENTIFIER, literal) and len(Call(tokens, at).text.split()) < 5]
         for at, (_, literal) in enumerate(tokens):
             if literal is None:
                 continue
@@ -126,7 +151,8 @@ def calls():
             if call.function.endswith('at_least'):
                 call.text = f'{call.text.split("…")[0]} is at least {call.before[-1]}'
             if len(call.text.split()) < 5:
-                for more in [said for of in (tokens, *above(header)) for said in completed(of)] or ['…']:
+                more_of_it = completed(tokens, at, short) + [said for of in above(header) for said in completed(of)]
+                for more in more_of_it or ['…']:
                     yield literal, False, (call.text.rstrip('… ') + (more if more[0] in ':,;' else ' ' + more)).strip()
             else:
                 yield literal, call.function.endswith(('warn', 'warn_each', 'said.each')), call.text
