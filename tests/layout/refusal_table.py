@@ -65,7 +65,7 @@ def sentence(tokens, at: int) -> str:
             if depth < 0:
                 break
         elif literal is not None:
-            parts.append(plain(literal))
+            parts.append(('; ' if tokens[i - 1][0] == ',' and parts[-1:] not in ([], ['…']) else '') + plain(literal))
         elif text == ':' and parts and parts[-1] != '…':  # the other branch of a choice
             parts.append(' / ')
         elif text not in ('+', ',', ':') and parts[-1:] not in (['…'], [' / ']):
