@@ -97,7 +97,7 @@ TEST_CASE("C112 SWA from 0.8 of 6 epochs: the rate falls from epoch 3 on, three 
 // Lightning: 4.75, the weights at the start of the last epoch.
 TEST_CASE("C114 SWA that takes the newest weights: with D8 those after the last epoch") {
   auto const newest = [](auto const&, auto const& weight, long) { return weight; };
-  auto const ran = run(1, 6, StochasticWeightAveraging{{.swa_lrs = 0.5, .annealing_epochs = 2}, newest});
+  auto const ran = run(1, 6, StochasticWeightAveraging{newest, {.swa_lrs = 0.5, .annealing_epochs = 2}});
   CHECK(std::abs(observed("C114", "p", ran.model.p.value()) - (4 + 0.75 + 0.5)) <= 1e-12);
 }
 

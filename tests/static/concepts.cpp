@@ -234,7 +234,6 @@ TEST_CASE("Manual has neither clipping nor windows (W19, W25)", "[concept]") {
 
 TEST_CASE("members of a context that make no sense in a phase do not exist", "[concept]") {
   STATIC_REQUIRE(HasOptimizer<Ctx<Automatic, phase::Train>>);
-  STATIC_REQUIRE(!HasOptimizer<Ctx<Manual, phase::Train>>);
   STATIC_REQUIRE(HasOptimizers<Ctx<Manual, phase::Train>>);
   STATIC_REQUIRE(!HasOptimizers<Ctx<Automatic, phase::Test>>);
   STATIC_REQUIRE(!HasOptimizers<Ctx<Automatic, phase::Predict>>);

@@ -34,10 +34,10 @@ namespace hana = boost::hana;
 namespace {
 
 /// Records its step once and replays it.
-struct Captured : toy::Device {
+struct Recorded : toy::Device {
   static constexpr bool captures = true;
 };
-struct CapturedGpu : toy::Gpu {
+struct RecordedGpu : toy::Gpu {
   static constexpr bool captures = true;
 };
 /// Its gradients move from step to step.
@@ -71,7 +71,7 @@ constexpr Id id_of(V verdict) {
 template <class S, class P, class O, class Optimizer = toy::Sgd>
 constexpr Id fault = id_of(judge::trainer<Net<O, Optimizer>, S, P, O>());
 
-constexpr auto strategies = hana::tuple_t<toy::Device, toy::Gpu, toy::SomeDevice, Captured, CapturedGpu>;
+constexpr auto strategies = hana::tuple_t<toy::Device, toy::Gpu, toy::SomeDevice, Recorded, RecordedGpu>;
 constexpr auto precisions = hana::tuple_t<Float32, Float64, Bf16Mixed, Fp16Mixed, Bf16True, Fp16True>;
 constexpr auto optimizations = hana::tuple_t<Automatic, Manual>;
 constexpr auto matrix = hana::cartesian_product(hana::make_tuple(strategies, precisions, optimizations));
@@ -125,9 +125,9 @@ TEST_CASE("optimizers against strategies and precisions (W7)", "[policy]") {
   STATIC_REQUIRE(fault<toy::Gpu, Fp16Mixed, Manual, toy::Repeating> == once);
   STATIC_REQUIRE(fault<toy::SomeDevice, Fp16Mixed, Automatic, toy::Repeating> == once);
   STATIC_REQUIRE(fault<toy::Device, Float32, Automatic, Wandering> == fine);
-  STATIC_REQUIRE(fault<Captured, Float32, Automatic, Wandering> == wild);
-  STATIC_REQUIRE(fault<CapturedGpu, Fp16Mixed, Automatic, Wandering> == wild);
-  STATIC_REQUIRE(fault<CapturedGpu, Fp16Mixed, Automatic, toy::Sgd> == fine);
+  STATIC_REQUIRE(fault<Recorded, Float32, Automatic, Wandering> == wild);
+  STATIC_REQUIRE(fault<RecordedGpu, Fp16Mixed, Automatic, Wandering> == wild);
+  STATIC_REQUIRE(fault<RecordedGpu, Fp16Mixed, Automatic, toy::Sgd> == fine);
 }
 
 namespace {
@@ -177,20 +177,20 @@ constexpr Pair kept{fine, fine}, lost{replay, fine}, scaled{replay, "fulgurite.c
 }  // namespace
 
 TEST_CASE("hooks inside the seam of a step against strategies that capture", "[policy]") {
-  STATIC_REQUIRE(inside<Captured, Float32, Clears> == lost);
-  STATIC_REQUIRE(inside<Captured, Float32, OwnClearing> == lost);
-  STATIC_REQUIRE(inside<Captured, Float32, Before> == lost);
-  STATIC_REQUIRE(inside<Captured, Float32, OwnBackward> == lost);
-  STATIC_REQUIRE(inside<Captured, Float32, After> == lost);
-  STATIC_REQUIRE(inside<Captured, Float32, Outside> == kept);
+  STATIC_REQUIRE(inside<Recorded, Float32, Clears> == lost);
+  STATIC_REQUIRE(inside<Recorded, Float32, OwnClearing> == lost);
+  STATIC_REQUIRE(inside<Recorded, Float32, Before> == lost);
+  STATIC_REQUIRE(inside<Recorded, Float32, OwnBackward> == lost);
+  STATIC_REQUIRE(inside<Recorded, Float32, After> == lost);
+  STATIC_REQUIRE(inside<Recorded, Float32, Outside> == kept);
   STATIC_REQUIRE(inside<toy::Device, Float32, Clears> == kept);
   STATIC_REQUIRE(inside<toy::Device, Float32, OwnClearing> == kept);
   STATIC_REQUIRE(inside<toy::Device, Float32, Before> == kept);
   STATIC_REQUIRE(inside<toy::Device, Float32, OwnBackward> == kept);
   STATIC_REQUIRE(inside<toy::Device, Float32, After> == kept);
-  STATIC_REQUIRE(inside<CapturedGpu, Fp16Mixed, After> == lost);
-  STATIC_REQUIRE(inside<CapturedGpu, Fp16Mixed, OwnBackward> == scaled);
-  STATIC_REQUIRE(inside<CapturedGpu, Bf16Mixed, OwnBackward> == lost);
+  STATIC_REQUIRE(inside<RecordedGpu, Fp16Mixed, After> == lost);
+  STATIC_REQUIRE(inside<RecordedGpu, Fp16Mixed, OwnBackward> == scaled);
+  STATIC_REQUIRE(inside<RecordedGpu, Bf16Mixed, OwnBackward> == lost);
   STATIC_REQUIRE(inside<toy::Gpu, Fp16Mixed, OwnBackward> == kept);
 }
 

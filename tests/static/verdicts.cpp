@@ -146,7 +146,7 @@ TEST_CASE("of two mistakes the more general one is named, and only it", "[verdic
 
 namespace {
 /// A strategy that captures, and what its steps would leave out.
-struct Captured : toy::Device {
+struct Recorded : toy::Device {
   static constexpr bool captures = true;
 };
 struct Inside {
@@ -162,7 +162,7 @@ struct Skips : toy::P {
   std::optional<toy::Tensor> training_step(double) { return {}; }
 };
 template <class M, class... Cs>
-constexpr auto captured = judge::trainer<M, Captured, Float32, Automatic, Cs...>();
+constexpr auto captured = judge::trainer<M, Recorded, Float32, Automatic, Cs...>();
 }  // namespace
 
 TEST_CASE("a captured step: who would not be called in a replay is named, with the hook", "[verdict]") {
@@ -171,10 +171,10 @@ TEST_CASE("a captured step: who would not be called in a replay is named, with t
   STATIC_REQUIRE(botched(captured<toy::P, Watcher, Speaks, Inside>).hook == HookId::on_after_backward);
   STATIC_REQUIRE(refuses<Inside>(captured<toy::P, Watcher, Speaks, Inside>));
   STATIC_REQUIRE(captured<Sliced>.id() == "fulgurite.capture.hidden");
-  STATIC_REQUIRE(judge::trainer<Sliced, Captured, Float32, Manual>().id() == "fulgurite.capture.automatic");
+  STATIC_REQUIRE(judge::trainer<Sliced, Recorded, Float32, Manual>().id() == "fulgurite.capture.automatic");
   using Skipping = loop::GivenLoaders<Loader, NoModule>;
   STATIC_REQUIRE(judge::VerdictOnCall<
-                     judge::Training<judge::Fine, Run<Skips, Captured, Float32, Automatic>, Skipping, false>>::judge()
+                     judge::Training<judge::Fine, Run<Skips, Recorded, Float32, Automatic>, Skipping, false>>::judge()
                      .id() == "fulgurite.capture.skip");
   STATIC_REQUIRE(fitting<Skips, Skipping>.ok);
 }
