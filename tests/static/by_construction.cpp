@@ -66,7 +66,6 @@ TAKES(TakesReduceText, .reduce = "max");
 TAKES(TakesReduceFunction, .reduce = [](double a, double b) { return a + b; });
 TAKES(TakesReportStep, .on_step = Report::yes);
 
-
 TAKES(TakesPlugins, .plugins = 0);
 
 #undef TAKES
