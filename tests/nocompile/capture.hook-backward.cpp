@@ -6,7 +6,7 @@
 using namespace fulgurite;
 
 /// A strategy that records its step once and replays it.
-struct Captured : toy::Device {
+struct Recorded : toy::Device {
   static constexpr bool captures = true;
 };
 struct Net : toy::P {
@@ -18,6 +18,6 @@ struct Net : toy::P {
 
 int main() {
   Net net;
-  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{});
+  auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 1}, Recorded{}, Float32{}, Automatic{});
   trainer.fit(net, toy::batches(4));
 }

@@ -6,7 +6,7 @@
 using namespace fulgurite;
 
 /// A strategy that records its step once and replays it.
-struct Captured : toy::Device {
+struct Recorded : toy::Device {
   static constexpr bool captures = true;
 };
 struct Quiet {
@@ -23,6 +23,6 @@ struct Squares {
 int main() {
   toy::P net;
   auto trainer =
-      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Captured{}, Float32{}, Automatic{}, Quiet{}, Squares{});
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, Recorded{}, Float32{}, Automatic{}, Quiet{}, Squares{});
   trainer.fit(net, toy::batches(4));
 }

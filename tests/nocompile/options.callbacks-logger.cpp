@@ -12,7 +12,7 @@ int main() {
   trainer.fit(net, toy::batches(4));
 #else
   auto trainer =
-      make_trainer<toy::P>(TrainerOptions{.logger = false, .max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
+      make_trainer<toy::P>(TrainerOptions{.max_epochs = 1, .logger = false}, toy::Device{}, Float32{}, Automatic{});
   trainer.fit(net, toy::batches(4));
 #endif
 }

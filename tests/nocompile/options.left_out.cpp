@@ -11,7 +11,7 @@ int main() {
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, NoDefaults{});
   trainer.fit(net, toy::batches(4));
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.enable_progress_bar = false, .max_epochs = 1}, toy::Device{},
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1, .enable_progress_bar = false}, toy::Device{},
                                       Float32{}, Automatic{});
   trainer.fit(net, toy::batches(4));
 #endif

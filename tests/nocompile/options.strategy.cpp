@@ -11,7 +11,7 @@ int main() {
   auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1}, toy::Device{}, Float32{}, Automatic{});
   trainer.fit(net, toy::batches(4));
 #else
-  auto trainer = make_trainer<toy::P>(TrainerOptions{.accelerator = "gpu", .max_epochs = 1}, toy::Device{}, Float32{},
+  auto trainer = make_trainer<toy::P>(TrainerOptions{.max_epochs = 1, .accelerator = "gpu"}, toy::Device{}, Float32{},
                                       Automatic{});
   trainer.fit(net, toy::batches(4));
 #endif
