@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 
 #include "cycle.hpp"

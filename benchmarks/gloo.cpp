@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/data/of_this_rank.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 

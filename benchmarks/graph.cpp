@@ -13,7 +13,7 @@
 #include <torch/torch.h>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>

@@ -11,7 +11,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
-#include <fulgurite/torch/data/digits.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 #include "net_zoo.hpp"

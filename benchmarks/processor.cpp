@@ -1,6 +1,6 @@
 // Which kind of processor this is, of those that bars of matrix products tell apart.
 
-#include <fulgurite/torch/native/rule.hpp>
+#include <fulgurite/torch/native/products.hpp>
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // One matrix product at a time: LibTorch's kernel against the one that is certified to have its bits, on one core. What
-// torch/native/rule.hpp says of a processor stands on this table. Built and run by `tools/dev bench products`.
+// torch/native/products.hpp says of a processor stands on this table. Built and run by `tools/dev bench products`.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
 
-#include <fulgurite/torch/native/eager.hpp>
 #include <fulgurite/torch/native/products.hpp>
 
 #include "least.hpp"

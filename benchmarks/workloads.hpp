@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include <fulgurite/policy/matmul.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 #include "protocol.hpp"
 

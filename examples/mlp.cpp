@@ -7,7 +7,6 @@
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/defaults.hpp>
-#include <fulgurite/torch/data/digits.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 namespace nn = torch::nn;

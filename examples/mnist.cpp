@@ -18,7 +18,7 @@
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/defaults.hpp>
-#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
 
 #include "helpers/arguments.hpp"

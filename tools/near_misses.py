@@ -229,7 +229,7 @@ def sentences_header(file: str) -> str:
     opening = textwrap.wrap(f'Written by tools/near_misses.py: what is meant by {about}.', 117)
     return '\n'.join(['#pragma once', *(f'// {line}' for line in opening), '',
                       '#pragma GCC system_header  // spares g++ the trace through the macro', '', *others,
-                      '#include <fulgurite/diagnose/near_miss_sentence.hpp>', '', 'namespace fulgurite::refusal {', '',
+                      '#include <fulgurite/diagnose/rule.hpp>', '', 'namespace fulgurite::refusal {', '',
                       '// clang-format off', *lines, '// clang-format on', '', '}  // namespace fulgurite::refusal', ''])
 
 

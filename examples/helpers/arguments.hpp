@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/core/error.hpp>
 
 namespace example {
 

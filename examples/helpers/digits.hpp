@@ -9,10 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/data/digits_csv.hpp>
 #include <fulgurite/data/mnist_files.hpp>
-#include <fulgurite/torch/data/digits.hpp>
-#include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 
 #include "arguments.hpp"

@@ -6,5 +6,4 @@
 
 #include <fulgurite/defaults/callbacks.hpp>
 #include <fulgurite/torch/device/default_strategy.hpp>
-#include <fulgurite/torch/device/seed.hpp>
 #include <fulgurite/trainer.hpp>

@@ -6,9 +6,6 @@
 // longer to compile.
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/device.hpp>
-#include <fulgurite/policy/optimization.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/scheduler.hpp>

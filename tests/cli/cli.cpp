@@ -1,4 +1,4 @@
-#include <fulgurite/cli/run.hpp>
+#include <fulgurite/cli/program.hpp>
 
 #include <filesystem>
 #include <fstream>

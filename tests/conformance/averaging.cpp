@@ -3,7 +3,7 @@
 #include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "observed.hpp"
 

@@ -1,6 +1,6 @@
 // Section 11.11: the search for a batch size.
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/tuner/scale_batch_size.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
 
 #include "observed.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 #include "observed.hpp"
 #include "trace.hpp"

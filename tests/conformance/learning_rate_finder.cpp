@@ -1,5 +1,5 @@
 // Section 11.10: the learning-rate finder.
-#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "observed.hpp"
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
 
 #include "observed.hpp"

@@ -2,8 +2,7 @@
 #include <cmath>
 
 #include <fulgurite/callback/learning_rate_monitor.hpp>
-#include <fulgurite/schedule/cycle.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "observed.hpp"
 #include "rows.hpp"

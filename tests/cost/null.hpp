@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/known.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 
 #include "toy.hpp"
 

@@ -11,7 +11,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 #include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/single_device.hpp>

@@ -8,7 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/ckpt_path.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
 
 namespace crash {
 

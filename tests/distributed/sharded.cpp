@@ -23,7 +23,7 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/distributed/captured.hpp>
-#include <fulgurite/distributed/sharded_data_parallel.hpp>
+#include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>

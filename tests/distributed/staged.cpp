@@ -25,7 +25,7 @@
 #include <torch/utils.h>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/distributed/pipeline.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>

@@ -18,13 +18,12 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <fulgurite/distributed/layers_across_ranks.hpp>
+#include <fulgurite/distributed/distributed_data_parallel.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/policy/precision.hpp>
-#include <fulgurite/torch/data/shared.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/weights/averaging.hpp>
-#include <fulgurite/torch/weights/finetuning.hpp>
 
 namespace fulgurite::test {
 

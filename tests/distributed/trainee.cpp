@@ -28,10 +28,10 @@
 #include <torch/utils.h>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/data/of_this_rank.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/distributed/captured.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
-#include <fulgurite/torch/data/shared.hpp>
+#include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>

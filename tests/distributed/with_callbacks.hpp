@@ -15,8 +15,8 @@
 #include <fulgurite/callback/signals.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
-#include <fulgurite/core/interrupted.hpp>
-#include <fulgurite/data/of_this_rank.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 #include <fulgurite/trainer.hpp>

@@ -11,12 +11,11 @@
 
 #include <fulgurite/checkpoint/crc32c.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/csv.hpp>
-#include <fulgurite/data/digits_csv.hpp>
-#include <fulgurite/data/gzip.hpp>
-#include <fulgurite/data/idx.hpp>
-#include <fulgurite/data/netpbm.hpp>
-#include <fulgurite/report/event_scalars.hpp>
+#include <fulgurite/data/file.hpp>
+#include <fulgurite/data/image_folder.hpp>
+#include <fulgurite/data/mnist_files.hpp>
+#include <fulgurite/data/table.hpp>
+#include <fulgurite/report/run_folder.hpp>
 
 #include "../unit/checkpoint_pt_bytes.hpp"
 

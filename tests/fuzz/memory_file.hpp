@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include <fulgurite/checkpoint/file_descriptor.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 
 namespace fuzz {
 

@@ -18,14 +18,13 @@
 #include <vector>
 
 #include <fulgurite/callback/checkpoint_name.hpp>
-#include <fulgurite/checkpoint/archive_reader.hpp>
-#include <fulgurite/checkpoint/pickle_reader.hpp>
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/checkpoint/archive_text.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
-#include <fulgurite/checkpoint/safetensors_reader.hpp>
+#include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/slurm.hpp>
 #include <fulgurite/distributed/place.hpp>
-#include <fulgurite/logger/csv_text.hpp>
+#include <fulgurite/logger/journal.hpp>
 
 #include "../unit/checkpoint_pt_bytes.hpp"
 #include "data_targets.hpp"

@@ -104,7 +104,7 @@ def all_silent():
     for file in flags.headers():
         yield from silent(file)
     # The hollow trainer is what a trainer that was refused has in the place of its members.
-    theirs = ('torch/chain/', 'torch/optim/', 'diagnose/hollow_trainer.hpp')
+    theirs = ('torch/chain/', 'torch/optim/', 'diagnose/trainer_rules.hpp')
     files = [file for file in flags.headers() if not any(one in str(file) for one in theirs)]
     options: set[str] = set()
     for file in files:

@@ -112,13 +112,14 @@ def completed(tokens, helper: int | None = None, helpers=()) -> list[str]:
 
 
 def above(header: pathlib.Path) -> list:
-    """The tokens of headers that include this one, at once or by way of others, and have no identifier of their own."""
+    """The tokens of headers of its room that include this one, at once or by way of others, and name no identifier."""
     found, asked = [], [header]
     for one in asked:
         include = f'#include <{one.relative_to(flags.INCLUDE)}>'
         for other in flags.headers():
             text = other.read_text()
-            if include in text and other not in asked and '"fulgurite.' not in text:
+            near = flags.part(other) == flags.part(header) and include in text
+            if near and other not in asked and '"fulgurite.' not in text:
                 asked.append(other)
                 found.append(tokens_of(other))
     return found
@@ -290,12 +291,12 @@ def wrong_tests(one: Row, of: Sources):
 
 
 def silenceable(of: Sources) -> list[str]:
-    """loop/silence.hpp lists what can be silenced: all that the library warns of, and nothing else."""
-    source = (flags.INCLUDE / 'fulgurite' / 'loop' / 'silence.hpp').read_text()
+    """loop/options.hpp lists what can be silenced: all that the library warns of, and nothing else."""
+    source = (flags.INCLUDE / 'fulgurite' / 'loop' / 'options.hpp').read_text()
     names = re.search(r'library_warnings = .*?\{(.*?)\}', source, re.S)[1]
     listed = {f'fulgurite.{name}' for name in re.findall(r'"([a-z_.]+)"', names)}
-    missing = [f'{name} is a warning, and loop/silence.hpp does not list it' for name in sorted(of.warned - listed)]
-    idle = [f'{name} stands in loop/silence.hpp, and nothing says it' for name in sorted(listed - of.known())]
+    missing = [f'{name} is a warning, and loop/options.hpp does not list it' for name in sorted(of.warned - listed)]
+    idle = [f'{name} stands in loop/options.hpp, and nothing says it' for name in sorted(listed - of.known())]
     return missing + idle
 
 

@@ -1,7 +1,7 @@
 // refused: [fulgurite.callback.dirpath] OnExceptionCheckpoint's folder is an option: OnExceptionCheckpoint{{.dirpath = "runs"}}
 #include <toy.hpp>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

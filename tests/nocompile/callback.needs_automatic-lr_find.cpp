@@ -2,7 +2,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 using namespace fulgurite;
 

@@ -1,7 +1,7 @@
 // refused: [fulgurite.callback.no_metric] this callback watches a metric, and none is given: pass the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}
 #include <toy.hpp>
 
-#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.callback.prediction_writer] the writer needs write_on_batch_end(prediction, indices, batch, ctx) or write_on_epoch_end(predictions, indices, ctx)
 #include <toy.hpp>
 
-#include <fulgurite/callback/prediction_writer.hpp>
+#include <fulgurite/callback/lambda_callback.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.callback.unnamed_option] options are given by their names: write EarlyStopping{Net::val_loss, {.min_delta = 0.01, .patience = 5}}
 #include <toy.hpp>
 
-#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -2,7 +2,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/captured.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 using namespace fulgurite;
 

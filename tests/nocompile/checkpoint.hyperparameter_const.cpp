@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.hyperparameter_const] hyperparameters<H>(file) sets members of H, and H cannot be assigned: leave out its const members and references, or read a struct of settings without them
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 
 using namespace fulgurite;
 

@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.hyperparameter_member] hyperparameters<H>(file) sets members of H, and this is a temporary, or no number, truth value, enum, std::string or std::vector of these: name the member itself
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 
 using namespace fulgurite;
 

@@ -1,5 +1,5 @@
 // refused: [fulgurite.checkpoint.hyperparameters_of] hyperparameters<H>(file) asks H which settings it has: give it `void hyperparameters(auto& list) const`
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 
 using namespace fulgurite;
 

@@ -3,7 +3,7 @@
 
 #include <fulgurite/loop/trainer.hpp>
 
-#include <fulgurite/cli/save_config.hpp>
+#include <fulgurite/cli/program.hpp>
 
 using namespace fulgurite;
 

@@ -2,7 +2,6 @@
 #include <toy.hpp>
 
 #include <fulgurite/data/combined.hpp>
-#include <fulgurite/data/named.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.data.not_shared_out] every process would read all of this loader: give it `void shard(int rank, int world, bool training)`, or pass data::of_this_rank(loader), each process its own part
 #include <toy.hpp>
 
-#include <fulgurite/data/of_this_rank.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

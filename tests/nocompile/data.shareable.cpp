@@ -1,4 +1,4 @@
-// refused: [fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors (torch/data/shared.hpp), and pairs, tuples and vectors of these: return such, or specialize data::SharedForm for this type
+// refused: [fulgurite.data.shareable] data::shared keeps vectors of numbers or plain structs, tensors (torch/data/stack.hpp), and pairs, tuples and vectors of these: return such, or specialize data::SharedForm for this type
 #include <string>
 #include <string_view>
 #include <utility>

@@ -1,5 +1,5 @@
 // refused: [fulgurite.logger.hyperparameter] a hyper-parameter is a number, a truth value, an enum, a text or a std::vector of these: convert it to one of them
-#include <fulgurite/core/hyperparameters.hpp>
+#include <fulgurite/core/state.hpp>
 
 using namespace fulgurite;
 

@@ -1,7 +1,7 @@
 // refused: [fulgurite.metric.text] a metric is watched by the model's constant, not by its name as a text, and what ctx.log_dynamic logs cannot be watched: declare `static constexpr Metric<"val/loss"> val_loss{}` and pass Net::val_loss
 #include <toy.hpp>
 
-#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/loop/trainer.hpp>
 
 using namespace fulgurite;

@@ -1,7 +1,7 @@
 // refused: [fulgurite.pipeline.callback] a callback reads the weights or gradients of the whole model, and with this strategy each process has those of its own stages: leave the callback out, or use DistributedDataParallel
 #include <toy.hpp>
 
-#include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/loop/trainer.hpp>
 

@@ -3,7 +3,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/schedule/cycle.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 using namespace fulgurite;
 

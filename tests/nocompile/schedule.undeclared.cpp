@@ -2,7 +2,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 using namespace fulgurite;
 

@@ -4,7 +4,7 @@
 #include <fulgurite/loop/trainer.hpp>
 
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/tuner/scale_batch_size.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
 
 using namespace fulgurite;
 

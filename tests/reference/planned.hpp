@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "../toy/models.hpp"
 #include "reference.hpp"

@@ -16,10 +16,9 @@
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/schedule/decay.hpp>
-#include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/tuner/batch_size_search.hpp>
-#include <fulgurite/tuner/rate_search.hpp>
+#include <fulgurite/schedule/schedule.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
+#include <fulgurite/tuner/size_trials.hpp>
 
 using namespace fulgurite;
 

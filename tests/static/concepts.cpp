@@ -11,7 +11,7 @@
 #include <toy.hpp>
 
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/policy/device.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/schedule/schedule.hpp>
 
 using namespace fulgurite;

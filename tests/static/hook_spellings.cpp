@@ -4,7 +4,7 @@
 #include <exception>
 #include <vector>
 
-#include <fulgurite/concept/names.hpp>
+#include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/hook/faults.hpp>
 
 using namespace fulgurite;

@@ -16,7 +16,6 @@
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>

@@ -9,7 +9,6 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/lbfgs.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>

@@ -17,7 +17,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/callback/backbone_finetuning.hpp>
-#include <fulgurite/callback/gradient_norm.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>

@@ -17,7 +17,6 @@
 
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/optim/adagrad.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
 #include <fulgurite/torch/optim/rmsprop.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>

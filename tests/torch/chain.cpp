@@ -9,7 +9,7 @@
 
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/torch/chain/chain.hpp>
-#include <fulgurite/torch/data/batch.hpp>
+#include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
 

@@ -24,9 +24,9 @@
 #include <fulgurite/data/loader.hpp>
 #include <fulgurite/data/pipeline.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/torch/data/block_loader.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
+#include <fulgurite/torch/data/text.hpp>
 #include <fulgurite/torch/data/torch_loader.hpp>
 
 #include "../unit/data_testing.hpp"

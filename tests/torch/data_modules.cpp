@@ -14,8 +14,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/data/digits.hpp>
-#include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/text.hpp>
 

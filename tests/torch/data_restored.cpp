@@ -15,8 +15,7 @@
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/table.hpp>
 #include <fulgurite/torch/data/text.hpp>
-#include <fulgurite/torch/data/windows.hpp>
-#include <fulgurite/torch/weights/save_pt.hpp>
+#include <fulgurite/torch/weights/checkpoint_file.hpp>
 
 #include "../unit/checkpoint_folder.hpp"
 #include "../unit/data_testing.hpp"

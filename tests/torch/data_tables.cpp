@@ -15,13 +15,10 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/torch/data/digits.hpp>
-#include <fulgurite/torch/data/digits8x8.hpp>
 #include <fulgurite/torch/data/image_folder.hpp>
 #include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/table.hpp>
 #include <fulgurite/torch/data/text.hpp>
-#include <fulgurite/torch/data/windows.hpp>
 
 #include "../unit/checkpoint_folder.hpp"
 #include "../unit/data_testing.hpp"

@@ -21,9 +21,9 @@
 
 #include <fulgurite/fulgurite.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
-#include <fulgurite/torch/capture/graph/graphs.hpp>
+#include <fulgurite/torch/capture/graphs.hpp>
 #include <fulgurite/torch/capture/recorder.hpp>
-#include <fulgurite/torch/device/scaler.hpp>
+#include <fulgurite/torch/device/backend.hpp>
 
 using namespace fulgurite;
 namespace F = torch::nn::functional;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <fulgurite/fulgurite.hpp>
-#include <fulgurite/torch/optim/gradient_looks.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
 
 using namespace fulgurite;
 using fixtures::same_bits;

@@ -7,11 +7,9 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/torch/data/block_loader.hpp>
-#include <fulgurite/torch/data/digits.hpp>
+#include <fulgurite/torch/data/mnist.hpp>
 #include <fulgurite/torch/data/stack.hpp>
 #include <fulgurite/torch/data/tensor_loader.hpp>
-#include <fulgurite/torch/data/tensor_module.hpp>
 #include <fulgurite/torch/data/text.hpp>
 
 namespace {

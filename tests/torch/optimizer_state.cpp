@@ -9,7 +9,6 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/loop/assembly.hpp>
 #include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 

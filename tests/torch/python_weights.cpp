@@ -13,7 +13,6 @@
 
 #include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/save_pt.hpp>
 
 namespace {
 using Catch::Matchers::ContainsSubstring;

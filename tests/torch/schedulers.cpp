@@ -8,12 +8,10 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/loop/optimizers.hpp>
-#include <fulgurite/schedule/cycle.hpp>
-#include <fulgurite/schedule/decay.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 #include <fulgurite/torch/optim/adam.hpp>
-#include <fulgurite/torch/optim/scheduler.hpp>
+#include <fulgurite/torch/optim/optimizer.hpp>
 #include <fulgurite/torch/optim/sgd.hpp>
 
 namespace {

@@ -12,7 +12,7 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <fulgurite/torch/capture/small_trial.hpp>
+#include <fulgurite/torch/capture/tape.hpp>
 
 using namespace captured_fits;
 using fixtures::same_bits;

@@ -11,7 +11,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/report/model_table.hpp>
+#include <fulgurite/report/terminal.hpp>
 #include <fulgurite/torch/device/backend.hpp>
 
 namespace {

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include <fulgurite/callback/pruning_masks.hpp>
-#include <fulgurite/checkpoint/hyperparameter_text.hpp>
-#include <fulgurite/checkpoint/saved_tensor.hpp>
-#include <fulgurite/checkpoint/state_memory.hpp>
-#include <fulgurite/policy/precision.hpp>
+#include <fulgurite/checkpoint/archive.hpp>
+#include <fulgurite/checkpoint/archive_tree.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 #include "host_store.hpp"
 #include "tensor.hpp"

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/loop/rank_ended.hpp>
+#include <fulgurite/core/error.hpp>
 
 #include "toy.hpp"
 

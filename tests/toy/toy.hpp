@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/known.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 #include "backend.hpp"

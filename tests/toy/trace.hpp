@@ -9,7 +9,7 @@
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>
-#include <fulgurite/policy/optimization.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 #include "toy.hpp"
 

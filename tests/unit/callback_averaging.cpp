@@ -3,7 +3,7 @@
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,7 +1,7 @@
 // Whose a checkpoint file is: several callbacks in one folder, names against what a file holds, saves that fail,
 // folders.
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include "callback_run.hpp"
 #include "models.hpp"

@@ -8,7 +8,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/data/named.hpp>
+#include <fulgurite/data/combined.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

@@ -1,4 +1,4 @@
-#include <fulgurite/callback/device_stats_monitor.hpp>
+#include <fulgurite/callback/throughput_monitor.hpp>
 
 #include <models.hpp>
 #include <rows.hpp>

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include "callback_run.hpp"
 

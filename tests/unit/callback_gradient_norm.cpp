@@ -1,6 +1,6 @@
 // GradientNorm: which numbers it sends, at which steps, before clipping.
-#include <fulgurite/callback/gradient_norm.hpp>
 #include <fulgurite/callback/lambda_callback.hpp>
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include <cerrno>
 

@@ -1,7 +1,6 @@
-#include <fulgurite/callback/prediction_writer.hpp>
+#include <fulgurite/callback/lambda_callback.hpp>
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/data/of_this_rank.hpp>
 
 #include "callback_run.hpp"
 #include "ranks.hpp"

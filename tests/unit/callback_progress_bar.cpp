@@ -8,8 +8,8 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
 #include "callback_run.hpp"

@@ -1,10 +1,8 @@
 // The lines, tables and numbers that a person reads.
-#include <fulgurite/report/block_of_lines.hpp>
-#include <fulgurite/report/dashboard_frame.hpp>
-#include <fulgurite/report/model_table.hpp>
-#include <fulgurite/report/outcome_line.hpp>
-#include <fulgurite/report/progress_meter.hpp>
-#include <fulgurite/report/table_of_columns.hpp>
+#include <fulgurite/callback/dashboard.hpp>
+#include <fulgurite/callback/progress_bar.hpp>
+#include <fulgurite/report/progress_line.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 #include <cmath>
 #include <cstdlib>

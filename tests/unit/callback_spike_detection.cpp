@@ -1,7 +1,7 @@
 #include <limits>
 #include <utility>
 
-#include <fulgurite/callback/spike_detection.hpp>
+#include <fulgurite/callback/early_stopping.hpp>
 
 #include "callback_run.hpp"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
-#include <fulgurite/checkpoint/state_memory.hpp>
 
 #include "../fuzz/memory_file.hpp"
 #include "checkpoint_folder.hpp"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include <fulgurite/checkpoint/safetensors_sums.hpp>
+#include <fulgurite/checkpoint/safetensors.hpp>
 
 inline std::string sealed(std::string file) {
   namespace safetensors = fulgurite::safetensors;

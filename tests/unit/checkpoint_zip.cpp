@@ -1,7 +1,6 @@
 #include <array>
 
 #include <fulgurite/checkpoint/zip_archive.hpp>
-#include <fulgurite/checkpoint/zip_writer.hpp>
 
 #include "../fuzz/memory_file.hpp"
 #include "checkpoint_folder.hpp"

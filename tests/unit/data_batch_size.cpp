@@ -1,8 +1,7 @@
 // Loaders whose batches are given another number of rows.
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/data/stream.hpp>
+#include <fulgurite/data/pipeline.hpp>
 
 #include <cstddef>
 #include <functional>

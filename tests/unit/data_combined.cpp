@@ -11,8 +11,7 @@
 
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/data/stream.hpp>
+#include <fulgurite/data/pipeline.hpp>
 
 #include "data_probe.hpp"
 #include "data_testing.hpp"

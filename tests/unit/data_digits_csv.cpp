@@ -11,8 +11,8 @@
 
 #include <zlib.h>
 
-#include <fulgurite/data/digits_csv.hpp>
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/mnist_files.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 #include "data_testing.hpp"
 

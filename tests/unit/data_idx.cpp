@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include <fulgurite/data/mnist_files.hpp>
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 #include "data_testing.hpp"
 

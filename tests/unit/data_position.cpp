@@ -1,7 +1,7 @@
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/data/batches.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/position.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 #include "data_testing.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 using fulgurite::data::Random;
 

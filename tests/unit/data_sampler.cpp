@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <fulgurite/data/sampler.hpp>
-#include <fulgurite/data/split.hpp>
 #include <fulgurite/data/stride.hpp>
 
 #include "data_testing.hpp"

@@ -8,7 +8,7 @@
 
 #include <range/v3/range/concepts.hpp>
 
-#include <fulgurite/data/stream.hpp>
+#include <fulgurite/data/pipeline.hpp>
 
 #include "data_testing.hpp"
 

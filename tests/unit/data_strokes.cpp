@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include <fulgurite/data/strokes.hpp>
+#include <fulgurite/data/mnist_files.hpp>
 
 using namespace fulgurite::data;
 

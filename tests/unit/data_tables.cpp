@@ -12,10 +12,9 @@
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/random.hpp>
-#include <fulgurite/data/table_encoding.hpp>
-#include <fulgurite/data/windows.hpp>
-#include <fulgurite/logger/png.hpp>
+#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/table.hpp>
+#include <fulgurite/logger/tensorboard_logger.hpp>
 
 #include "checkpoint_folder.hpp"
 #include "data_testing.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/data/vocabulary.hpp>
+#include <fulgurite/data/file.hpp>
 
 #include "data_testing.hpp"
 

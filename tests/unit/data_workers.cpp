@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/loop/data_advice.hpp>
+#include <fulgurite/loop/epoch_windows.hpp>
 
 #include "data_probe.hpp"
 #include "data_testing.hpp"

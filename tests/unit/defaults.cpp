@@ -7,7 +7,6 @@
 
 #include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/callback/learning_curves.hpp>
 #include <fulgurite/logger/console_logger.hpp>
 
 #include "callback_run.hpp"

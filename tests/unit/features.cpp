@@ -9,8 +9,8 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/data/combined.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_stderr.hpp"
 #include "models.hpp"

@@ -3,9 +3,9 @@
 #include <limits>
 #include <string>
 
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/hyperparameters.hpp>
+#include <fulgurite/core/state.hpp>
 
 #include "checkpoint_folder.hpp"
 

@@ -1,11 +1,10 @@
 #include <utility>
 
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
-#include <fulgurite/checkpoint/hyperparameter_text.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
-#include <fulgurite/logger/event_messages.hpp>
-#include <fulgurite/logger/json_line.hpp>
-#include <fulgurite/loop/log_hyperparameters.hpp>
+#include <fulgurite/logger/json_lines_logger.hpp>
+#include <fulgurite/logger/tensorboard_logger.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 #include "callback_run.hpp"
 

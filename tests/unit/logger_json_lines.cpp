@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/checkpoint/json.hpp>
 #include <fulgurite/logger/json_lines_logger.hpp>
 

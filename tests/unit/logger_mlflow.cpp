@@ -1,7 +1,7 @@
 #include <map>
 #include <string>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/mlflow_logger.hpp>
 #include <fulgurite/report/run_folder.hpp>
 

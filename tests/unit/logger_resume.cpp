@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
 #include "logger_run.hpp"

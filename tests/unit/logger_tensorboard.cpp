@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/logger/tensorboard_logger.hpp>
 
 #include "logger_run.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 #include "rows.hpp"

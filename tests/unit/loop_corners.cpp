@@ -10,7 +10,7 @@
 #include "rows.hpp"
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/logger/csv_table.hpp>
+#include <fulgurite/logger/csv_logger.hpp>
 
 using namespace fulgurite;
 

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include <fulgurite/data/combined.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/data/stream.hpp>
+#include <fulgurite/data/pipeline.hpp>
 
 #include "callback_stderr.hpp"
 #include "models.hpp"

@@ -19,8 +19,7 @@
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_stderr.hpp"
 #include "models.hpp"

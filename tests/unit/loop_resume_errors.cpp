@@ -8,8 +8,8 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
-#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/logger/csv_logger.hpp>

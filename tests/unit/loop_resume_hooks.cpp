@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/data/loader.hpp>
 
 #include "callback_run.hpp"

@@ -10,14 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/base_finetuning.hpp>
+#include <fulgurite/callback/backbone_finetuning.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/data/combined.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "callback_stderr.hpp"
 #include "models.hpp"

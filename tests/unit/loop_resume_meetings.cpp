@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

@@ -14,15 +14,11 @@
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_pruning.hpp>
-#include <fulgurite/callback/spike_detection.hpp>
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/timer.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/schedule/cycle.hpp>
-#include <fulgurite/schedule/decay.hpp>
-#include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 #include <fulgurite/tuner/batch_size_finder.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
 

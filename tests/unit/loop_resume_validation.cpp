@@ -10,7 +10,6 @@
 #include <tuple>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
 
 #include "callback_stderr.hpp"

@@ -5,8 +5,7 @@
 
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/spike_detection.hpp>
-#include <fulgurite/loop/state_keys.hpp>
+#include <fulgurite/loop/run_state.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stderr.hpp"

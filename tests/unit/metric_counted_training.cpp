@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/metric/values.hpp>
+#include <fulgurite/metric/formulas.hpp>
 
 #include "models.hpp"
 #include "ranks.hpp"

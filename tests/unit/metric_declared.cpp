@@ -9,9 +9,9 @@
 #include <vector>
 
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/callback/results_table.hpp>
-#include <fulgurite/data/named.hpp>
-#include <fulgurite/metric/values.hpp>
+#include <fulgurite/callback/model_summary.hpp>
+#include <fulgurite/data/combined.hpp>
+#include <fulgurite/metric/formulas.hpp>
 
 #include "callback_stream.hpp"
 #include "models.hpp"

@@ -13,12 +13,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/metric/classification.hpp>
-#include <fulgurite/metric/language.hpp>
+#include <fulgurite/metric/formulas.hpp>
 #include <fulgurite/metric/meter.hpp>
-#include <fulgurite/metric/ranking.hpp>
-#include <fulgurite/metric/regression.hpp>
-#include <fulgurite/metric/values.hpp>
 
 #include "host_store.hpp"
 

@@ -3,13 +3,11 @@
 
 #include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/callback/early_stopping.hpp>
-#include <fulgurite/callback/learning_curves.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
+#include <fulgurite/logger/folder_logger.hpp>
 #include <fulgurite/report/history.hpp>
 #include <fulgurite/report/html.hpp>
-#include <fulgurite/report/plot_panels.hpp>
-#include <fulgurite/report/run_notes.hpp>
 
 #include "callback_run.hpp"
 #include "callback_stream.hpp"

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
+#include <fulgurite/callback/signals.hpp>
 
 #include <catch2/catch_template_test_macros.hpp>
 

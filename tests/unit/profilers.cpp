@@ -2,7 +2,7 @@
 #include <fulgurite/callback/simple_profiler.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 #include <fulgurite/report/describe.hpp>
-#include <fulgurite/report/operator_times.hpp>
+#include <fulgurite/report/profile.hpp>
 
 #include <algorithm>
 #include <map>

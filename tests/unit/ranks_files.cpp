@@ -13,7 +13,7 @@
 #include <fulgurite/callback/stochastic_weight_averaging.hpp>
 #include <fulgurite/callback/weight_averaging.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/interrupted.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/data/loader.hpp>
 
 #include "checkpoint_folder.hpp"

@@ -3,10 +3,10 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/spike_detection.hpp>
 #include <fulgurite/callback/timer.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "checkpoint_folder.hpp"
 #include "models.hpp"

@@ -9,8 +9,6 @@
 
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/tuner/learning_rate_finder.hpp>
-#include <fulgurite/tuner/lr_find.hpp>
-#include <fulgurite/tuner/rehearse.hpp>
 
 #include "models.hpp"
 #include "ranks.hpp"

@@ -12,7 +12,7 @@
 #include <fulgurite/callback/early_stopping.hpp>
 #include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/report/describe.hpp>
-#include <fulgurite/schedule/decay.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 #include "rows.hpp"

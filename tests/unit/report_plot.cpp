@@ -1,5 +1,5 @@
 // Line plots: ticks, SVG files, and text for terminals.
-#include <fulgurite/report/dashboard_frame.hpp>
+#include <fulgurite/callback/dashboard.hpp>
 #include <fulgurite/report/plot.hpp>
 
 #include <cmath>

@@ -10,11 +10,10 @@
 #include <type_traits>
 #include <vector>
 
-#include <fulgurite/checkpoint/file_hyperparameters.hpp>
-#include <fulgurite/checkpoint/hyperparameter_text.hpp>
+#include <fulgurite/checkpoint/run_file.hpp>
 #include <fulgurite/checkpoint/safetensors.hpp>
-#include <fulgurite/core/hyperparameters.hpp>
-#include <fulgurite/report/reflected_options.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/report/reflected.hpp>
 
 #include "checkpoint_folder.hpp"
 #include "reflected_settings.hpp"

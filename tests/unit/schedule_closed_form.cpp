@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/schedule/cycle.hpp>
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 #include "schedule_state.hpp"

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/schedule/decay.hpp>
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 #include "schedule_state.hpp"

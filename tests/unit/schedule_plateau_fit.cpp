@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/schedule/plateau.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 

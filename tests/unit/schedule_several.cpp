@@ -11,9 +11,7 @@
 
 #include <fulgurite/checkpoint/archive.hpp>
 #include <fulgurite/report/describe.hpp>
-#include <fulgurite/schedule/cycle.hpp>
-#include <fulgurite/schedule/plateau.hpp>
-#include <fulgurite/schedule/warmup.hpp>
+#include <fulgurite/schedule/schedule.hpp>
 
 #include "models.hpp"
 

@@ -6,9 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/signals.hpp>
-#include <fulgurite/core/slurm.hpp>
 
 #include <catch2/generators/catch_generators.hpp>
 

@@ -6,8 +6,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <fulgurite/core/sort_seldom.hpp>
-#include <fulgurite/data/random.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 using namespace fulgurite;
 

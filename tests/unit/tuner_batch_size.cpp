@@ -1,5 +1,5 @@
 // Batch sizes that are tried out: what is tried, what is found, and that all else stays as it was.
-#include <fulgurite/tuner/scale_batch_size.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/tuner/rehearse.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include "models.hpp"
 

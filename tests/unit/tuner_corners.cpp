@@ -1,7 +1,5 @@
 // Searches where windows begin or end with left-out batches, and with optimizers of which files do not hold all.
 #include <fulgurite/tuner/learning_rate_finder.hpp>
-#include <fulgurite/tuner/lr_find.hpp>
-#include <fulgurite/tuner/rehearse.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

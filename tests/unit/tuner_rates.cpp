@@ -1,5 +1,5 @@
 // The learning rate that a search finds: its arithmetic, where it goes, and what fit and schedules make of it.
-#include <fulgurite/tuner/lr_find.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

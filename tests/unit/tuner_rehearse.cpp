@@ -1,5 +1,5 @@
 // Steps that are tried out and put back: whatever they were, and however they end.
-#include <fulgurite/tuner/rehearse.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <fulgurite/callback/model_checkpoint.hpp>
-#include <fulgurite/callback/on_exception_checkpoint.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
 #include <fulgurite/callback/signals.hpp>
 

@@ -2,15 +2,170 @@
 // Trains a model's head first, and its backbone from some epoch on, at a rate of its own.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include <fulgurite/callback/base_finetuning.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite {
+
+// A base for callbacks that train a part of the model later than the rest: it freezes parts, and makes them trainable
+// again.
+
+/// How `unfreeze_and_add_param_group` adds a part to an optimizer.
+struct UnfreezeOptions {
+  std::optional<double> lr = std::nullopt;  ///< not given: the first group's present rate / initial_denom_lr
+  double initial_denom_lr = 10;             ///< the first group's rate is divided by it, where `lr` is not given
+  bool train_bn = true;                     ///< false: batch norms inside stay frozen
+};
+
+namespace finetuning {
+
+/// A parameter group that a callback has added to an optimizer during a run.
+struct AddedGroup {
+  std::size_t optimizer = 0;  ///< position among the model's optimizers
+  std::size_t group = 0;      ///< position among its groups
+  int epoch = 0;              ///< the epoch in which it was added
+  double lr = 0;              ///< the learning rate with which it is restored
+  int lr_epoch = 0;           ///< the epoch in which that rate was set
+  std::vector<std::string> parameters = {};
+
+  void state(auto& archive) {
+    archive("optimizer", optimizer)("group", group)("epoch", epoch)("lr", lr)("lr_epoch", lr_epoch)("parameters",
+                                                                                                    parameters);
+  }
+};
+
+/// Whether some group of the optimizer has the parameter.
+template <class Backend, class Optimizer, class Parameter>
+bool has(Optimizer& optimizer, Parameter const& parameter) {
+  auto const& all = optimizer.parameters();
+  return std::any_of(all.begin(), all.end(), [&](auto const& known) { return Backend::same(known, parameter); });
+}
+
+/// Makes a part trainable. Its parameters that the optimizer does not have become a new group; returns these.
+template <class Backend, class Part, class Optimizer>
+auto unfreeze_and_add_param_group(Part& part, Optimizer& optimizer, UnfreezeOptions const& how = {}) {
+  Backend::make_trainable(part);
+  if (!how.train_bn) Backend::freeze_batch_norms(part);
+  auto parameters = Backend::filter_params(part, true);
+  std::erase_if(parameters, [&](auto const& parameter) { return has<Backend>(optimizer, parameter); });
+  if (!parameters.empty()) optimizer.add_group(parameters, how.lr ? *how.lr : optimizer.lr(0) / how.initial_denom_lr);
+  return parameters;
+}
+
+}  // namespace finetuning
+
+/// A callback that derives from this class says what is frozen, and what happens in each epoch:
+///   struct Thaw : BaseFinetuning<Thaw> {
+///     void freeze_before_training(auto& ctx) { freeze(ctx.model().body); }
+///     void finetune_function(int epoch, auto& optimizer, auto& ctx) {
+///       if (epoch == 5) unfreeze_and_add_param_group(ctx.model().body, optimizer, ctx);
+///     }
+///   };
+/// `finetune_function` is called at the start of each epoch, for each optimizer. The groups that were added are saved
+/// by the names of their parameters; when a fit goes on from a file, on_fit_start adds the same groups
+/// again. A derived callback that has a hook of the base's itself has to call the base's.
+template <class Self>
+class BaseFinetuning {
+ public:
+  using Hooks = Implements<hook::setup, hook::on_fit_start, hook::on_train_start, hook::on_train_epoch_start,
+                           hook::on_exception, hook::teardown>;
+  static constexpr Order order = Order::tuner;  ///< it sets learning rates, which others report
+  static constexpr std::string_view reads = "learning rates",
+                                    writes = "requires_grad, parameter groups, learning rates";
+
+  void setup(auto& ctx) {
+    if (ctx.stage() != Stage::fit) return;
+    if (!restored_) groups_.clear();
+    self().freeze_before_training(ctx);
+  }
+  void on_fit_start(auto& ctx) { restore_groups(ctx); }
+  void on_train_start() { training_ = true; }
+  void on_exception() { training_ = false; }
+  void teardown(auto&) { training_ = false; }
+  void on_train_epoch_start(auto& ctx) {
+    ctx.each_optimizer([&](std::size_t at, auto& optimizer) {
+      position_ = at;
+      self().finetune_function(ctx.current_epoch(), optimizer, ctx);
+    });
+  }
+
+  /// The groups that were added in this fit, in order.
+  std::vector<finetuning::AddedGroup> const& added_groups() const { return groups_; }
+
+  /// Adds the groups of a loaded state to the optimizers, once. Without such a state it does nothing.
+  void restore_groups(auto& ctx) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    if (!std::exchange(restored_, false)) return;
+    auto const named = Backend::named_parameters(ctx.model());
+    ctx.each_optimizer([&](std::size_t at, auto& optimizer) {
+      for (auto const& group : groups_) {
+        if (group.optimizer != at) continue;
+        std::vector<typename Backend::Value> parameters;
+        for (auto const& name : group.parameters) {
+          auto const found =
+              std::find_if(named.begin(), named.end(), [&](auto const& entry) { return entry.first == name; });
+          if (found == named.end())
+            throw Error("fulgurite.callback.finetuning_parameter",
+                        "the saved run trained '" + name +
+                            "' in a group of its own, and this model has no such parameter: resume with the model that "
+                            "was saved");
+          found->second.set_requires_grad(true);
+          parameters.push_back(found->second);
+        }
+        optimizer.add_group(parameters, group.lr);
+      }
+    });
+  }
+
+  /// A state that is loaded while training runs is one of the same fit, which goes back: the optimizers have their
+  /// groups.
+  void state(auto& archive) {
+    archive("groups", groups_);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) restored_ = !training_;
+  }
+
+ protected:
+  /// The position of the optimizer that `finetune_function` is called for.
+  std::size_t position() const { return position_; }
+  bool restored() const { return restored_; }
+  std::vector<finetuning::AddedGroup>& groups() { return groups_; }
+
+  /// Makes a part trainable and adds it to the optimizer as a new group, which is remembered; to be called in
+  /// `finetune_function`. Where the optimizer has all of its parameters already, no group is added.
+  void unfreeze_and_add_param_group(auto& part, auto& optimizer, auto& ctx, UnfreezeOptions const& how = {}) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    auto const added = finetuning::unfreeze_and_add_param_group<Backend>(part, optimizer, how);
+    if (added.empty()) return;
+    std::size_t const group = optimizer.groups() - 1;
+    finetuning::AddedGroup record{position_, group, ctx.current_epoch(), optimizer.lr(group), ctx.current_epoch()};
+    auto const named = Backend::named_parameters(ctx.model());
+    for (auto const& parameter : added)
+      for (auto const& [name, known] : named)
+        if (Backend::same(known, parameter)) record.parameters.push_back(name);
+    groups_.push_back(std::move(record));
+  }
+
+ private:
+  Self& self() { return static_cast<Self&>(*this); }
+
+  std::vector<finetuning::AddedGroup> groups_{};
+  std::size_t position_ = 0;
+  bool restored_ = false;
+  bool training_ = false;
+};
 
 /// When the backbone begins to train, and how its learning rate grows towards the head's.
 struct BackboneFinetuningOptions {

@@ -1,18 +1,406 @@
 #pragma once
 // What the files of a ModelCheckpoint are called: a template, filled with the epoch, the step and metrics.
 
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
-#include <fulgurite/callback/checkpoint_folder.hpp>
-#include <fulgurite/callback/file_name.hpp>
-#include <fulgurite/callback/model_checkpoint_options.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::checkpointing {
+
+// When a ModelCheckpoint is due: after so many steps, epochs or seconds.
+
+/// How often files are due: after so many steps or epochs, where 0 means never, or after so many seconds.
+struct Rhythm {
+  long steps = 0;
+  long epochs = 0;
+  std::optional<double> seconds = std::nullopt;
+};
+
+/// Keeps count of what has passed since files were last due.
+class Timing {
+ public:
+  explicit Timing(Rhythm rhythm) : rhythm_(rhythm) {}
+
+  /// Training begins: steps and time count from here. A run that goes on has waited for its next file before.
+  void begin(auto& ctx, bool goes_on) {
+    if (!goes_on) waited_ = 0;
+    time_checked_ = ctx.seconds_now() - waited_;
+    looked_ = ctx.global_step();
+    if (rhythm_.seconds) static_cast<void>(ctx.has_come(time_checked_ + *rhythm_.seconds));  // waited for from here on
+  }
+
+  /// How long the next file has been waited for by now.
+  void look(auto& ctx) {
+    if (rhythm_.seconds) waited_ = ctx.seconds_now() - time_checked_;
+  }
+
+  /// Whether that epoch, counted from 0, ends with a file.
+  bool by_epoch(int epoch) const { return rhythm_.epochs >= 1 && (epoch + 1) % rhythm_.epochs == 0; }
+
+  /// Whether an n-th step was taken since this was last asked. A batch may hold several steps.
+  bool by_steps(auto& ctx) {
+    look(ctx);
+    long const before = std::exchange(looked_, ctx.global_step());
+    return rhythm_.steps >= 1 && before / rhythm_.steps != looked_ / rhythm_.steps;
+  }
+
+  /// Whether so much time has passed since this last was the case.
+  bool by_time(auto& ctx) {
+    if (!rhythm_.seconds) return false;
+    if (!ctx.has_come(time_checked_ + *rhythm_.seconds)) return false;
+    time_checked_ = ctx.seconds_now();
+    waited_ = 0;
+    return true;
+  }
+
+  /// Whether a step that was taken after the end of its batch makes a file due: a stop, or skip_epoch, makes the step
+  /// of an open window then, so that the end of a batch is not the only place to look.
+  bool by_flushed_step(auto& ctx) {
+    if (!watch::in_fit(ctx) || ctx.accumulating() || looked_ == ctx.global_step()) return false;
+    return by_steps(ctx) || by_time(ctx);
+  }
+
+  /// Of the last file by time not the moment is saved, but how long ago it was at the last batch: a run that is stopped
+  /// again and again before its file is due would else never leave one. Where a fit goes back, no time is put back.
+  void state(auto& archive) {
+    archive("step_looked_at", looked_);
+    if (rhythm_.seconds) archive("waited", waited_);
+  }
+
+ private:
+  Rhythm rhythm_;
+  double time_checked_ = 0;
+  double waited_ = 0;  ///< seconds from then to the last batch
+  long looked_ = 0;    ///< the step at which it was last asked whether an n-th was taken
+};
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite {
+
+// The options of a ModelCheckpoint, with Lightning's names, and the one function that checks them.
+
+/// Whether each save also gets the name "last": `.save_last = true` makes a copy, `SaveLast::link` a symbolic link to
+/// the file just saved, for local disks.
+struct SaveLast {
+  enum Kind : std::uint8_t { no, copy, link };
+  Kind kind = no;
+  constexpr SaveLast(bool on = false) : kind(on ? copy : no) {}
+  constexpr SaveLast(Kind what) : kind(what) {}
+};
+
+/// When files are written, what they are called, and which of them stay.
+struct ModelCheckpointOptions {
+  /// Not given: `checkpoints` in the first logger's folder, else in default_root_dir.
+  std::filesystem::path dirpath = {};
+  std::string filename =
+      "{epoch}-{step}";         ///< fields {epoch}, {step}, {any/metric:.2f}; a '/' in a name makes a folder
+  MonitorOption monitor = {};   ///< refused: the metric is the first argument, ModelCheckpoint{Net::val_loss, {...}}
+  ModeOption mode = Mode::min;  ///< for an accuracy: Mode::max
+  int save_top_k = 1;           ///< the k best; -1: all, 0: none. Without a metric 1 keeps the latest
+  /// Save each file also as "last", and once more when training ends, whatever save_top_k is. A link follows saves
+  /// alone.
+  SaveLast save_last = false;
+  /// Save after every so many optimizer steps; 0: never. At most one of this and the next two is given; none: every
+  /// epoch.
+  std::optional<long> every_n_train_steps = std::nullopt;
+  std::optional<long> every_n_epochs = std::nullopt;  ///< save after every so many epochs; 0: never
+  /// Save once so much time has passed since the last file.
+  std::optional<std::chrono::duration<double>> train_time_interval = std::nullopt;
+  std::optional<bool> save_on_train_epoch_end =
+      std::nullopt;  ///< not given: where validation runs once an epoch, or never
+  /// Keep the weights, what the model saves beside them, and where in the run it was. Such files are smaller, and no
+  /// fit can go on from them.
+  bool save_weights_only = false;
+  bool save_on_exception = false;       ///< save once more when an exception ends the fit
+  bool auto_insert_metric_name = true;  ///< "epoch=3" instead of "3"
+  bool enable_version_counter = true;   ///< a file somebody else left is not overwritten: "-v1" is appended to the name
+  bool verbose = false;                 ///< write to stderr what is saved
+  std::string extension = ".safetensors";  ///< with its point
+};
+
+namespace checkpointing {
+
+/// Saves the options, to be compared with those of a program that resumes; the folder and what is in the callback's key
+/// are compared elsewhere.
+void options_state(ModelCheckpointOptions const& options, auto& archive) {
+  auto const last = options.save_last.kind;
+  archive.option("filename", options.filename).option("save_top_k", options.save_top_k);
+  archive.option("save_last", std::string(last == SaveLast::no ? "no" : last == SaveLast::copy ? "copy" : "link"));
+  archive.option("save_on_train_epoch_end", options.save_on_train_epoch_end);
+  archive.option("save_weights_only", options.save_weights_only);
+  archive.option("save_on_exception", options.save_on_exception);
+  archive.option("auto_insert_metric_name", options.auto_insert_metric_name);
+  archive.option("enable_version_counter", options.enable_version_counter).option("extension", options.extension);
+}
+
+/// Checks the options, and says in one Error what they cannot mean.
+inline Rhythm checked(ModelCheckpointOptions const& options, bool watches) {
+  auto const refuse = [](std::string const& why) {
+    throw Error("fulgurite.callback.checkpoint_options", "ModelCheckpoint: " + why);
+  };
+  if (options.save_top_k < -1) refuse("save_top_k is -1 (all), 0 (none) or a count");
+  if (!watches && options.save_top_k > 1)
+    refuse("save_top_k = " + std::to_string(options.save_top_k) + " needs a metric to rank by");
+  if (options.save_last.kind == SaveLast::link && options.save_top_k != 0 && options.filename == "last" &&
+      !options.enable_version_counter)
+    refuse("a link called last cannot lead to a file called last: give another filename, or leave "
+           "enable_version_counter on");
+  auto const& time = options.train_time_interval;
+  Rhythm const rhythm{options.every_n_train_steps.value_or(0),
+                      options.every_n_epochs.value_or(options.every_n_train_steps || time ? 0 : 1),
+                      time ? std::optional(time->count()) : std::nullopt};
+  if (rhythm.steps < 0 || rhythm.epochs < 0 || (time && !(time->count() >= 0)))
+    refuse("every_n_train_steps, every_n_epochs and train_time_interval are not negative");
+  if ((rhythm.steps > 0) + (rhythm.epochs > 0) + time.has_value() > 1)
+    refuse("give one of every_n_train_steps, every_n_epochs and train_time_interval: use two ModelCheckpoints for two "
+           "rhythms");
+  return rhythm;
+}
+
+}  // namespace checkpointing
+
+// Makes names of checkpoint files from a template: "{epoch:02d}-{val/loss:.2f}" becomes "epoch=03-val/loss=0.12".
+
+/// A template with fields {name} or {name:format}. The format is Python's: [0][width][.digits][d|e|f|g]. A field
+/// becomes "name=value", or the value alone.
+class FileName {
+ public:
+  /// The value of a field. Epoch and step are whole numbers, metrics are not; a metric without a value yet is the whole
+  /// number 0.
+  struct Value {
+    double number = 0;
+    bool whole = true;
+  };
+
+  FileName(std::string_view pattern, bool insert_names) : insert_names_(insert_names) {
+    while (!pattern.empty()) {
+      auto const open = pattern.find_first_of("{}");
+      parts_.push_back({std::string(pattern.substr(0, open)), {}, {}});
+      if (open == std::string_view::npos) break;
+      auto const close = pattern.find_first_of("{}", open + 1);
+      bool const paired = pattern[open] == '{' && close != std::string_view::npos && pattern[close] == '}';
+      if (!paired) refuse("'" + std::string(pattern) + "': braces come in pairs");
+      auto const field = pattern.substr(open + 1, close - open - 1);
+      auto const colon = field.find(':');
+      auto& part = parts_.back();
+      part.name = field.substr(0, colon);
+      if (part.name.empty()) refuse("a field needs a name, as in {epoch}");
+      if (colon != std::string_view::npos) part.format = parsed(field.substr(colon + 1));
+      pattern.remove_prefix(close + 1);
+    }
+  }
+
+  /// Calls f(name) for each field.
+  template <class F>
+  void each_field(F&& f) const {
+    for (auto const& part : parts_)
+      if (!part.name.empty()) f(part.name);
+  }
+  /// Whether the field's format is for whole numbers. For a metric Python would refuse it when the file is due; this is
+  /// asked when the run starts.
+  bool wants_whole(std::string_view name) const {
+    for (auto const& part : parts_)
+      if (part.name == name && part.format.kind == 'd') return true;
+    return false;
+  }
+
+  /// The name; value_of(name) returns the Value of a field.
+  template <class F>
+  std::string text(F&& value_of) const {
+    std::string out;
+    for (auto const& part : parts_) {
+      out += part.literal;
+      if (part.name.empty()) continue;
+      if (insert_names_) out += part.name + "=";
+      out += formatted(value_of(part.name), part.format);
+    }
+    return out;
+  }
+
+  /// Whether names of this template may begin with that folder, as "epoch=3-val" where it is "{epoch}-{val/loss}".
+  FULGURITE_COLD bool may_lie_in(std::string_view folder) const {
+    std::string all;
+    for (auto const& part : parts_) {
+      all += part.literal;
+      if (part.name.empty()) continue;
+      if (insert_names_) all += part.name + "=";
+      all += any;
+    }
+    auto const last = all.rfind('/');
+    return last != std::string::npos && matches(std::string_view(all).substr(0, last), folder);
+  }
+
+ private:
+  static constexpr char any = '\0';  ///< in an outline: the value of a field, which has no '/'
+  static bool matches(std::string_view outline, std::string_view text) {
+    if (outline.empty()) return text.empty();
+    if (outline.front() != any)
+      return !text.empty() && text.front() == outline.front() && matches(outline.substr(1), text.substr(1));
+    for (std::size_t taken = 0; taken <= text.size(); ++taken) {
+      if (matches(outline.substr(1), text.substr(taken))) return true;
+      if (taken != text.size() && text[taken] == '/') return false;
+    }
+    return false;
+  }
+  struct Format {
+    bool zeros = false;
+    int width = 0;
+    std::optional<int> digits = std::nullopt;
+    char kind = '\0';
+  };
+  struct Part {
+    std::string literal;
+    std::string name;
+    Format format;
+  };
+
+  [[noreturn]] static void refuse(std::string const& why) {
+    throw Error("fulgurite.callback.checkpoint_name", "a checkpoint's file name: " + why);
+  }
+
+  FULGURITE_COLD static Format parsed(std::string_view text) {
+    Format format;
+    auto const* at = text.data();
+    auto const* const end = at + text.size();
+    if (at != end && *at == '0') format.zeros = true;
+    if (auto const [next, error] = std::from_chars(at, end, format.width); error == std::errc{}) at = next;
+    if (at != end && *at == '.') {
+      int digits = -1;
+      at = std::from_chars(at + 1, end, digits).ptr;
+      if (digits < 0 || digits > 40) refuse("'" + std::string(text) + "' has no number of digits, as in {x:.2f}");
+      format.digits = digits;
+    }
+    if (at != end && std::string_view("deEfFgG").find(*at) != std::string_view::npos) format.kind = *at++;
+    if (at != end || format.width < 0 || format.width > 40 || (format.kind == 'd' && format.digits))
+      refuse("'" + std::string(text) + "' is not a format like 02d, .2f, .3e or g");
+    return format;
+  }
+
+  FULGURITE_COLD static std::string formatted(Value value, Format const& format) {
+    std::string out;
+    if (value.whole && (format.kind == '\0' || format.kind == 'd') && !format.digits) {
+      out = std::to_string(static_cast<long long>(value.number));
+    } else if (format.kind == '\0' && !format.digits) {
+      out = report::exact(value.number);
+      if (out.find_first_of(".en") == std::string::npos) out += ".0";
+    } else {
+      std::string const how = std::string("%.*") + (format.kind == '\0' || format.kind == 'd' ? 'g' : format.kind);
+      char text[400];
+      out.assign(text, static_cast<std::size_t>(
+                           std::snprintf(text, sizeof text, how.c_str(), format.digits.value_or(6), value.number)));
+    }
+    auto const width = static_cast<std::size_t>(format.width);
+    if (out.size() < width)
+      out.insert(format.zeros && out.front() == '-' ? 1 : 0, width - out.size(), format.zeros ? '0' : ' ');
+    return out;
+  }
+
+  std::vector<Part> parts_;
+  bool insert_names_;
+};
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+// The names of files in a folder of checkpoints: which are allowed, which are free, and which belong to the folder.
+
+/// Explains why a file of that name would not lie in the folder; empty where it would.
+FULGURITE_COLD std::string why_no_name(std::string const& name, std::string const& extension,
+                                       std::filesystem::path const& folder = {}) {
+  auto const holds_nul = [](std::string_view text) { return text.find('\0') != text.npos; };
+  if (holds_nul(name) || holds_nul(extension) || holds_nul(folder.native()))
+    return "it holds a NUL, at which the system would cut it off";
+  std::filesystem::path const path(name);
+  if (!path.has_filename()) return "it is empty, or ends in a folder: a file needs a name";
+  if (extension.find('/') != extension.npos)
+    return "its ending '" + extension + "' leads into another folder: begin it with a dot, as .safetensors";
+  if (path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end())
+    return "'" + name + "' leads out of the folder: name the folder in .dirpath";
+  return {};
+}
+
+/// The name of a file in a folder that several programs may share: it names the program and the model, so that no fit
+/// resumes from the file of another one.
+inline std::string name_of_run(std::string const& prefix, std::string_view model) {
+  std::string name = prefix + "_";
+#ifdef __GLIBC__
+  name += program_invocation_short_name;
+  name += "_";
+#endif
+  return name += model;
+}
+
+/// The first path that is free among folder/name.ext, folder/name-v1.ext, folder/name-v2.ext, ... `taken(path)` says
+/// that one is not free; `ours` always is.
+template <class Taken>
+std::filesystem::path unused_name(std::filesystem::path const& folder, std::string const& name,
+                                  std::string const& extension, std::filesystem::path const& ours, Taken&& taken) {
+  auto path = folder / (name + extension);
+  for (int version = 1; path != ours && taken(path); ++version)
+    path = folder / (name + "-v" + std::to_string(version) + extension);
+  return path;
+}
+
+/// All files with that ending in the folder and below it.
+FULGURITE_COLD std::vector<std::filesystem::path> files_of(std::filesystem::path const& folder,
+                                                           std::string const& extension) {
+  std::vector<std::filesystem::path> files;
+  std::error_code none;
+  for (std::filesystem::recursive_directory_iterator at(folder, none), end; !none && at != end; at.increment(none))
+    if (at->path().filename().string().ends_with(extension) && at->is_regular_file(none)) files.push_back(at->path());
+  return files;
+}
+
+/// Whether a file lies in the folder or below it. Only such files may be deleted to make room.
+FULGURITE_COLD bool inside(std::filesystem::path const& folder, std::filesystem::path const& file) {
+  auto const whole = [](std::filesystem::path const& path) {
+    return std::filesystem::absolute(path).lexically_normal();
+  };
+  auto const relative = whole(file).lexically_relative(whole(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+/// Whether last is not there, or is older than the file that it is to lead to, or to be a copy of.
+FULGURITE_COLD bool is_behind(std::filesystem::path const& last, std::filesystem::path const& file) {
+  namespace fs = std::filesystem;
+  std::error_code none, unknown;
+  auto const written = fs::last_write_time(file, none);
+  if (none) return false;
+  auto const of_last = fs::last_write_time(last, none);
+  bool const is_other_link = fs::is_symlink(last, unknown) && !fs::equivalent(last, file, unknown);
+  return none || of_last < written || (of_last == written && is_other_link);
+}
+
+/// Removes a file that is no longer needed, and the folders that its name has made, as "{val/loss}" does, where they
+/// are empty.
+FULGURITE_COLD void make_room(CheckpointFiles& files, std::filesystem::path const& folder,
+                              std::filesystem::path const& file) {
+  if (!inside(folder, file) || !files.give_up(file)) return;
+  std::error_code full;
+  for (auto around = file.parent_path();
+       inside(folder, around) && !std::filesystem::equivalent(folder, around, full) && !full;
+       around = around.parent_path())
+    if (std::filesystem::is_symlink(around, full) || !std::filesystem::remove(around, full)) return;
+}
 
 /// The name of a file, without version and extension. The Error [fulgurite.callback.checkpoint_name] says, when the
 /// callback is made, where a file of such a name would not lie in the folder, and when a run is set up, which field has

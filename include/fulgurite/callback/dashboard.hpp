@@ -3,33 +3,187 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/announced.hpp>
-#include <fulgurite/callback/fit_counts.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
-#include <fulgurite/callback/redraws.hpp>
-#include <fulgurite/callback/resources_line.hpp>
+#include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/metric/board.hpp>
-#include <fulgurite/report/block_of_lines.hpp>
-#include <fulgurite/report/dashboard_frame.hpp>
 #include <fulgurite/report/history.hpp>
-#include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/terminal.hpp>
-#include <fulgurite/report/wrapped_text.hpp>
+
+namespace fulgurite::report {
+
+// What a dashboard shows at one moment, as lines for a terminal of any size.
+
+/// The parts of a frame, each as wide as it likes: it is made to fit.
+struct DashboardFrame {
+  std::string head{};                ///< model, epoch, step, time
+  std::vector<Curve> curves{};       ///< those of one kind share a plot
+  std::vector<std::string> bars{};   ///< progress bars, made for the width
+  std::vector<std::string> facts{};  ///< what stands below: throughput, memory; three blanks between them
+};
+
+namespace dashboard {
+
+inline constexpr std::size_t narrowest = 38, lowest = 9, highest = 16;
+
+FULGURITE_COLD std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    auto const end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+/// A line of exactly so many columns.
+FULGURITE_COLD std::string filled(std::string_view line, std::size_t columns) {
+  std::string text(clipped(line, columns));
+  text.append(columns - display_width(text), ' ');
+  return text;
+}
+
+/// Facts with three blanks between them. Those that find no room are left out as a whole, as a number that is cut in
+/// two reads as another one.
+FULGURITE_COLD std::string facts_within(std::string_view facts, std::size_t columns) {
+  constexpr std::string_view gap = "   ", more = "...";
+  if (display_width(facts) <= columns) return std::string(facts);
+  auto room = clipped(facts, columns - std::min(columns, gap.size() + more.size()));
+  if (!facts.substr(room.size()).starts_with(gap)) {
+    auto const at = room.rfind(gap);
+    room = room.substr(0, at == room.npos ? 0 : at);
+  }
+  while (room.ends_with(' ')) room.remove_suffix(1);  // the cut may lie inside of a gap, or facts have wider ones
+  if (room.empty()) return std::string(clipped(more, columns));
+  return std::string(room).append(gap).append(more);
+}
+/// A title that is too wide loses its beginning: names of metrics differ at their ends.
+FULGURITE_COLD std::string title_within(std::string_view title, std::size_t columns, Glyphs glyphs) {
+  std::string_view const dots = glyphs == Glyphs::ascii ? "..." : "…";
+  std::size_t const all = display_width(title), marked = display_width(dots);
+  if (all <= columns || columns <= marked) return std::string(title);
+  return std::string(dots).append(title.substr(clipped(title, all - (columns - marked)).size()));
+}
+
+/// Plots side by side: as many as their width lets in, in as many rows as the height lets in.
+FULGURITE_COLD std::vector<std::string> plots_of(std::vector<Plot> plots, std::size_t width, std::size_t height,
+                                                 Glyphs glyphs) {
+  std::vector<std::string> lines;
+  if (plots.empty() || height < lowest) return lines;
+  std::size_t const across = std::clamp<std::size_t>(width / narrowest, 1, plots.size());
+  std::size_t const rows = std::min((plots.size() + across - 1) / across, height / lowest);
+  std::size_t const wide = (width - (across - 1)) / across, high = std::min(height / rows, highest);
+  for (std::size_t row = 0; row != rows; ++row) {
+    std::vector<std::vector<std::string>> beside;
+    for (std::size_t i = row * across; i != std::min(plots.size(), (row + 1) * across); ++i) {
+      auto& plot = plots[i];
+      std::size_t labels = 0;
+      if (plot.curves.size() == 1) plot.curves[0].label.clear();
+      plot.title = title_within(plot.title, wide, glyphs);
+      for (auto const& curve : plot.curves) labels += !curve.label.empty();
+      plot.x.name.clear();
+      auto const most = [](std::size_t n) { return static_cast<int>(n); };
+      beside.push_back(lines_of(plot.text(most(wide), most(high > labels + 5 ? high - labels : 5), glyphs)));
+      beside.back().resize(std::max(high, beside.back().size()));
+    }
+    for (std::size_t line = 0; line != high; ++line) {
+      std::string text;
+      for (auto const& plot : beside) {
+        if (&plot != beside.data()) text += ' ';
+        text += filled(plot[line], wide);
+      }
+      while (text.ends_with(' ')) text.pop_back();
+      lines.push_back(std::move(text));
+    }
+  }
+  return lines;
+}
+
+}  // namespace dashboard
+
+/// The lines of a frame, none wider than `width`, no more than `height` of them where that is 5 at least. A curve alone
+/// in its plot has its name as the plot's title.
+FULGURITE_COLD std::vector<std::string> frame_lines(DashboardFrame const& frame, std::size_t width, std::size_t height,
+                                                    Glyphs glyphs) {
+  auto plots = panels(frame.curves);
+  for (auto& plot : plots)
+    if (plot.curves.size() == 1) plot.title = plot.curves[0].label;
+  std::size_t const others = 1 + frame.bars.size() + frame.facts.size();
+  std::vector<std::string> lines{std::string(clipped(frame.head, width))};
+  for (auto& line : dashboard::plots_of(std::move(plots), width, height > others ? height - others : 0, glyphs))
+    lines.push_back(std::move(line));
+  for (auto const& line : frame.bars) lines.emplace_back(clipped(line, width));
+  for (auto const& line : frame.facts) lines.push_back(dashboard::facts_within(line, width));
+  return lines;
+}
+
+}  // namespace fulgurite::report
 
 namespace fulgurite {
+
+// What a run does with its machine, in a line: samples a second, memory, cores.
+
+/// Rates are those since the last line.
+class ResourcesLine {
+ public:
+  void begin() {
+    samples_ = counted_ = 0;
+    counted_at_.reset();
+    host_.read();
+  }
+  void count(long samples) { samples_ += samples; }
+
+  /// At `now`, in seconds.
+  std::string text(auto& ctx, double now) {
+    using Backend = typename std::remove_cvref_t<decltype(ctx)>::Backend;
+    std::string text;
+    auto const add = [&](std::string const& fact) { (text += text.empty() ? "" : "   ") += fact; };
+    if (samples_ != 0) {
+      if (counted_at_) rate_.add(static_cast<double>(samples_ - counted_), now - *counted_at_);
+      counted_ = samples_;
+      counted_at_ = now;
+      if (auto const rate = rate_.value()) add(report::count_text(static_cast<std::int64_t>(*rate)) + " samples/s");
+    }
+    for (auto const& [name, value] : host_.read()) {
+      if (name == "cpu_process_bytes") add(report::bytes_text(static_cast<std::int64_t>(value)) + " resident");
+      if (name == "cpu_percent") add(report::formatted("%.0f", value) + " % of the cores");
+    }
+    if constexpr (requires { Backend::device_stats(ctx.device()); })
+      for (auto const& [name, value] : Backend::device_stats(ctx.device())) {
+        if (name == "allocated_bytes.all.current")
+          add(report::bytes_text(static_cast<std::int64_t>(value)) + " on the device");
+        if (name == "allocated_bytes.all.peak") add(report::bytes_text(static_cast<std::int64_t>(value)) + " at most");
+      }
+    return text;
+  }
+
+ private:
+  report::HostStats host_{};
+  report::Rate rate_{};
+  long samples_ = 0, counted_ = 0;
+  std::optional<double> counted_at_ = std::nullopt;
+};
 
 /// Where the dashboard is drawn, how large, how often.
 struct DashboardOptions {
@@ -211,6 +365,79 @@ class Dashboard {
   FitCounts counts_{};
   AnnouncedEnd end_{};
   bool on_ = false;
+};
+
+// A picture of all curves of a run, which is there while it trains.
+
+/// Where the picture is, and how often it is drawn anew.
+struct LearningCurvesOptions {
+  std::filesystem::path dirpath = {};  ///< not given: the run's folder, else default_root_dir
+  std::string filename = "curves.svg";
+  double seconds_between_pictures = 1;  ///< at least, while a fit runs; its end has a picture in any case
+  std::size_t columns = 2;              ///< plots in a row
+};
+
+/// Draws what the model logs into one SVG file, `curves.svg` in the run's folder: `LearningCurves{}`. Metrics of one
+/// kind, as train/loss and val/loss, share a plot; learning rates that LearningRateMonitor logs are there as well. The
+/// file is rewritten when an epoch or a validation has ended, in one piece: a browser that shows it never finds half a
+/// picture. A run that goes on draws on. It is given rows as a logger is, so the values are those of rows
+/// (log_every_n_steps), and stands beside loggers; only rank 0 draws.
+class LearningCurves {
+ public:
+  using Hooks = Implements<hook::on_fit_start, hook::on_train_epoch_start, hook::on_validation_end, hook::on_train_end,
+                           hook::on_fit_end, hook::on_exception, hook::log_metrics>;
+  static constexpr Order order = Order::monitor;
+  static constexpr bool inert_in_dev_run = true;
+  static constexpr bool draws_rows = true;
+
+  explicit LearningCurves(LearningCurvesOptions options = {}) : options_(std::move(options)) {
+    if (!options_.filename.ends_with(".svg") || options_.filename.find('/') != std::string::npos)
+      throw Error("fulgurite.callback.curves_filename",
+                  "LearningCurves: filename = '" + options_.filename +
+                      "' is no name of a picture: it ends in .svg, and its folder is dirpath");
+  }
+
+  void on_fit_start(auto& ctx) {
+    if (ctx.global_step() == 0) history_.clear();  // what a file holds is loaded later
+  }
+  void log_metrics(std::span<Scalar const> row, long step) {
+    for (auto const& one : row)
+      if (one.name != "epoch") history_.add(one.name, static_cast<double>(step), one.value);
+    is_new_ = true;
+  }
+  void on_train_epoch_start(auto& ctx) { draw(ctx, false); }
+  void on_validation_end(auto& ctx) {
+    if (!ctx.sanity_checking()) draw(ctx, false);
+  }
+  void on_train_end(auto& ctx) { draw(ctx, true); }
+  void on_fit_end(auto& ctx) { draw(ctx, true); }
+  void on_exception(auto& ctx) { draw(ctx, true); }
+
+  /// All curves so far.
+  std::vector<report::Curve> curves() const { return history_.curves(); }
+  /// The picture, once there is one.
+  std::filesystem::path const& path() const { return path_; }
+
+  void state(auto& archive) { archive.child("curves", history_); }
+
+ private:
+  void draw(auto& ctx, bool ends) {
+    if (!is_new_ || ctx.stage() != decltype(ctx.stage())::fit || ctx.rank() != 0 || ctx.dev_run()) return;
+    double const now = ctx.seconds_now();
+    if (!ends && now - drawn_ < options_.seconds_between_pictures) return;
+    drawn_ = now;
+    is_new_ = false;
+    path_ = run_output::folder(ctx, options_.dirpath) / options_.filename;
+    std::string title(type_name<std::remove_cvref_t<decltype(ctx.model())>>());
+    title += ": epoch " + std::to_string(ctx.current_epoch()) + ", step " + std::to_string(ctx.global_step());
+    write_whole(path_, report::svg_of(report::panels(history_.curves()), title, options_.columns));
+  }
+
+  LearningCurvesOptions options_;
+  report::History history_{};
+  std::filesystem::path path_{};
+  double drawn_ = -std::numeric_limits<double>::infinity();
+  bool is_new_ = false;
 };
 
 }  // namespace fulgurite

@@ -4,17 +4,21 @@
 #include <algorithm>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <deque>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fulgurite/callback/watch.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/flow.hpp>
-#include <fulgurite/core/metric_text.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/numbers.hpp>
@@ -194,5 +198,129 @@ EarlyStopping(EarlyStoppingOptions = {}) -> EarlyStopping<MetricLeftOut>;
 /// Refused by the trainer: a metric is a constant, not a text.
 template <std::convertible_to<std::string_view> Text>
 EarlyStopping(Text const&, EarlyStoppingOptions = {}) -> EarlyStopping<MetricText>;
+
+// Ends a fit in which the loss has jumped, and lists the batches to leave out of the next one.
+
+/// When a value is too far from the running mean, and where the batches at fault are listed.
+struct SpikeDetectionOptions {
+  MonitorOption monitor = {};  ///< refused: the metric is the first argument, SpikeDetection{Net::loss, {...}}
+  ModeOption mode = Mode::min;
+  int window = 10;                                                   ///< batches in the running mean
+  long warmup = 1;                                                   ///< batches of the run before the first look
+  std::optional<double> atol = std::nullopt;                         ///< a spike is at least this far from the mean
+  std::optional<double> rtol = 2.0;                                  ///< and at least this many times the mean away
+  std::filesystem::path exclude_batches_path = "skip_batches.json";  ///< below default_root_dir, unless absolute
+  bool finite_only = true;  ///< NaN and infinity are spikes; false: they are passed over
+};
+
+/// `SpikeDetection{Net::loss}` looks after each training batch at the value that was logged in it. A value that is
+/// worse than the last one and too far from the mean of the last ones is a spike. The indices of that batch and of the
+/// one before, which may have spoilt the weights, are added to a JSON list, and the Error [fulgurite.callback.spike]
+/// ends the fit. It reads the value on the host, so each batch waits for its device.
+template <Watchable M>
+class SpikeDetection {
+ public:
+  using Hooks = Implements<hook::on_train_start, hook::on_train_batch_end>;
+  using Watches = MetricTypes<M>;
+  static constexpr bool inert_in_dev_run = true;
+  static constexpr std::string_view writes = "the end of training";
+
+  explicit SpikeDetection(M metric, SpikeDetectionOptions options = {})
+      : metric_(metric), options_(std::move(options)) {
+    auto const refuse = [](std::string const& why) {
+      throw Error("fulgurite.callback.spike_options", "SpikeDetection on '" + std::string(M::name()) + "': " + why);
+    };
+    if (options_.window < 1) refuse("a window has at least 1 batch");
+    if (options_.warmup < 0) refuse("warmup counts batches from 0");
+    for (auto const& tolerance : {options_.atol, options_.rtol})
+      if (tolerance && !(*tolerance >= 0)) refuse("atol and rtol are not negative");
+  }
+
+  /// After a fit that failed, the count is again that of its last complete epoch.
+  void on_train_start(auto& ctx) {
+    if (!ctx.dev_run()) logged_ = std::min(logged_, ctx.watched_value(Last<typename M::metric>{}).logged);
+  }
+  void on_train_batch_end(auto& ctx) {
+    if (ctx.dev_run()) return;
+    auto const now = ctx.watched_value(Last<typename M::metric>{});
+    if (!now.is_newer_than(logged_)) return;  // nothing was logged in this batch
+    logged_ = now.logged;
+    auto const& value = now.value;
+    bool const looking = seen_++ >= options_.warmup && (!recent_.empty() || !std::isfinite(*value));
+    if (looking && spikes(*value)) stop(*value, ctx);
+    if (!std::isfinite(*value)) return;
+    recent_.push_back(*value);
+    shorten();
+  }
+
+  std::vector<long> const& bad_batches() const { return bad_; }
+  /// The mean of the last values that were no spikes; nothing before the first.
+  std::optional<double> running_mean() const {
+    if (recent_.empty()) return std::nullopt;
+    double sum = 0;
+    for (double const value : recent_) sum += value;
+    return sum / static_cast<double>(recent_.size());
+  }
+
+  std::string state_key() const { return "SpikeDetection{" + watch::written(metric_) + "}"; }
+  void state(auto& archive) {
+    std::vector<double> recent(recent_.begin(), recent_.end());
+    archive("seen", seen_)("logged", logged_)("recent", recent)("bad_batches", bad_);
+    archive.option("mode", std::string(options_.mode == Mode::min ? "min" : "max")).option("window", options_.window);
+    archive.option("warmup", options_.warmup).option("atol", options_.atol).option("rtol", options_.rtol);
+    archive.option("exclude_batches_path", options_.exclude_batches_path).option("finite_only", options_.finite_only);
+    if (archive.loading) {
+      recent_.assign(recent.begin(), recent.end());
+      shorten();
+    }
+  }
+
+ private:
+  void shorten() {
+    while (recent_.size() > static_cast<std::size_t>(options_.window)) recent_.pop_front();
+  }
+  bool spikes(double value) const {
+    if (!std::isfinite(value)) return options_.finite_only;
+    if (!watch::better(options_.mode, recent_.back(), value)) return false;  // not worse than the last one
+    double const mean = *running_mean();
+    double const away = std::abs(value - mean);
+    return (!options_.atol || away >= *options_.atol) && (!options_.rtol || away >= *options_.rtol * std::abs(mean));
+  }
+
+  [[noreturn]] void stop(double value, auto& ctx) {
+    long const batch = ctx.batch_idx();
+    if (batch > 0) bad_.push_back(batch - 1);
+    bad_.push_back(batch);
+    auto const file = ctx.options().default_root_dir / options_.exclude_batches_path;
+    std::string text = "[";
+    for (long const bad : bad_) (text += text.size() == 1 ? "" : ", ") += std::to_string(bad);
+    if (ctx.rank() == 0) write_durably(file, text + "]\n");
+    throw Error("fulgurite.callback.spike",
+                "SpikeDetection: " + watch::written(metric_) + " = " + report::exact(value) + " in batch " +
+                    std::to_string(batch) + " of epoch " + std::to_string(ctx.current_epoch()) +
+                    (recent_.empty() ? "" : ", after a mean of " + report::exact(*running_mean())) +
+                    ": leave out the batches in " + file.string() + ", or raise atol or rtol");
+  }
+
+  [[no_unique_address]] M metric_;
+  SpikeDetectionOptions options_;
+  std::deque<double> recent_{};
+  std::vector<long> bad_{};
+  long seen_ = 0;
+  long logged_ = 0;  ///< WatchedValue's, at the last value
+};
+
+/// Refused by the trainer: it watches a metric.
+template <>
+class SpikeDetection<MetricLeftOut> {
+ public:
+  static constexpr bool lacks_metric = true;
+  explicit SpikeDetection(SpikeDetectionOptions = {}) {}
+};
+SpikeDetection(SpikeDetectionOptions = {}) -> SpikeDetection<MetricLeftOut>;
+
+/// Refused by the trainer: a metric is a constant, not a text.
+template <std::convertible_to<std::string_view> Text>
+SpikeDetection(Text const&, SpikeDetectionOptions = {}) -> SpikeDetection<MetricText>;
 
 }  // namespace fulgurite

@@ -1,21 +1,285 @@
 #pragma once
 // Writing the files that a ModelCheckpoint keeps: the best or the latest ones, and the one called last.
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/checkpoint_folder.hpp>
-#include <fulgurite/callback/kept_names.hpp>
-#include <fulgurite/callback/model_checkpoint_options.hpp>
-#include <fulgurite/callback/saving_file.hpp>
+#include <fulgurite/callback/checkpoint_name.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/link_file.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
+
+namespace fulgurite {
+
+// A file that a ModelCheckpoint saves: what is known before, and what has come of it.
+
+/// A file that is to be written: its name without version and extension, and the values that rank it.
+struct SavingFile {
+  std::string name = {};
+  std::optional<double> score = std::nullopt;  ///< of the metric, where one is watched
+  int epoch = 0;
+  long step = 0;
+  bool ranked = true;  ///< false: it is kept beside the ranked ones, and none gives way to it
+
+  void state(auto& archive) { archive("name", name)("score", score)("epoch", epoch)("step", step)("ranked", ranked); }
+};
+
+/// The result of a save. `file` is empty where none was written.
+struct SavedFile {
+  std::filesystem::path file = {};
+  std::exception_ptr failure = nullptr;  ///< why the first file that failed could not be written
+};
+
+namespace checkpointing {
+
+/// The path of a file that is to be written. `is_new` says that no such file existed; one that another process makes
+/// meanwhile is then left to it.
+struct SavingName {
+  std::filesystem::path path = {};
+  bool is_new = false;
+
+  /// Writes, and where another process was faster takes the next name: the state in the file shall name that very file.
+  void claim(auto&& write, auto&& rename) const {
+    while (true) {
+      try {
+        NewNamesOnly const only(is_new);
+        write();
+        return;
+      } catch (FileExists const&) {}
+      rename();
+    }
+  }
+};
+
+}  // namespace checkpointing
+
+// The k best files by the value of a metric, in the order in which they were written.
+
+/// Keeps the k best files; k = -1 keeps all, 0 none. Among equal values the earlier file wins.
+class TopK {
+ public:
+  TopK(Mode mode, int k) : mode_(mode), k_(k) {}
+
+  std::size_t size() const { return scores_.size(); }
+  bool full() const { return k_ >= 0 && scores_.size() >= static_cast<std::size_t>(k_); }
+
+  /// Whether a value is admitted: there is room, or it is strictly better than the worst that is kept.
+  bool admits(double score) const {
+    if (k_ == 0) return false;
+    return !full() || watch::better(mode_, score, scores_[worst_at()]);
+  }
+  /// The file that gives way when another one is admitted.
+  std::optional<std::filesystem::path> displaced() const {
+    return full() && size() != 0 ? std::optional(paths_[worst_at()]) : std::nullopt;
+  }
+  /// Adds a file, which has one place only: where it is written once more it loses the earlier one. Where there is no
+  /// room, the worst file is dropped: several where k has become smaller. Returns those that were dropped.
+  FULGURITE_COLD std::vector<std::filesystem::path> add(std::filesystem::path file, double score, int epoch) {
+    drop(file);
+    std::vector<std::filesystem::path> dropped;
+    while (full() && size() != 0) {
+      dropped.push_back(worst_path());
+      drop(worst_at());
+    }
+    paths_.push_back(std::move(file));
+    scores_.push_back(score);
+    epochs_.push_back(epoch);
+    return dropped;
+  }
+  bool contains(std::filesystem::path const& file) const {
+    return std::find(paths_.begin(), paths_.end(), file) != paths_.end();
+  }
+  /// Forgets a file, if it is there.
+  void drop(std::filesystem::path const& file) {
+    if (auto const found = std::find(paths_.begin(), paths_.end(), file); found != paths_.end())
+      drop(static_cast<std::size_t>(found - paths_.begin()));
+  }
+  /// Each file gets the name that `named(file)` says.
+  void rename(FunctionRef<std::filesystem::path(std::filesystem::path const&)> named) {
+    for (auto& path : paths_) path = named(path);
+  }
+  void clear() {
+    paths_.clear();
+    scores_.clear();
+    epochs_.clear();
+  }
+
+  /// The best file; only to be asked for while some file is kept.
+  std::filesystem::path const& best_path() const { return paths_[best_at()]; }
+  double best_score() const { return scores_[best_at()]; }
+  int best_epoch() const { return epochs_[best_at()]; }
+  /// The worst file that is kept; once there are k, a new one must be better.
+  std::filesystem::path const& worst_path() const { return paths_[worst_at()]; }
+  double worst_score() const { return scores_[worst_at()]; }
+  std::vector<std::filesystem::path> const& paths() const { return paths_; }
+  std::vector<double> const& scores() const { return scores_; }
+
+  void state(auto& archive) { archive("paths", paths_)("scores", scores_)("epochs", epochs_); }
+
+ private:
+  FULGURITE_COLD void drop(std::size_t place) {
+    auto const at = static_cast<std::ptrdiff_t>(place);
+    paths_.erase(paths_.begin() + at);
+    scores_.erase(scores_.begin() + at);
+    epochs_.erase(epochs_.begin() + at);
+  }
+  FULGURITE_COLD std::size_t first(Mode mode) const {
+    std::size_t at = 0;
+    for (std::size_t i = 1; i < scores_.size(); ++i)
+      if (watch::better(mode, scores_[i], scores_[at])) at = i;
+    return at;
+  }
+  std::size_t best_at() const { return first(mode_); }
+  std::size_t worst_at() const { return first(mode_ == Mode::min ? Mode::max : Mode::min); }
+
+  Mode mode_;
+  int k_;
+  std::vector<std::filesystem::path> paths_;
+  std::vector<double> scores_;
+  std::vector<int> epochs_;
+};
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+// Which of the files that a ModelCheckpoint keeps is the best, and which gives way to the next one.
+
+/// Where no metric is watched the latest file is the best, and it has no score.
+struct Ranking {
+  TopK top;
+  std::filesystem::path best = {};
+  std::optional<double> best_score = std::nullopt;
+  int best_epoch = 0;
+  /// Files that gave way to others, and are yet to be removed. The file that displaces one names it here: a run that
+  /// ends between the two leaves the removal to the run that goes on.
+  std::vector<std::filesystem::path> outdated = {};
+
+  /// The file that gives way to this one, whose name it may have; nullopt where none does.
+  std::optional<std::filesystem::path> displaced_by(SavingFile const& now, int save_top_k) const {
+    if (now.score) return top.displaced();
+    if (save_top_k == 1 && !best.empty()) return best;
+    return std::nullopt;
+  }
+
+  void add(std::filesystem::path const& file, SavingFile const& now, int save_top_k) {
+    if (now.score) {
+      for (auto& dropped : top.add(file, *now.score, now.epoch)) outdated.push_back(std::move(dropped));
+      take_best();
+    } else {
+      if (auto const before = displaced_by(now, save_top_k)) outdated.push_back(*before);
+      best = file;
+      best_epoch = now.epoch;
+    }
+    keep(file);
+  }
+
+  /// The file is written, perhaps once more, and stays.
+  void keep(std::filesystem::path const& file) { std::erase(outdated, file); }
+
+  /// The best file is the best one of those that are left.
+  void take_best() {
+    bool const any = top.size() != 0;
+    best = any ? top.best_path() : std::filesystem::path();
+    best_score = any ? std::optional(top.best_score()) : std::nullopt;
+    best_epoch = any ? top.best_epoch() : 0;
+  }
+};
+
+// The names of the files that a ModelCheckpoint keeps, the best or the latest ones and the one called last. They are
+// names of files that exist.
+
+/// The names, and the values that rank them.
+class KeptNames {
+ public:
+  explicit KeptNames(ModelCheckpointOptions const& how) : ranking_{TopK(how.mode, how.save_top_k)} {}
+
+  struct Last {
+    std::filesystem::path file = {};
+    long step = 0;
+    /// The file that `file` is to lead to, or to be a copy of, until that is done. The state in that file names it: a
+    /// run that ends between the two leaves last to the run that goes on.
+    std::filesystem::path pending = {};
+  };
+  Ranking const& ranking() const { return ranking_; }
+  Last const& last() const { return last_; }
+
+  /// Registers the files that are kept, so that no other callback removes them. It is called when a fit starts, since a
+  /// state may have been loaded.
+  FULGURITE_COLD void hold(HeldFiles& held, HeldFiles::Holder holder) const {
+    for (auto const& file : ranking_.top.paths()) held.hold(file, holder);
+    for (auto const& file : {ranking_.best, last_.file})
+      if (!file.empty()) held.hold(file, holder);
+  }
+
+  /// Those that are named here and are no longer on the disk.
+  std::vector<std::filesystem::path> gone() const {
+    std::vector<std::filesystem::path> files;
+    auto const is_there = [](std::filesystem::path const& file) {
+      std::error_code unknown;
+      return std::filesystem::status(file, unknown).type() != std::filesystem::file_type::not_found;
+    };
+    auto const look = [&](std::filesystem::path const& file) {
+      if (!file.empty() && !is_there(file) && std::find(files.begin(), files.end(), file) == files.end())
+        files.push_back(file);
+    };
+    for (auto const& file : ranking_.top.paths()) look(file);
+    look(ranking_.best);
+    if (last_.pending.empty() || !is_there(last_.pending)) look(last_.file);  // else it is yet to be made
+    return files;
+  }
+  /// They leave the ranking; the best file is the best one of those that are left.
+  void forget(std::vector<std::filesystem::path> const& files) {
+    auto const is_one = [&](auto const& file) { return std::find(files.begin(), files.end(), file) != files.end(); };
+    for (auto const& file : files) ranking_.top.drop(file);
+    if (is_one(last_.file)) last_ = {.step = last_.step};
+    if (is_one(ranking_.best)) ranking_.take_best();
+  }
+
+  /// The folder is spelt in another way from now on, and so are the files in it. Nothing where `before` is empty.
+  FULGURITE_COLD void respell(std::filesystem::path const& before, std::filesystem::path const& now) {
+    if (before.empty()) return;
+    auto const respelt = [&](std::filesystem::path const& file) {
+      auto const inside = file.lexically_relative(before);
+      return inside.empty() || *inside.begin() == ".." ? file : now / inside;
+    };
+    ranking_.top.rename(respelt);
+    ranking_.best = respelt(ranking_.best);
+    last_.file = respelt(last_.file);
+    last_.pending = respelt(last_.pending);
+    for (auto& file : ranking_.outdated) file = respelt(file);
+  }
+
+  /// Leaves the folder: the path of the best file is remembered, and all files stay as they are.
+  void leave() {
+    ranking_.top.clear();
+    ranking_.outdated.clear();
+    last_ = {.step = last_.step};
+  }
+
+  void state(auto& archive) {
+    archive("best_model_path", ranking_.best)("best_model_score", ranking_.best_score)("best_epoch",
+                                                                                       ranking_.best_epoch);
+    archive("last_model_path", last_.file)("last_written_step", last_.step)("last_pending", last_.pending);
+    archive("outdated", ranking_.outdated);
+    archive.child("best_k_models", ranking_.top);
+  }
+
+ protected:
+  Ranking ranking_;
+  Last last_{};
+};
+
+}  // namespace fulgurite::checkpointing
 
 namespace fulgurite {
 

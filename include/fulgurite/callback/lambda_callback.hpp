@@ -3,9 +3,14 @@
 
 #include <concepts>
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 
@@ -60,6 +65,90 @@ struct LambdaCallback : Ons... {
   static constexpr bool hears_no_event = (requires { Ons::hears_no_event; } || ...);
   static constexpr bool hears_twice = !(lambda::heard_once<Ons, Ons...> && ...);
   explicit LambdaCallback(Ons... functions) : Ons(std::move(functions))... {}
+};
+
+// Hands predictions to a writer of yours, batch by batch or all of them at the end.
+
+/// The positions of a batch's samples in their loader, counted from 0 in the order in which they come; of several
+/// processes, too, where each has its part of a loader of this library. Where a process has a loader of its own
+/// (`of_this_rank`, `use_distributed_sampler = false`, a `shard` of yours) it counts in that one.
+using BatchIndices = std::vector<long>;
+
+/// `PredictionWriter{ToDisk{"out"}}`. The writer has one of these functions, or both; those that it has are called:
+///   void write_on_batch_end(auto const& prediction, BatchIndices const& indices, auto& batch, auto& ctx);
+///   void write_on_epoch_end(auto const& predictions, std::vector<std::vector<BatchIndices>> const& indices,
+///                           auto& ctx);
+/// `prediction` is what predict_step returned; `predictions` and `indices` of an epoch are indexed [loader][batch]. ctx
+/// knows batch_idx() and loader(). Predictions are kept in memory only for a writer that has write_on_epoch_end.
+template <class Writer>
+class PredictionWriter {
+ public:
+  using Hooks = Implements<hook::on_predict_epoch_start, hook::on_predict_batch_end, hook::on_predict_epoch_end>;
+  using Stateless = ByChoice;
+  static constexpr std::string_view reads = "predictions";
+
+  explicit PredictionWriter(Writer writer) : writer_(std::move(writer)) {}
+
+  void on_predict_epoch_start() {
+    indices_.clear();
+    loader_ = 0;
+    delivered_ = 0;
+    finish_ = nullptr;
+    predictions_ = nullptr;
+  }
+
+  void on_predict_batch_end(auto& outputs, auto& batch, auto& ctx) {
+    using Prediction = std::remove_cvref_t<decltype(outputs)>;
+    using Ctx = std::remove_cvref_t<decltype(ctx)>;
+    auto const indices = next(ctx);
+    constexpr bool by_batch = requires { writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx); };
+    constexpr bool by_epoch =
+        requires(std::vector<std::vector<Prediction>> const& all) { writer_.write_on_epoch_end(all, indices_, ctx); };
+    static_assert(by_batch || by_epoch, "[fulgurite.callback.prediction_writer] the writer needs "
+                                        "write_on_batch_end(prediction, indices, batch, ctx) or "
+                                        "write_on_epoch_end(predictions, indices, ctx)");
+    if constexpr (by_batch) writer_.write_on_batch_end(std::as_const(outputs), indices, batch, ctx);
+    if constexpr (by_epoch) {
+      using All = std::vector<std::vector<Prediction>>;
+      // The type of a prediction is known here and not at the end of the epoch, so the function to be called then is
+      // made here.
+      if (!predictions_) {
+        auto const all = std::make_shared<All>();
+        predictions_ = all;
+        finish_ = [this, all](void* context) {
+          writer_.write_on_epoch_end(std::as_const(*all), indices_, *static_cast<Ctx*>(context));
+        };
+      }
+      auto& all = *static_cast<All*>(predictions_.get());
+      all.resize(ctx.loader() + 1);
+      indices_.resize(ctx.loader() + 1);
+      all.back().push_back(outputs);
+      indices_.back().push_back(indices);
+    }
+  }
+
+  void on_predict_epoch_end(auto& ctx) {
+    if (finish_) finish_(&ctx);
+    on_predict_epoch_start();
+  }
+
+  Writer& writer() { return writer_; }
+  Writer const& writer() const { return writer_; }
+
+ private:
+  BatchIndices next(auto& ctx) {
+    if (std::exchange(loader_, ctx.loader()) != ctx.loader()) delivered_ = 0;
+    BatchIndices indices(static_cast<std::size_t>(ctx.batch_size()));
+    for (auto& index : indices) index = ctx.sample_place(delivered_++);
+    return indices;
+  }
+
+  Writer writer_;
+  std::vector<std::vector<BatchIndices>> indices_{};
+  std::size_t loader_ = 0;  ///< at hand
+  long delivered_ = 0;      ///< samples of it
+  std::shared_ptr<void> predictions_{};
+  std::function<void(void*)> finish_{};
 };
 
 }  // namespace fulgurite

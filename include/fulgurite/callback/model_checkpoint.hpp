@@ -2,26 +2,404 @@
 // Decides when a checkpoint is due, what it is called and which older ones give way; the trainer writes it at the next
 // safe point. See docs/semantics.md, Checkpoints.
 
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/checkpoint_admission.hpp>
 #include <fulgurite/callback/checkpoint_name.hpp>
-#include <fulgurite/callback/checkpoint_timing.hpp>
-#include <fulgurite/callback/model_checkpoint_options.hpp>
-#include <fulgurite/callback/no_monitor.hpp>
+#include <fulgurite/callback/kept_files.hpp>
 #include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite {
+
+// What a ModelCheckpoint watches: a metric, or none.
+
+/// Stands in place of a metric where none is watched: the latest file is kept.
+struct NoMonitor {
+  using metric = NoMonitor;
+  static constexpr std::string_view name() { return {}; }
+};
+
+namespace checkpointing {
+/// Whether the first argument is a metric to watch.
+template <class M>
+inline constexpr bool watches = Watchable<M> && !std::same_as<M, NoMonitor>;
+}  // namespace checkpointing
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+// The folder that a ModelCheckpoint writes to, and what it has to do with the folder of a run that was resumed.
+
+/// A folder, and the one that a loaded state names.
+class Place {
+ public:
+  /// `given` is the folder that the options name; empty where they name none.
+  explicit Place(std::filesystem::path given) : given_(std::move(given)) {}
+
+  std::filesystem::path const& folder() const { return folder_; }
+
+  /// Where files of this run and of earlier ones may lie: in the folder; before a run is set up in the folders that
+  /// earlier runs may have had, which are those of the loggers' runs where there is a logger.
+  FULGURITE_COLD std::vector<std::filesystem::path> folders(CheckpointSearch const& search) const {
+    if (!folder_.empty()) return {folder_};
+    if (!given_.empty()) return {given_};
+    if (!search.runs) return {(search.root / "checkpoints").lexically_normal()};
+    std::vector<std::filesystem::path> folders;
+    for (auto const& run : *search.runs) folders.push_back(run / "checkpoints");
+    return folders;
+  }
+
+  /// A run is set up: the folder is the one given, else `checkpoints` in the first logger's folder, else in
+  /// default_root_dir. Returns whether it is another one than that of a run which was loaded before.
+  bool choose(auto& ctx) {
+    before_ = folder_;
+    if (!given_.empty()) folder_ = given_;
+    else if (!ctx.log_dir().empty()) folder_ = ctx.log_dir() / "checkpoints";
+    else folder_ = (ctx.options().default_root_dir / "checkpoints").lexically_normal();
+    folder_ = ctx.of_first_rank(folder_.string());  // loggers name theirs there alone
+    chosen_ = true;
+    return moved();
+  }
+
+  /// Warns where files of others lie in the folder.
+  void tell_of_files(auto& ctx) const {
+    std::error_code none;
+    if (std::filesystem::is_directory(folder_, none) && !std::filesystem::is_empty(folder_, none))
+      ctx.warn_each("fulgurite.callback.checkpoint_folder",
+                    "ModelCheckpoint: " + folder_.string() + " is not empty: what lies there is left alone");
+  }
+
+  /// Warns, once, where the run goes on in another folder than the one that was loaded. Returns whether it does.
+  bool tell_of_move(auto& ctx) {
+    auto const from = std::exchange(moved_from_, {});
+    if (!from.empty())
+      ctx.warn_each("fulgurite.callback.checkpoint_moved",
+                    "ModelCheckpoint: resumed from " + from.string() + " into " + folder_.string() +
+                        ": the best file is remembered, the other kept ones are left alone");
+    return !from.empty();
+  }
+
+  /// Loading, the folder is that of the run before, unless one was given or chosen. Returns whether that is another.
+  bool state(auto& archive) {
+    auto saved = folder_;
+    archive("dirpath", saved);
+    if (!archive.loading) return false;
+    loaded_ = saved;
+    if (!given_.empty()) folder_ = given_;
+    else if (!chosen_) folder_ = saved;
+    return moved();
+  }
+  /// Nothing was resumed after all: the folder is that of before, and the next run moves from nowhere.
+  void do_not_continue() {
+    folder_ = before_;
+    loaded_.clear();
+    moved_from_.clear();
+    other_spelling_.clear();
+  }
+  /// The loaded state spells this folder in another way, as "runs/c" and "./runs/c" are one; else empty. Asked
+  /// once.
+  std::filesystem::path take_other_spelling() { return std::exchange(other_spelling_, {}); }
+  /// The move was told of before.
+  void forget_move() { moved_from_.clear(); }
+
+ private:
+  /// A run that is resumed into another folder must not delete what the first one left.
+  bool moved() {
+    if (loaded_.empty() || folder_.empty() || loaded_ == folder_) return false;
+    bool const same = is_same(loaded_, folder_);
+    (same ? other_spelling_ : moved_from_) = std::exchange(loaded_, {});
+    return !same;
+  }
+  FULGURITE_COLD static bool is_same(std::filesystem::path const& one, std::filesystem::path const& other) {
+    std::error_code no_one, no_other;
+    auto const a = std::filesystem::weakly_canonical(std::filesystem::absolute(one), no_one),
+               b = std::filesystem::weakly_canonical(std::filesystem::absolute(other), no_other);
+    return !no_one && !no_other && a == b;
+  }
+
+  std::filesystem::path given_;
+  std::filesystem::path folder_{};
+  std::filesystem::path before_{};  ///< the folder before this call's setup
+  std::filesystem::path loaded_{}, moved_from_{}, other_spelling_{};
+  bool chosen_ = false;
+};
+
+// What a ModelCheckpoint can say of the files that it keeps.
+
+/// Its options, its folder, and its files.
+class Results {
+ public:
+  /// The best file; where no metric is watched, the latest one. Empty while there is none.
+  std::filesystem::path const& best_model_path() const { return kept_.ranking().best; }
+  std::optional<double> best_model_score() const { return kept_.ranking().best_score; }
+  std::optional<double> current_score() const { return current_; }
+  std::filesystem::path const& last_model_path() const { return kept_.last().file; }
+  std::filesystem::path const& dirpath() const { return place_.folder(); }
+  std::vector<std::filesystem::path> const& best_k_models() const { return top().paths(); }  ///< in the order of saving
+  std::vector<double> const& best_k_scores() const { return top().scores(); }
+  /// The file that gives way next, and its value; empty, and nothing, while fewer than k are kept.
+  std::filesystem::path kth_best_model_path() const {
+    return top().full() && top().size() != 0 ? top().worst_path() : std::filesystem::path{};
+  }
+  std::optional<double> kth_value() const {
+    return top().full() && top().size() != 0 ? std::optional(top().worst_score()) : std::nullopt;
+  }
+
+  /// Writes the files that are kept and their values as YAML, "path: value" in each line, to best_k_models.yaml in the
+  /// folder unless a file is given.
+  void to_yaml(std::filesystem::path const& file = {}) const {
+    std::string text;
+    for (std::size_t i = 0; i != top().size(); ++i)
+      text += report::yaml(top().paths()[i].string()) + ": " + report::yaml(top().scores()[i]) + "\n";
+    write_durably(file.empty() ? dirpath() / "best_k_models.yaml" : file, text.empty() ? "{}\n" : text);
+  }
+
+ protected:
+  /// `watched`: the metric as it is watched, and `metric` its own name; both empty where none is.
+  Results(ModelCheckpointOptions options, std::string watched, std::string_view metric)
+      : options_(std::move(options)),
+        place_(options_.dirpath),
+        kept_(options_),
+        watched_(std::move(watched)),
+        metric_(metric) {}
+
+  void tell(bool here, std::string const& what) const {
+    if (options_.verbose && here) fulgurite::tell(stderr, "ModelCheckpoint: " + what + "\n");
+  }
+
+  void settle(SavedFile const& saved, Outcome& outcome) const {
+    if (!saved.file.empty()) outcome.last_file = saved.file;
+    publish(outcome);
+    if (saved.failure) std::rethrow_exception(saved.failure);
+  }
+
+  void publish(Outcome& outcome) const {
+    auto const& ranking = kept_.ranking();
+    if (watched_.empty() || !ranking.best_score) return;
+    outcome.best_metric = watched_;
+    outcome.best_metric_name = metric_;
+    outcome.best_value = ranking.best_score;
+    outcome.best_epoch = ranking.best_epoch;
+    outcome.best_file = ranking.best;
+  }
+
+  TopK const& top() const { return kept_.ranking().top; }
+  bool writes_any() const { return options_.save_top_k != 0 || options_.save_last.kind != SaveLast::no; }
+
+  ModelCheckpointOptions options_;
+  Place place_;
+  KeptFiles kept_;
+  std::optional<double> current_ = std::nullopt;
+
+ private:
+  std::string watched_, metric_;
+};
+
+// The files that a ModelCheckpoint has asked for and that are not written yet.
+
+/// A file that was asked for and is not written yet.
+struct Waiting {
+  SavingFile file{};      ///< nothing yet where `in_batch`
+  long before = 0;        ///< the step of the file before it
+  bool in_batch = false;  ///< for the step of a batch: it is ranked and named when it is due
+
+  void state(auto& archive) { archive("file", file)("before", before)("in_batch", in_batch); }
+};
+
+/// Each is written at the trainer's next safe point.
+class Requests : public Results {
+ protected:
+  using Results::Results;
+
+  bool at_train_epoch_end(auto& ctx) const { return watch::at_train_epoch_end(options_.save_on_train_epoch_end, ctx); }
+  void request(auto& ctx, SavingFile now) {
+    long const before = std::exchange(last_saved_, ctx.global_step());
+    ask(ctx, {std::move(now), before});
+  }
+
+  /// Asks for a file. Its name on the disk is chosen when it is written, since those of other callbacks exist by then.
+  void ask(auto& ctx, Waiting const& now) {
+    waiting_ = now;
+    ctx.request_checkpoint(
+        {this, [this, now, &outcome = ctx.outcome()](CheckpointFiles& files) { write_waiting(files, now, outcome); }});
+  }
+  /// What was asked for is due.
+  FULGURITE_COLD void write_waiting(CheckpointFiles& files, Waiting const& now, Outcome& outcome) {
+    gone_.clear();     // a name may be used again
+    waiting_.reset();  // the state in the file is that of after it
+    auto const then = [this, before = now.before, &outcome](CheckpointFiles const& done, SavedFile const& saved) {
+      if (saved.file.empty()) last_saved_ = before;
+      else tell(done.writes(), "saved " + saved.file.string());
+      settle(saved, outcome);
+    };
+    if (files.later()) kept_.save_later(files, dirpath(), options_, now.file, then);
+    else then(files, kept_.save(files, dirpath(), options_, now.file));
+  }
+  /// Asks for the file called last, unless it holds this step.
+  void ask_for_last(auto& ctx) {
+    ctx.request_checkpoint({this, [this, step = ctx.global_step(), &outcome = ctx.outcome()](CheckpointFiles& files) {
+                              if (kept_.last().step != step)
+                                settle(kept_.save_last(files, dirpath(), options_, step), outcome);
+                            }});
+  }
+
+  void tell_of_gone(auto& ctx) {
+    if (gone_.empty()) return;
+    std::string all;
+    for (auto const& file : gone_) (all += all.empty() ? "" : ", ") += file.string();
+    ctx.warn_each("fulgurite.callback.checkpoint_gone", "ModelCheckpoint: " + all +
+                                                            ": kept by the run that goes on, and no longer there; what "
+                                                            "is gone leaves the ranking");
+  }
+
+  std::optional<Waiting> waiting_ = std::nullopt;
+  std::vector<std::filesystem::path> gone_{};  ///< files of the state that was loaded that are not there
+  long last_saved_ = 0;                        ///< the step of the latest file that was asked for
+  bool deferred_ = false;
+};
+
+// Which steps a ModelCheckpoint asks files for: those whose value is known, and among the best.
+
+/// `M`: the metric that is watched, or NoMonitor.
+template <class M>
+class Admission : public Requests {
+ protected:
+  Admission(M monitor, ModelCheckpointOptions options)
+      : Requests(std::move(options), watches<M> ? watch::written(monitor) : std::string(),
+                 watches<M> ? std::string_view(M::name()) : std::string_view()),
+        name_(options_),
+        monitor_(monitor) {}
+
+  /// Nothing is saved twice at one step, or outside of fit.
+  bool skips(auto& ctx) const { return !watch::in_fit(ctx) || ctx.global_step() == last_saved_; }
+
+  /// Asks for a file of the step that a batch has made. Only when the batch is over is it known whether a validation
+  /// follows, which then ranks and names the file.
+  void save_step_of_batch(auto& ctx, long before) {
+    waiting_ = Waiting{.before = before, .in_batch = true};
+    ctx.request_checkpoint({this, [this, before, ctx](CheckpointFiles& files) {
+                              bool const by_validation = ctx.has_validation() && (watches<M> || name_.tells_metrics());
+                              auto const follows = files.validation_follows();
+                              last_saved_ = before;
+                              // A later hook of the batch has failed. A validation that follows the last batch of an
+                              // epoch ranks the file in the run that resumes: it requests the file again.
+                              if (by_validation && !follows && ctx.is_last_batch()) return;
+                              waiting_.reset();
+                              if ((by_validation && follows == true) || value_is_to_come(ctx)) {
+                                deferred_ = true;
+                              } else if (auto const now = admitted(ctx, ctx.current_epoch())) {
+                                last_saved_ = now->step;
+                                write_waiting(files, {*now, before}, ctx.outcome());
+                              }
+                            }});
+  }
+  void save_step_of_batch(auto& ctx) { save_step_of_batch(ctx, std::exchange(last_saved_, ctx.global_step())); }
+
+  /// Whether the first validation is yet to tell the metric.
+  bool value_is_to_come([[maybe_unused]] auto& ctx) const {
+    if constexpr (watches<M>) return ctx.has_validation() && !ctx.shared_value(monitor_);
+    else return false;
+  }
+
+  void save(auto& ctx) { save(ctx, ctx.current_epoch()); }
+  void save(auto& ctx, int epoch) {
+    if (auto now = admitted(ctx, epoch)) request(ctx, std::move(*now));
+  }
+
+  /// The watched value. Its age counts from the step at which this callback has seen it first: it looks at the end of
+  /// each validation, and where a file is due.
+  std::optional<double> seen_now(auto& ctx) {
+    auto const now = ctx.watched_value(monitor_);
+    if (now.is_newer_than(seen_.logged)) seen_ = {now.logged, ctx.global_step()};
+    return now.value;
+  }
+  /// What this fit logs is new, however often an earlier one has logged it.
+  void forget_seen() { seen_ = {}; }
+
+  /// A file of now; nullopt where none is kept, or its value is not among the best.
+  std::optional<SavingFile> admitted(auto& ctx, int epoch) {
+    SavingFile now{.name = {}, .epoch = epoch, .step = ctx.global_step()};
+    if constexpr (checkpointing::watches<M>) {
+      now.score = seen_now(ctx);
+      if (!now.score) {
+        missing(ctx);
+        return std::nullopt;
+      }
+      if (std::isnan(*now.score)) now.score = watch::worst(options_.mode);
+      current_ = now.score;
+      if (options_.save_top_k != 0 && !top().admits(*now.score)) {
+        tell(ctx.rank() == 0, watch::written(monitor_) + " = " + report::exact(*now.score) + " is not among the best");
+        return std::nullopt;
+      }
+    }
+    if (!writes_any()) return std::nullopt;
+    if constexpr (checkpointing::watches<M>) tell_of_old_value(ctx);
+    now.name = file_name(ctx, epoch);
+    return now;
+  }
+
+  /// The name of a file of now. The metric that is watched has the value there by which the file is ranked.
+  std::string file_name(auto& ctx, int epoch) const {
+    return name_.text(ctx, epoch, [&]<class Told>(Told const& metric) {
+      if constexpr (std::is_same_v<Told, typename M::metric>) return ctx.shared_value(monitor_);
+      else return ctx.shared_value(metric);
+    });
+  }
+
+  Name name_;
+  [[no_unique_address]] M monitor_;
+  bool validated_ = false;
+
+ private:
+  void missing(auto& ctx) {
+    std::string const what = "ModelCheckpoint watches '" + watch::written(monitor_) +
+                             "', which nobody has logged by step " + std::to_string(ctx.global_step());
+    if (validated_ || !ctx.has_validation())
+      throw Error("fulgurite.callback.checkpoint_metric", what + ": log it, or watch another metric");
+    if (!std::exchange(warned_, true))
+      ctx.warn_each("fulgurite.callback.checkpoint_waits", what + ": nothing is saved before it is");
+  }
+
+  /// A value that was logged before the weights were last trained ranks their file.
+  void tell_of_old_value(auto& ctx) {
+    if (seen_.step >= ctx.global_step() || std::exchange(warned_of_age_, true)) return;
+    ctx.warn_each("fulgurite.callback.checkpoint_old_value",
+                  "ModelCheckpoint watches '" + watch::written(monitor_) + "', which was last logged at step " +
+                      std::to_string(seen_.step) + ": the file of step " + std::to_string(ctx.global_step()) +
+                      " is ranked by that value, which its weights did not have. Save where the metric is logged, or "
+                      "validate before each save");
+  }
+
+  /// How often the metric was logged when a new value was seen, and the step of then.
+  struct Seen {
+    long logged = 0, step = 0;
+  };
+  Seen seen_{};
+  bool warned_ = false, warned_of_age_ = false;
+};
+
+}  // namespace fulgurite::checkpointing
 
 namespace fulgurite {
 

@@ -13,7 +13,7 @@
 
 #include <fulgurite/callback/pruning_masks.hpp>
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/run.hpp>

@@ -2,25 +2,138 @@
 // A progress bar like tqdm's: one for the epoch, a second one beneath it while validation runs, and plain lines where
 // the output is not a terminal.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
-#include <fulgurite/callback/announced.hpp>
-#include <fulgurite/callback/fit_counts.hpp>
-#include <fulgurite/callback/redraws.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/report/block_of_lines.hpp>
-#include <fulgurite/report/progress_meter.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/report/numbers.hpp>
+#include <fulgurite/report/progress_line.hpp>
 #include <fulgurite/report/terminal.hpp>
-#include <fulgurite/report/wrapped_text.hpp>
+
+namespace fulgurite::report {
+
+// The last line of a fit: the best value, its epoch, the time it took, where the files are.
+
+/// The last line of a fit, such as "10 epochs, 630 steps in 00:22; best val/accuracy 0.983 in epoch 7; best file
+/// runs/...; metrics lightning_logs/...". A part for which there is no value is left out.
+template <class Outcome>
+std::string outcome_line(Outcome const& outcome, int epochs, long steps, double seconds) {
+  auto const some = [](auto count, char const* what) { return std::to_string(count) + what + (count == 1 ? "" : "s"); };
+  std::string text = some(epochs, " epoch") + ", " + some(steps, " step") + " in " + clock_text(seconds);
+  if (!outcome.ended_by.empty() && !outcome.ended_by.starts_with("max_epochs"))  // the epochs are said
+    text += "; ended by " + outcome.ended_by;
+  if (outcome.best_value)
+    text += "; best " + outcome.best_metric + " " + formatted("%.4g", *outcome.best_value) + " in epoch " +
+            std::to_string(outcome.best_epoch);
+  auto const file = [&](char const* what, auto const& path) {
+    if (!path.empty()) text += what + path.string();
+  };
+  file("; best file ", outcome.best_file);
+  if (outcome.last_file != outcome.best_file) file("; last file ", outcome.last_file);
+  file("; metrics ", outcome.metrics_file);
+  return text;
+}
+
+}  // namespace fulgurite::report
 
 namespace fulgurite {
+
+// What a bar or a dashboard announces of an epoch: its batches and its end, where a limit of the run may come before
+// them.
+
+/// The batches of the epoch, `done` of which are over, up to the one in which max_steps ends it; nullopt where neither
+/// is known. Where the loader has no size, it is an upper bound: the loader may end before max_steps. By hand, and of
+/// sequences that are cut into slices, a batch makes any number of steps, so that max_steps says nothing of batches.
+std::optional<long> announced_batches(auto& ctx, long done) {
+  using R = typename std::remove_cvref_t<decltype(ctx)>::Run;
+  std::optional<long> const batches = ctx.num_training_batches();
+  auto const& most = ctx.options().max_steps;
+  if constexpr (R::automatic && !Recurrent<typename R::Model>)
+    if (most && *most >= 0) {
+      long const window = ctx.accumulate_grad_batches(), steps = std::max(0L, *most - ctx.global_step());
+      long const until = steps == 0 ? done : done - done % window + steps * window;
+      return batches ? std::min(*batches, until) : until;
+    }
+  return batches;
+}
+
+/// When max_time ends training, in seconds of the trainer's clock, and whether it does so in this epoch.
+class AnnouncedEnd {
+ public:
+  /// Training starts, or continues.
+  void begin(auto& ctx) {
+    auto const& most = ctx.options().max_time;
+    moment_ = most ? std::optional(ctx.seconds_now() + most->count() - ctx.training_seconds()) : std::nullopt;
+  }
+  /// Gives the meter of an epoch its number of batches and its end.
+  void announce(report::ProgressMeter& meter, auto& ctx) const {
+    auto const& options = ctx.options();
+    bool const minima_met =
+        ctx.current_epoch() >= options.min_epochs.value_or(0) && ctx.global_step() >= options.min_steps.value_or(0);
+    meter.set_total(announced_batches(ctx, meter.done()));
+    meter.end_by(minima_met ? moment_ : std::nullopt);
+  }
+
+ private:
+  std::optional<double> moment_ = std::nullopt;
+};
+
+// What a bar or a dashboard has seen of a fit, for the line that is left of it.
+
+/// Where a fit began in this process: of a run that goes on, not at its first epoch.
+class FitCounts {
+ public:
+  void begin(auto& ctx) {
+    began_ = ctx.seconds_now();
+    go_on(ctx);
+  }
+  /// Training starts: of a run that goes on its place is known now.
+  void go_on(auto& ctx) {
+    epoch_ = ctx.current_epoch();
+    step_ = ctx.global_step();
+  }
+  /// Since the fit began.
+  double seconds(double now) const { return now - began_; }
+  /// Epochs, steps and time of this process, and what came out of the fit.
+  std::string line(auto& ctx) const {
+    return report::outcome_line(ctx.outcome(), ctx.current_epoch() - epoch_, ctx.global_step() - step_,
+                                seconds(ctx.seconds_now())) +
+           "\n";
+  }
+
+ private:
+  double began_ = 0;
+  int epoch_ = 0;
+  long step_ = 0;
+};
+
+// When a bar or a dashboard draws again: not with each batch, which may be a matter of microseconds.
+
+/// Remembers when something was drawn last.
+class Redraws {
+ public:
+  /// Whether `seconds` have passed since the last time at which this said so, or `begin` was called.
+  bool due(double now, double seconds) {
+    if (now - last_ < seconds) return false;
+    last_ = now;
+    return true;
+  }
+  /// Counts from here on.
+  void begin(double now) { last_ = now; }
+
+ private:
+  double last_ = -std::numeric_limits<double>::infinity();
+};
 
 /// Where the bar is drawn, how wide, how often, and what stays of it.
 struct ProgressBarOptions {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 

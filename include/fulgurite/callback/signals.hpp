@@ -1,10 +1,23 @@
 #pragma once
 // Ends a run in good order where the system asks for its end, with a file from which it goes on.
 
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <concepts>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,22 +26,172 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/checkpoint_folder.hpp>
-#include <fulgurite/callback/ended_fits.hpp>
-#include <fulgurite/callback/failing_run.hpp>
-#include <fulgurite/callback/hpc_files.hpp>
-#include <fulgurite/core/caught_signals.hpp>
+#include <fulgurite/callback/checkpoint_name.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/interrupted.hpp>
-#include <fulgurite/core/slurm.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/tell.hpp>
-#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/checkpoint_search.hpp>
+
+namespace fulgurite::slurm {
+
+// The SLURM job that a program runs in: which it is, and how it is begun again.
+
+/// A job as scontrol names it: "4711", or "4711_3" of an array.
+struct Job {
+  std::string name;
+  std::string task = {};  ///< of an array; else empty
+};
+
+/// A number as SLURM writes it.
+inline bool is_number(std::string_view text) {
+  return !text.empty() && text.size() <= 20 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// The job that these variables tell of; `variable("SLURM_JOB_ID")` is a text, or nullptr where there is none. None
+/// outside of SLURM, in an interactive session (a job named bash or interactive), and where the id is no number.
+template <class Environment>
+std::optional<Job> job(Environment const& variable) {
+  auto const text = [&](char const* name) {
+    char const* const value = variable(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+  };
+  auto const id = text("SLURM_JOB_ID"), called = text("SLURM_JOB_NAME");
+  if (!is_number(id) || called == "bash" || called == "interactive") return std::nullopt;
+  auto const array = text("SLURM_ARRAY_JOB_ID"), task = text("SLURM_ARRAY_TASK_ID");
+  if (is_number(array) && is_number(task))
+    return Job{.name = std::string(array).append("_").append(task), .task = std::string(task)};
+  return Job{.name = std::string(id)};
+}
+/// The job of this process.
+inline std::optional<Job> job() {
+  return job([](char const* name) { return std::getenv(name); });
+}
+
+/// `scontrol requeue NAME`, with the scontrol found on PATH and no shell. Empty where it ended well, else why not.
+FULGURITE_COLD std::string requeue(Job const& of) {
+  std::string program = "scontrol", verb = "requeue", name = of.name;
+  std::array<char*, 4> const words{program.data(), verb.data(), name.data(), nullptr};
+  pid_t child = 0;
+  if (int const error = ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words.data(), environ))
+    return "scontrol cannot be started: " + std::generic_category().message(error);
+  int status = 0;
+  while (::waitpid(child, &status, 0) == -1)
+    if (errno != EINTR) return {};  // the program leaves its children to the system
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return WIFEXITED(status) ? "scontrol requeue " + name + " ended with status " + std::to_string(WEXITSTATUS(status))
+                           : "scontrol requeue " + name + " was ended by a signal";
+}
+
+}  // namespace fulgurite::slurm
+
+namespace fulgurite::checkpointing {
+
+// How many fits of one name this program has ended well: so those of one model type that follow each other are told
+// apart, in this process and in the next one of the program.
+
+/// Counts by name. One object serves the whole process.
+class EndedFits {
+ public:
+  static EndedFits& of_process() {
+    static EndedFits all;
+    return all;
+  }
+  long count(std::string const& name) {
+    std::lock_guard const alone(mutex_);
+    auto const found = by_name_.find(name);
+    return found == by_name_.end() ? 0 : found->second;
+  }
+  void add(std::string const& name) {
+    std::lock_guard const alone(mutex_);
+    ++by_name_[name];
+  }
+
+ private:
+  std::mutex mutex_{};
+  std::map<std::string, long> by_name_{};
+};
+
+}  // namespace fulgurite::checkpointing
+
+namespace fulgurite {
+
+/// A run that ends by another exception. A signal that comes on its way ends nothing more, which is said.
+template <class Ctx>
+struct FailingRun {
+  std::shared_ptr<CaughtSignals> caught;
+  Ctx ctx;
+
+  FailingRun(std::shared_ptr<CaughtSignals> signals, Ctx const& context) : caught(std::move(signals)), ctx(context) {}
+  FailingRun(FailingRun const&) = delete;
+  ~FailingRun() {
+    int const came = caught ? CaughtSignals::gravest() : 0;
+    if (came == 0) return;
+    try {
+      ctx.warn_each("fulgurite.run.failing",
+                    "signal " + std::to_string(came) +
+                        " came while the run was ending by an exception: its files are written, and it ends by that "
+                        "exception; no job is put back into SLURM's queue, since it would fail again");
+    } catch (...) {}  // a warning that cannot be given
+  }
+};
+
+}  // namespace fulgurite
+
+namespace fulgurite::checkpointing {
+
+// The numbered files from which a job that a cluster has begun again goes on.
+
+/// `hpc_ckpt_1.safetensors`, `hpc_ckpt_2.safetensors`, ... of a folder; the tasks of an array have each their own, as
+/// `hpc_ckpt_task7_1.safetensors`, and so have the fits of a program that follow each other, `hpc_ckpt_fit2_1`.
+class HpcFiles {
+ public:
+  HpcFiles() = default;
+  HpcFiles(std::filesystem::path folder, std::string const& task, long fit = 1)
+      : folder_(std::move(folder)), prefix_("hpc_ckpt_" + (task.empty() ? "" : "task" + task + "_")) {
+    if (fit > 1) prefix_ += "fit" + std::to_string(fit) + "_";
+  }
+
+  /// Those that are there, the highest number first.
+  std::vector<std::filesystem::path> all() const {
+    std::vector<std::filesystem::path> files;
+    for (auto const& [number, file] : numbered()) files.push_back(file);
+    return files;
+  }
+  /// The one after the highest.
+  FULGURITE_COLD std::filesystem::path next() const {
+    auto const there = numbered();
+    auto const number = there.empty() ? 1 : there.front().first + 1;
+    return folder_ / (prefix_ + std::to_string(number) + std::string(suffix));
+  }
+
+ private:
+  static constexpr std::string_view suffix = ".safetensors";
+
+  FULGURITE_COLD std::vector<std::pair<long, std::filesystem::path>> numbered() const {
+    std::vector<std::pair<long, std::filesystem::path>> found;
+    std::error_code none;  // a folder that is not there has no files
+    for (auto const& entry : std::filesystem::directory_iterator(folder_, none)) {
+      auto const name = entry.path().filename().string();
+      if (!name.starts_with(prefix_) || !name.ends_with(suffix)) continue;
+      auto const* const end = name.data() + name.size() - suffix.size();
+      long number = 0;
+      auto const [stop, error] = std::from_chars(name.data() + prefix_.size(), end, number);
+      if (error == std::errc() && stop == end && number > 0) found.emplace_back(number, entry.path());
+    }
+    sort_seldom(found, std::greater{});
+    return found;
+  }
+
+  std::filesystem::path folder_{};
+  std::string prefix_{};
+};
+
+}  // namespace fulgurite::checkpointing
 
 namespace fulgurite {
 
@@ -209,6 +372,73 @@ class Signals {
   std::optional<std::pair<int, long>> asked_at_ = std::nullopt;
   bool trains_ = false;
   int late_ = 0;  ///< a signal that came after the last batch of a run that has ended well
+};
+
+/// Which file OnExceptionCheckpoint writes: FILENAME.safetensors in a folder.
+struct OnExceptionCheckpointOptions {
+  std::filesystem::path dirpath = {};  ///< not given: default_root_dir
+  /// Not given: "on_exception", and in default_root_dir, which other programs may use,
+  /// "on_exception_<program>_<Model>".
+  std::optional<std::string> filename = std::nullopt;
+};
+
+/// `OnExceptionCheckpoint{{.dirpath = "runs/mlp"}}` writes runs/mlp/on_exception.safetensors on any exception within a
+/// fit, and removes it when a fit ends well, so that the file is there exactly when there is something to rescue. The
+/// next fit, of this program or of the same one started again, resumes from it by itself, at the batch that failed,
+/// unless it is given another file. Error where the filename is empty or leads out of the folder.
+class OnExceptionCheckpoint {
+ public:
+  using Hooks = Implements<hook::setup, hook::on_exception, hook::teardown>;
+  using Stateless = ByChoice;
+  static constexpr Order order = Order::checkpoint;
+  static constexpr bool inert_in_dev_run = true;  ///< a rehearsal has nothing to rescue
+  static constexpr std::string_view reads = "the state of the run";
+
+  explicit OnExceptionCheckpoint(OnExceptionCheckpointOptions const& options = {})
+      : dirpath_(options.dirpath), filename_(options.filename), file_(file_in({}, {})) {
+    if (auto const why = checkpointing::why_no_name(filename_.value_or("on_exception"), {}, dirpath_); !why.empty())
+      throw Error("fulgurite.callback.on_exception",
+                  "OnExceptionCheckpoint's filename: " + why + "; leave it out for \"on_exception\"");
+  }
+
+  /// Refused with a sentence: the folder is an option.
+  template <std::convertible_to<std::filesystem::path> Folder, bool is_option = false>
+  explicit OnExceptionCheckpoint(Folder const&, std::string const& = {}) {
+    static_assert(is_option, "[fulgurite.callback.dirpath] OnExceptionCheckpoint's folder is an option: "
+                             "OnExceptionCheckpoint{{.dirpath = \"runs\"}}");
+  }
+
+  void setup(auto& ctx) {
+    file_ = file_in(ctx.options().default_root_dir.path(), type_name<std::remove_cvref_t<decltype(ctx.model())>>());
+    if (in_fit(ctx)) ctx.held_files().hold(file_, this);
+  }
+  void on_exception(auto& ctx) {
+    // Outside fit there is nothing to rescue, and no file is written.
+    if (in_fit(ctx)) ctx.request_checkpoint({this, [this](CheckpointFiles& files) { files.write(file_); }});
+  }
+  void teardown(auto& ctx) {
+    if (!in_fit(ctx)) return;
+    ctx.held_files().give_up(file_, this);
+    std::error_code ignored;  // usually there is none
+    if (ctx.rank() == 0 && !ctx.held_files().by_others(file_, this)) std::filesystem::remove(file_, ignored);
+  }
+
+  std::filesystem::path const& ckpt_path() const { return file_; }
+  static constexpr bool resumes_fit = true;  ///< a fit without a `CkptPath` resumes from `last_checkpoints()`
+  std::vector<std::filesystem::path> last_checkpoints(CheckpointSearch const& search = {}) const {
+    return {search.model.empty() ? file_ : file_in(search.root, search.model)};
+  }
+
+ private:
+  static bool in_fit(auto& ctx) { return ctx.stage() == decltype(ctx.stage())::fit && !ctx.dev_run(); }
+  std::filesystem::path file_in(std::filesystem::path const& root, std::string_view model) const {
+    auto const usual = dirpath_.empty() ? checkpointing::name_of_run("on_exception", model) : "on_exception";
+    return (dirpath_.empty() ? root : dirpath_) / (filename_.value_or(usual) + ".safetensors");
+  }
+
+  std::filesystem::path dirpath_;
+  std::optional<std::string> filename_;
+  std::filesystem::path file_;
 };
 
 }  // namespace fulgurite

@@ -11,17 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/run_output.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/core/action.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/profile.hpp>
 #include <fulgurite/report/terminal.hpp>
-#include <fulgurite/report/wrapped_text.hpp>
 
 namespace fulgurite {
 

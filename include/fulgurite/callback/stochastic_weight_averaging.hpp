@@ -3,24 +3,66 @@
 // epochs are averaged.
 
 #include <algorithm>
+#include <cmath>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <numbers>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/callback/annealing.hpp>
-#include <fulgurite/callback/averaged_weights.hpp>
-#include <fulgurite/callback/epoch_start.hpp>
-#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/callback/weight_averaging.hpp>
+#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/options.hpp>
 
 namespace fulgurite {
+
+// Learning rates that go from where they are to where they stay.
+
+/// One learning rate for all parameter groups, or one for each: `0.05`, `{0.05, 0.01}`.
+struct GroupRates {
+  std::vector<double> values;
+  GroupRates(double all) : values{all} {}
+  GroupRates(std::initializer_list<double> each) : values(each) {}
+  GroupRates(std::vector<double> each) : values(std::move(each)) {}
+};
+
+/// How the learning rate comes down (or up) to its last value.
+enum class Annealing : std::uint8_t { cos, linear };
+
+/// The rate when a part `done` of the way, from 0 to 1, is behind it.
+inline double annealed(Annealing how, double from, double to, double done) {
+  double const share = how == Annealing::linear ? done : 0.5 * (1.0 - std::cos(std::numbers::pi * done));
+  return to * share + from * (1.0 - share);
+}
+
+// Where in a run something begins, as an option says it.
+
+/// An epoch, counted from 1, or a part of max_epochs.
+struct EpochStart {
+  bool is_part = true;
+  int epoch = 0;
+  double part = 0.8;
+
+  constexpr EpochStart(Fraction of) : part(of.part) {}
+  template <std::integral I>
+  constexpr EpochStart(I at) : is_part(false), epoch(static_cast<int>(at)) {}
+  template <std::floating_point F>
+  constexpr EpochStart(F) {
+    static_assert(!loop::is_plain_fraction<F>,
+                  "[fulgurite.options.plain_fraction] a number with a decimal point could mean an epoch or "
+                  "a part of them: write 8 or Fraction{0.8}");
+  }
+};
 
 /// When averaging starts, and where the learning rate goes from there; swa_lrs has no default.
 struct StochasticWeightAveragingOptions {

@@ -13,8 +13,7 @@
 #include <type_traits>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/tell.hpp>
-#include <fulgurite/core/time_text.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
 #include <fulgurite/loop/optimizers.hpp>

@@ -2,13 +2,15 @@
 // What callbacks that watch a run have in common: which value is better, and when to look.
 
 #include <concepts>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include <fulgurite/core/mode.hpp>
-#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite {
@@ -63,3 +65,24 @@ bool at_train_epoch_end(std::optional<bool> said, auto const& ctx) {
 
 }  // namespace watch
 }  // namespace fulgurite
+
+namespace fulgurite::run_output {
+
+// Where a callback writes what belongs to a run, and what it calls the run.
+
+/// The folder that the callback was told, else the run's, else default_root_dir, which is made where it is missing.
+/// Empty is the folder that the program runs in.
+std::filesystem::path folder(auto& ctx, std::filesystem::path const& dirpath) {
+  auto folder = dirpath.empty() ? ctx.log_dir() : dirpath;
+  if (folder.empty()) folder = ctx.options().default_root_dir.path();
+  if (!folder.empty()) file::make_folders(folder);
+  return folder;
+}
+
+/// "fit", "validate", "test" or "predict".
+constexpr std::string_view name_of(Stage stage) {
+  constexpr std::string_view names[] = {"fit", "validate", "test", "predict"};
+  return names[static_cast<int>(stage)];
+}
+
+}  // namespace fulgurite::run_output

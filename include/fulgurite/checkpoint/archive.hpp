@@ -2,22 +2,453 @@
 // Loading a state as a whole or not at all, and the state of one object as text. Includes both archives that `void
 // state(auto& archive)` is called with: the one that saves and the one that loads.
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include <fulgurite/checkpoint/archive_reader.hpp>
-#include <fulgurite/checkpoint/archive_refusals.hpp>  // by the shortest way, which the compiler prints
 #include <fulgurite/checkpoint/archive_text.hpp>
-#include <fulgurite/checkpoint/keep_tensors.hpp>
-#include <fulgurite/checkpoint/state_loader.hpp>
-#include <fulgurite/checkpoint/state_saver.hpp>
-#include <fulgurite/checkpoint/unread_entries.hpp>
-#include <fulgurite/core/all_errors.hpp>
+#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/state.hpp>
+
+namespace fulgurite::archive {
+
+// What an archive that saves and one that loads refuse alike. Each function is consteval, so that its sentence comes
+// where it is called, before errors of what follows.
+
+/// Does not compile unless `archive.tensor` can take a T. The answer, so that nothing else is said of a wrong one.
+template <class T>
+consteval bool takes_tensor() {
+  constexpr bool known = ArchivedTensor<T>;
+  static_assert(known, "[fulgurite.checkpoint.tensor] archive.tensor takes a tensor of a library that specialises "
+                       "fulgurite::TensorState: give other values to archive(name, value)");
+  return known;
+}
+
+/// Does not compile unless a T says what is kept of it, or that nothing is.
+template <class T>
+consteval void require_state() {
+  constexpr bool remembers = Remembers<T>;  // a bool: the concept's own explanation would bury the sentence
+  static_assert(remembers, "[fulgurite.checkpoint.no_state] an archived object needs `void state(auto& archive)`, "
+                           "or `using Stateless = ByChoice;`");
+}
+
+/// Does not compile unless a T is a value that an archive knows.
+template <class T>
+consteval void require_value() {
+  static_assert(archivable<T>,
+                "[fulgurite.checkpoint.value] an archive takes numbers, strings, paths, durations, tensors, "
+                "optionals and vectors: give other types `void state(auto& archive)`");
+}
+
+}  // namespace fulgurite::archive
 
 namespace fulgurite {
+
+// The archive that saves: `void state(auto& archive)` puts its values into a tree.
+
+/// Saves the state of objects into a tree:
+///   ArchiveNode tree;
+///   StateSaver saver(tree);
+///   saver.child("early", early_stopping);
+/// Values may be bool, integers, enumerations, float, double, std::string, paths, durations (their count), objects that
+/// have `state`, and std::optional, std::vector and std::array of those; also tensors of a library that specialises
+/// TensorState, by `archive(name, tensor)` or `archive.tensor(name, tensor)`. A name that is used twice or begins with
+/// '$' is an Error.
+class StateSaver {
+ public:
+  static constexpr bool loading = false;
+  /// Whether the tree gets copies of the tensors' bytes, or handles that fetch the bytes when they are read. Handles
+  /// are for whoever writes the tree to a file before anything changes a tensor.
+  enum class Tensors { copied, borrowed };
+
+  explicit StateSaver(ArchiveNode& tree, std::string path = {}, Tensors tensors = Tensors::copied)
+      : tree_(&tree), path_(std::move(path)), tensors_(tensors) {
+    if (!std::holds_alternative<ArchiveNode::Object>(tree.value)) tree.value = ArchiveNode::Object{};
+  }
+
+  template <class T>
+  StateSaver& operator()(std::string_view name, T&& value) {
+    using V = std::remove_cvref_t<T>;
+    if constexpr (archive::is_scalar<V>) put_scalar(entry(name), archive::scalar(value));
+    else put(entry(name), value, full(name));
+    return *this;
+  }
+  /// An option that the program gives. Loading compares it and never sets it.
+  template <class T>
+  StateSaver& option(std::string_view name, T const& given) {
+    return (*this)(name, given);
+  }
+  /// An option that a run may move, such as a learning rate: `now` is its present value, which is state.
+  template <class T>
+  StateSaver& option(std::string_view name, T const& given, T& now) {
+    return (*this)(name, given)(archive::moved_name(name), now);
+  }
+  /// A value that is a tensor.
+  template <class T>
+  StateSaver& tensor(std::string_view name, T&& value) {
+    if constexpr (archive::takes_tensor<std::remove_cvref_t<T>>()) (*this)(name, value);
+    return *this;
+  }
+  /// An object with `state`, a function that takes an archive, or one that needs no state and leaves no trace.
+  template <class T>
+  StateSaver& child(std::string_view key, T&& object) {
+    using Plain = std::remove_cvref_t<T>;
+    if constexpr (std::invocable<T&, StateSaver&>) {
+      nested(key, object);
+    } else if constexpr (Stateful<Plain, StateSaver>) {
+      put(entry(key), object, full(key));
+    } else {
+      archive::require_state<Plain>();
+    }
+    return *this;
+  }
+
+ private:
+  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateSaver&)> save) {
+    StateSaver inner(entry(key), full(key), tensors_);
+    save(inner);
+  }
+
+  std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
+
+  FULGURITE_COLD ArchiveNode& entry(std::string_view name) {
+    auto const refuse = [&](char const* why) {
+      throw Error("fulgurite.checkpoint.state_name", std::string("'").append(full(name)) + "'" + why);
+    };
+    if (name.starts_with('$')) refuse(": a name must not start with '$'");
+    auto* const made = std::get<ArchiveNode::Object>(tree_->value).add(name);
+    if (made == nullptr) refuse(" is saved twice: give each value its own name");
+    return *made;
+  }
+
+  FULGURITE_COLD static void put_scalar(ArchiveNode& node, archive::Scalar const& value) {
+    std::visit([&](auto number) { node.value = number; }, value);
+  }
+  FULGURITE_COLD static void put_text(ArchiveNode& node, std::string_view text) { node.value = std::string(text); }
+
+  template <class T>
+  void put(ArchiveNode& node, T& value, std::string const& path) {
+    using V = std::remove_const_t<T>;
+    if constexpr (std::is_same_v<V, ArchiveNode>) node = value;
+    else if constexpr (ArchivedTensor<V>) {
+      SavedTensor const handle = TensorState<V>::save(value);
+      if (handle) node.value = ArchiveTensor{path, tensors_ == Tensors::copied ? handle.owned() : handle};
+    } else if constexpr (archive::is_scalar<V>) put_scalar(node, archive::scalar(value));
+    else if constexpr (std::is_same_v<V, std::filesystem::path>) put_text(node, value.native());
+    else if constexpr (std::is_convertible_v<V const&, std::string_view>) put_text(node, value);
+    else if constexpr (archive::is_optional<V>) {
+      node.value = std::monostate{};
+      if (value) put(node, *value, path);
+    } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
+      ArchiveNode::List list;
+      for (std::size_t i = 0; i != value.size(); ++i) {
+        auto const at = path + "[" + std::to_string(i) + "]";
+        if constexpr (std::is_same_v<V, std::vector<bool>>) put(list.emplace_back(), bool(value[i]), at);
+        else put(list.emplace_back(), value[i], at);
+      }
+      node.value = std::move(list);
+    } else if constexpr (Stateful<V, StateSaver>) {
+      StateSaver inner(node, path, tensors_);
+      const_cast<V&>(value).state(inner);  // `state` saves and loads, so it is never const; saving changes nothing
+    } else {
+      archive::require_value<V>();
+    }
+  }
+  template <class T>
+  void put(ArchiveNode& node, T&& value, std::string const& path) {
+    put(node, std::as_const(value), path);
+  }
+
+  ArchiveNode* tree_;
+  std::string path_;
+  Tensors tensors_;
+};
+
+// The archive that loads: `void state(auto& archive)` gets its values from a tree, or throws an Error with the full
+// name of the entry at fault.
+
+/// Loads a state. An entry that is missing, of another type or out of range is an Error
+/// [fulgurite.checkpoint.state_entry] with its full name, such as "callbacks.EarlyStopping.best". Entries before it
+/// have their new values by then; `load_state` restores these, too, and lets the loader go on after an entry that does
+/// not fit, so that its Error tells of all of them.
+class StateLoader {
+ public:
+  static constexpr bool loading = true;
+  using Problems = std::vector<Error>;
+  using Commits = std::vector<std::function<void()>>;
+  /// Of options whose value in the tree is not the program's: name and both values.
+  using Differences = std::vector<std::string>;
+
+  /// With `problems`, an entry that does not fit is left as it is, and what is wrong with it is added to them. With
+  /// `commits`, what `commit` is given waits in there. With `differences`, options that differ are added to them.
+  explicit StateLoader(ArchiveNode const& tree, std::string path = {}, Problems* problems = nullptr,
+                       Commits* commits = nullptr, Differences* differences = nullptr)
+      : tree_(&tree), path_(std::move(path)), problems_(problems), commits_(commits), differences_(differences) {}
+  explicit StateLoader(ArchiveNode&&, std::string = {}, Problems* = nullptr, Commits* = nullptr,
+                       Differences* = nullptr) = delete;  // the tree must outlive it
+
+  /// For what cannot fail and is costly to undo, such as writing to large tensors: `write()` is called when all of the
+  /// state has been found to fit, or at once where nobody waits for that. Tensors so written are saved as handles that
+  /// are `written_last()`.
+  template <class Write>
+  void commit(Write&& write) const {
+    if (commits_ == nullptr) write();
+    else commits_->push_back(std::forward<Write>(write));
+  }
+
+  bool has(std::string_view name) const { return tree_->find(name) != nullptr; }
+  /// Entries here that are not asked for may be left out: they belong to parts that the program has no more.
+  FULGURITE_COLD void leave_out_others() const {
+    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+      for (auto const& [name, node] : *entries)
+        if (node.read == ArchiveNode::Read::no) node.read = ArchiveNode::Read::need_not;
+  }
+  /// The names of all entries here, in the order in which they were saved.
+  FULGURITE_COLD std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    if (auto const* entries = std::get_if<ArchiveNode::Object>(&tree_->value))
+      for (auto const& [name, node] : *entries) all.push_back(name);
+    return all;
+  }
+
+  template <class T>
+  StateLoader& operator()(std::string_view name, T&& value) {
+    using V = std::remove_cvref_t<T>;
+    if constexpr (archive::is_scalar<V>) {
+      if (auto const read = scalar_entry(name, archive::scalar_kind<V>())) value = archive::from_scalar<V>(*read);
+    } else {
+      note([&] { get(entry(name), value, full(name)); });
+    }
+    return *this;
+  }
+  /// An option that the program gives: it is compared with the saved one and never set.
+  template <class T>
+  StateLoader& option(std::string_view name, T const& given) {
+    same_option(name, [&](StateSaver& here) { here(name, given); });
+    return *this;
+  }
+  /// An option that a run may move. Where the program gives the same as before, `now` is what was saved, else what the
+  /// program gives.
+  template <class T>
+  StateLoader& option(std::string_view name, T const& given, T& now) {
+    auto const moved = archive::moved_name(name);
+    if (same_option(name, [&](StateSaver& here) { here(name, given); })) return (*this)(moved, now);
+    now = given;
+    if (auto const* const passed = tree_->find(moved)) passed->read = ArchiveNode::Read::need_not;
+    return *this;
+  }
+  /// The options so far, also of children, that differ.
+  Differences differences() const { return differences_ ? *differences_ : Differences(); }
+
+  /// A value that is a tensor.
+  template <class T>
+  StateLoader& tensor(std::string_view name, T&& value) {
+    if constexpr (archive::takes_tensor<std::remove_cvref_t<T>>()) (*this)(name, value);
+    return *this;
+  }
+  template <class T>
+  StateLoader& child(std::string_view key, T&& object) {
+    using Plain = std::remove_cvref_t<T>;
+    if constexpr (std::invocable<T&, StateLoader&>) {
+      nested(key, object);
+    } else if constexpr (Stateful<Plain, StateLoader>) {
+      note([&] { get(entry(key), object, full(key)); });
+    } else {
+      archive::require_state<Plain>();
+    }
+    return *this;
+  }
+
+ private:
+  /// Does `load`, and keeps what an Error says where that is wanted.
+  FULGURITE_COLD void note(FunctionRef<void()> load) {
+    if (problems_ == nullptr) return load();
+    try {
+      load();
+    } catch (Error const& error) { problems_->push_back(error); }
+  }
+
+  /// Whether the option has the same value in the tree. One that is not there was saved by another version.
+  FULGURITE_COLD bool same_option(std::string_view name, FunctionRef<void(StateSaver&)> give) {
+    auto const* const found = tree_->find(name);
+    if (found == nullptr) return false;
+    found->read = ArchiveNode::Read::need_not;
+    ArchiveNode given;
+    StateSaver saver(given);
+    give(saver);
+    auto const there = text(*found), here = text(*given.find(name));
+    if (there == here) return true;
+    auto const said = [](std::string const& value) { return value == "null" ? "not given" : value.substr(0, 40); };
+    if (differences_)
+      differences_->push_back("'" + full(name) + "' is " + said(there) + " in the file and " + said(here) +
+                              " in the program");
+    return false;
+  }
+
+  /// Nothing where what is wrong was noted.
+  FULGURITE_COLD std::optional<archive::ReadScalar> scalar_entry(std::string_view name, archive::ScalarKind kind) {
+    std::optional<archive::ReadScalar> read;
+    note([&] { read = scalar(entry(name), kind, full(name)); });
+    return read;
+  }
+
+  FULGURITE_COLD void nested(std::string_view key, FunctionRef<void(StateLoader&)> load) {
+    note([&] {
+      StateLoader inner(entry(key), full(key), problems_, commits_, differences_);
+      load(inner);
+    });
+  }
+
+  std::string full(std::string_view name) const { return path_ + (path_.empty() ? "" : ".") + std::string(name); }
+
+  FULGURITE_COLD ArchiveNode const& entry(std::string_view name) const {
+    auto const* found = tree_->find(name);
+    if (found == nullptr)
+      wrong(full(name),
+            "is not in the saved state: resume with the parts that it was saved of, or begin a new run with "
+            "its weights, load_weights(model, file)");
+    found->read = ArchiveNode::Read::yes;
+    return *found;
+  }
+  [[noreturn]] static void wrong(std::string const& path, std::string const& how) {
+    throw Error("fulgurite.checkpoint.state_entry", "'" + path + "' " + how);
+  }
+  template <class T>
+  static T const& as(ArchiveNode const& node, std::string const& path, char const* kind) {
+    auto const* value = std::get_if<T>(&node.value);
+    if (value == nullptr) wrong(path, std::string("should be ") + kind + ", but is " + brief(node));
+    return *value;
+  }
+  /// The beginning of a value, for messages.
+  static std::string brief(ArchiveNode const& node) { return text(node).substr(0, 40); }
+  static std::string text(ArchiveNode const& node) {
+    return to_text(node, [](ArchiveTensor const& t) { return "the tensor " + t.tensor.description(); });
+  }
+
+  FULGURITE_COLD static archive::ReadScalar scalar(ArchiveNode const& node, archive::ScalarKind const& kind,
+                                                   std::string const& path) {
+    if (kind.sort == archive::ScalarKind::truth) return {as<bool>(node, path, "true or false")};
+    if (kind.sort == archive::ScalarKind::real) return {0, as<double>(node, path, "a floating-point number")};
+    auto const* const large = std::get_if<std::uint64_t>(&node.value);
+    auto const number = large ? 0 : as<std::int64_t>(node, path, "an integer");
+    auto const bits = large ? *large : static_cast<std::uint64_t>(number);
+    if (large || number >= 0 ? bits > kind.most : number < kind.least) wrong(path, "does not fit: " + brief(node));
+    return {bits};
+  }
+
+  template <class V>
+  void get(ArchiveNode const& node, V& value, std::string const& path) {
+    if constexpr (std::is_same_v<V, ArchiveNode>) {  // as it is, for who loads it later
+      value = node;
+      node.read = ArchiveNode::Read::need_not;
+    } else if constexpr (ArchivedTensor<V>) {
+      // A tensor that is none at all was saved as null.
+      if (std::holds_alternative<std::monostate>(node.value)) TensorState<V>::load(value, {}, path);
+      else TensorState<V>::load(value, as<ArchiveTensor>(node, path, "a tensor").tensor, path);
+    } else if constexpr (archive::is_scalar<V>)
+      value = archive::from_scalar<V>(scalar(node, archive::scalar_kind<V>(), path));
+    else if constexpr (std::is_same_v<V, std::string> || std::is_same_v<V, std::filesystem::path>)
+      value = as<std::string>(node, path, "a string");
+    else if constexpr (archive::is_optional<V>) {
+      if (std::holds_alternative<std::monostate>(node.value)) value.reset();
+      else if (value) get(node, *value, path);
+      else {
+        typename V::value_type fresh{};
+        get(node, fresh, path);
+        value = std::move(fresh);
+      }
+    } else if constexpr (archive::is_vector<V> || archive::is_array<V>) {
+      auto const& list = as<ArchiveNode::List>(node, path, "a list");
+      if constexpr (archive::is_vector<V>) value.resize(list.size());
+      else if (list.size() != value.size())
+        wrong(path,
+              "should have " + std::to_string(value.size()) + " elements, but has " + std::to_string(list.size()));
+      for (std::size_t i = 0; i != list.size(); ++i) {
+        auto const at = path + "[" + std::to_string(i) + "]";
+        if constexpr (std::is_same_v<V, std::vector<bool>>) value[i] = as<bool>(list[i], at, "true or false");
+        else get(list[i], value[i], at);
+      }
+    } else if constexpr (Stateful<V, StateLoader>) {
+      as<ArchiveNode::Object>(node, path, "an object");
+      StateLoader inner(node, path, problems_, commits_, differences_);
+      value.state(inner);
+    } else {
+      archive::require_value<V>();
+    }
+  }
+
+  ArchiveNode const* tree_;
+  std::string path_;
+  Problems* problems_;
+  Commits* commits_;
+  Differences* differences_;
+};
+
+// Copies of the tensors in a saved state, where the tensors are: a few operations of the tensor library for all of
+// them.
+
+/// Which tensors of a state are copied.
+enum class Copied : bool {
+  all,          ///< so that no later change reaches the state
+  written_soon  ///< without those that a load writes to last: the state is for going back where it fails before
+};
+
+/// Puts copies in the place of handles. Each library copies its own at once, on their devices; bytes of a handle that
+/// belongs to none are fetched.
+inline void keep_tensors(ArchiveNode& tree, Copied which = Copied::all) {
+  std::map<SavedTensor::Keep, std::vector<SavedTensor*>> by_library;
+  each_tensor(tree, [&](ArchiveTensor& one) {
+    if (which == Copied::written_soon && one.tensor.is_written_last()) return;
+    if (auto const keep = one.tensor.keep()) by_library[keep].push_back(&one.tensor);
+    else one.tensor = one.tensor.owned();
+  });
+  for (auto const& [keep, handles] : by_library) keep(handles);
+}
+
+// Entries of a saved state that nothing was loaded from: parts of the run that was saved and that are missing now.
+
+/// Whether a state may hold entries that nothing reads.
+enum class Unread : bool { allowed, refused };
+
+/// Their full names, such as "optimizers.1 SGD"; of an object that nothing has read, its own name alone.
+FULGURITE_COLD std::vector<std::string> unread_entries(ArchiveNode const& node, std::string const& path = {}) {
+  std::vector<std::string> all;
+  auto const add = [&all](std::vector<std::string> more) {
+    for (auto& name : more) all.push_back(std::move(name));
+  };
+  if (auto const* const list = std::get_if<ArchiveNode::List>(&node.value))
+    for (std::size_t i = 0; i != list->size(); ++i)
+      add(unread_entries((*list)[i], path + "[" + std::to_string(i) + "]"));
+  if (auto const* const object = std::get_if<ArchiveNode::Object>(&node.value))
+    for (auto const& [name, entry] : *object) {
+      auto full = path + (path.empty() ? "" : ".") + name;
+      if (entry.read == ArchiveNode::Read::yes) add(unread_entries(entry, full));
+      else if (entry.read == ArchiveNode::Read::no) all.push_back(std::move(full));
+    }
+  return all;
+}
+
+/// What is said of them.
+inline Error refuse_unread(std::vector<std::string> const& names) {
+  std::string list;
+  for (auto const& name : names) list += (list.empty() ? "'" : ", '") + name + "'";
+  return Error("fulgurite.checkpoint.state_unread",
+               "the saved state holds what nothing here is loaded from: " + list +
+                   ": go on with the program that saved it, or begin a new run with its weights by load_weights");
+}
 
 /// load_state by its two halves.
 FULGURITE_COLD void load_state_by(ArchiveNode const& tree, FunctionRef<void(StateSaver&)> save,
@@ -76,5 +507,66 @@ void load_state_text(T& object, std::string_view text, std::string source = "sav
   auto const tree = from_text(text, std::move(source));
   load_state(tree, [&](auto& archive) { object.state(archive); });
 }
+
+/// Holds what all parts of a run save in `state(archive)`, and gives it back to them. Tensors are copied where they
+/// are: on their devices, those that lie side by side in one operation.
+class StateMemory {
+ public:
+  using Saver = StateSaver;
+
+  /// fold(archive)
+  template <class Fold>
+  void save(Fold&& fold) {
+    ArchiveNode now;
+    StateSaver saver(now, {}, StateSaver::Tensors::borrowed);
+    fold(saver);
+    keep_tensors(now);
+    tree_ = std::move(now);
+  }
+  /// Saves what is held once more, among what that archive saves.
+  void add_to(StateSaver& archive) const {
+    if (auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value))
+      for (auto const& entry : *entries) archive(entry.name, entry.node);
+  }
+  /// Saves one entry of it. False where there is none of that name.
+  bool add_to(StateSaver& archive, std::string_view name) const {
+    auto const* const entries = std::get_if<ArchiveNode::Object>(&tree_.value);
+    auto const* const found = entries ? entries->find(name) : nullptr;
+    if (found != nullptr) archive(name, *found);
+    return found != nullptr;
+  }
+  /// Holds an entry of a state that is loaded, for who loads it later.
+  void take(std::string_view name, StateLoader& archive) {
+    ArchiveNode::Object alone;
+    archive(name, *alone.add(name));
+    tree_.value = std::move(alone);
+    keep_tensors(tree_);
+  }
+  bool holds_nothing() const { return tree_.holds_nothing(); }
+  /// All of it as text, tensors included, and back: what another process can hold.
+  std::string text() const { return to_text(tree_); }
+  void read(std::string_view text) { tree_ = from_text(text, "what a rank has saved of itself"); }
+  /// fold(archive) with an archive that saves, of which nothing is kept: for who has to take part in a fold alone.
+  template <class Fold>
+  static void visit(Fold&& fold) {
+    ArchiveNode passing;
+    StateSaver saver(passing, {}, StateSaver::Tensors::borrowed);
+    fold(saver);
+  }
+  /// All of it, or nothing.
+  template <class Fold>
+  void load(Fold&& fold) const {
+    load_state(tree_, fold);
+  }
+  /// Into the very parts that it was saved from, so that all of it fits: nothing is kept for a failure.
+  template <class Fold>
+  void put_back(Fold&& fold) const {
+    StateLoader loader(tree_);
+    fold(loader);
+  }
+
+ private:
+  ArchiveNode tree_ = {};
+};
 
 }  // namespace fulgurite

@@ -1,19 +1,202 @@
 #pragma once
 // Saved state in memory: named values, tensors and children.
 
+#include <any>
+#include <array>
+#include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <fulgurite/checkpoint/saved_tensor.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
 
 namespace fulgurite {
+
+// One named tensor as bytes: what a tensor library hands to the file format, and the format's element types.
+
+/// A named tensor's bytes on the host, in row-major order and little endian. `dtype` is safetensors' name of the
+/// element type, such as "F32".
+struct WeightView {
+  std::string_view dtype;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> bytes;
+};
+
+/// Takes a tensor and its name.
+using TakeWeight = FunctionRef<void(std::string_view name, WeightView const& view)>;
+/// Hands over each tensor, in the same order each time.
+using EachWeight = FunctionRef<void(TakeWeight)>;
+
+namespace safetensors {
+
+/// An element type of the format, and the size of one element in bytes.
+struct ElementType {
+  std::string_view name;
+  std::size_t size;
+};
+inline constexpr std::array<ElementType, 10> element_types{{{"F64", 8},
+                                                            {"F32", 4},
+                                                            {"F16", 2},
+                                                            {"BF16", 2},
+                                                            {"I64", 8},
+                                                            {"I32", 4},
+                                                            {"I16", 2},
+                                                            {"I8", 1},
+                                                            {"U8", 1},
+                                                            {"BOOL", 1}}};
+
+/// The size of one element in bytes; nullopt for a name that this library does not know.
+constexpr std::optional<std::size_t> element_size(std::string_view dtype) {
+  for (auto const& type : element_types)
+    if (type.name == dtype) return type.size;
+  return std::nullopt;
+}
+
+/// The size of a tensor in bytes; nullopt for an unknown element type, a negative extent, or a product that does not
+/// fit into 64 bits.
+constexpr std::optional<std::uint64_t> bytes_of(std::string_view dtype, std::span<std::int64_t const> shape) {
+  auto const size = element_size(dtype);
+  if (!size) return std::nullopt;
+  std::uint64_t bytes = *size;
+  for (auto const extent : shape) {
+    if (extent < 0) return std::nullopt;
+    auto const factor = static_cast<std::uint64_t>(extent);
+    if (factor != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / factor) return std::nullopt;
+    bytes *= factor;
+  }
+  return bytes;
+}
+
+}  // namespace safetensors
+
+// One tensor inside a saved state: what a callback or an optimizer that keeps tensors puts into an archive.
+
+/// The element type (by safetensors' name for it, such as "F32"), the shape and the bytes of one tensor, in row-major
+/// order and little endian. It either owns its bytes or is a handle of a tensor, from which it fetches them each time
+/// they are read; a file that is written from the latter needs one tensor at a time in the host's memory. Copies share
+/// the bytes. The default is no tensor at all.
+class SavedTensor {
+ public:
+  using Bytes = std::span<std::byte const>;
+  /// Calls its argument once with the bytes, which live as long as that call.
+  using Fetch = std::function<void(FunctionRef<void(Bytes)>)>;
+  /// Makes each of several handles of one library the handle of a copy, which lies on the same device.
+  using Keep = void (*)(std::span<SavedTensor* const>);
+
+  SavedTensor() = default;
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch)
+      : dtype_(dtype), shape_(std::move(shape)), fetch_(std::move(fetch)) {
+    auto const size = safetensors::bytes_of(dtype_, shape_);
+    if (!size) refuse("a file cannot hold a tensor of type '" + dtype_ + "' and that shape");
+    size_ = *size;
+  }
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<std::byte> bytes)
+      : SavedTensor(dtype, std::move(shape), Fetch{}) {
+    if (bytes.size() != size_)
+      refuse("a tensor of " + std::to_string(size_) + " bytes was given " + std::to_string(bytes.size()));
+    own_ = std::make_shared<std::vector<std::byte> const>(std::move(bytes));
+  }
+
+  /// A handle that also gives the tensor itself to its own library.
+  SavedTensor(std::string_view dtype, std::vector<std::int64_t> shape, Fetch fetch, std::any of, Keep how)
+      : SavedTensor(dtype, std::move(shape), std::move(fetch)) {
+    tensor_ = std::move(of);
+    keep_ = how;
+  }
+
+  explicit operator bool() const { return !dtype_.empty(); }
+  std::string const& dtype() const { return dtype_; }
+  std::vector<std::int64_t> const& shape() const { return shape_; }
+  std::uint64_t size() const { return size_; }  ///< in bytes
+
+  /// Calls f(bytes); the bytes live as long as the call.
+  void read(FunctionRef<void(Bytes)> f) const {
+    if (own_) f(Bytes(*own_));
+    else if (fetch_) fetch_(f);
+    else f(Bytes{});
+  }
+  /// A copy that owns its bytes, so that no later change of the tensor reaches it.
+  FULGURITE_COLD SavedTensor owned() const {
+    if (!fetch_) return *this;
+    std::vector<std::byte> bytes;
+    read([&](Bytes now) { bytes.assign(now.begin(), now.end()); });
+    return {dtype_, shape_, std::move(bytes)};
+  }
+  /// The tensor itself, where this is a handle of one of type T; else nullptr.
+  template <class T>
+  T const* tensor() const {
+    return std::any_cast<T>(&tensor_);
+  }
+  /// How the library copies handles; nullptr where bytes are all that there is.
+  Keep keep() const { return keep_; }
+
+  /// Says of a handle that a load writes to the tensor in `archive.commit` alone: until all of the state has been found
+  /// to fit, the tensor stays as it is, and nobody needs a copy to go back to.
+  SavedTensor written_last() && {
+    written_last_ = true;
+    return std::move(*this);
+  }
+  bool is_written_last() const { return written_last_; }
+
+  /// "F32 [2, 3]", for messages.
+  std::string description() const {
+    std::string text;
+    for (auto const extent : shape_) (text += text.empty() ? "" : ", ") += std::to_string(extent);
+    return dtype_ + " [" + text + "]";
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::string const& why) { throw Error("fulgurite.checkpoint.saved_tensor", why); }
+
+  std::string dtype_ = {};
+  std::vector<std::int64_t> shape_ = {};
+  std::uint64_t size_ = 0;
+  Fetch fetch_ = nullptr;
+  std::any tensor_ = {};
+  Keep keep_ = nullptr;
+  bool written_last_ = false;
+  std::shared_ptr<std::vector<std::byte> const> own_ = nullptr;
+};
+
+/// How an archive saves and loads tensors of type T. Each tensor library specialises it:
+///   static SavedTensor save(T const& tensor);  // a handle whose bytes are fetched later; SavedTensor{} for no tensor
+///   static void load(T& to, SavedTensor const& from, std::string const& name);  // or an Error that names it
+/// Where `load` throws, `to` is as it was.
+template <class T>
+struct TensorState;
+
+template <>
+struct TensorState<SavedTensor> {
+  static SavedTensor save(SavedTensor const& tensor) { return tensor; }
+  static void load(SavedTensor& to, SavedTensor const& from, std::string const&) { to = from; }
+};
+
+/// Whether an archive takes values of this type as tensors.
+template <class T>
+concept ArchivedTensor = requires(T& to, T const& tensor, SavedTensor const& saved, std::string const& name) {
+  { TensorState<T>::save(tensor) } -> std::convertible_to<SavedTensor>;
+  TensorState<T>::load(to, saved, name);
+};
+
+/// Tensors of the state are told from weights by this prefix of their names. No weight's name may begin with it.
+inline constexpr std::string_view state_tensor_prefix = "fulgurite:";
+/// Whether a tensor of that name in a file belongs to the state, not to the weights.
+constexpr bool is_state_tensor(std::string_view name) { return name.starts_with(state_tensor_prefix); }
 
 struct ArchiveNode;
 struct ArchiveEntry;
@@ -109,5 +292,77 @@ void each_tensor(ArchiveNode& node, F&& f) {
   if (auto* const one = std::get_if<ArchiveTensor>(&node.value)) f(*one);
   each_child(node, [&](ArchiveNode& child) { each_tensor(child, f); });
 }
+
+// Which types of the standard library an archive can save: those that it takes apart into entries.
+
+namespace archive {
+using fulgurite::is_optional;
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T, class A>
+inline constexpr bool is_vector<std::vector<T, A>> = true;
+template <class T>
+inline constexpr bool is_array = false;
+template <class T, std::size_t N>
+inline constexpr bool is_array<std::array<T, N>> = true;
+template <class T>
+inline constexpr bool is_duration = false;
+template <class R, class P>
+inline constexpr bool is_duration<std::chrono::duration<R, P>> = true;
+template <class V>
+inline constexpr bool archivable = false;
+
+/// What is saved as one number, whatever its own type: truth values, integers, enumerations, durations by their count,
+/// numbers with a point.
+template <class V>
+inline constexpr bool is_scalar =
+    std::is_integral_v<V> || std::is_enum_v<V> || std::is_same_v<V, float> || std::is_same_v<V, double>;
+template <class R, class P>
+inline constexpr bool is_scalar<std::chrono::duration<R, P>> = is_scalar<R>;
+/// An integer is unsigned where it is too large for the other type.
+using Scalar = std::variant<bool, std::int64_t, std::uint64_t, double>;
+
+template <class V>
+Scalar scalar(V value) {
+  if constexpr (is_duration<V>) return scalar(value.count());
+  else if constexpr (std::is_enum_v<V>) return scalar(static_cast<std::underlying_type_t<V>>(value));
+  else if constexpr (std::is_same_v<V, bool>) return value;
+  else if constexpr (std::is_floating_point_v<V>) return static_cast<double>(value);
+  else if constexpr (std::is_unsigned_v<V>) {
+    auto const wide = static_cast<std::uint64_t>(value);
+    if (!std::in_range<std::int64_t>(wide)) return wide;
+    return static_cast<std::int64_t>(wide);
+  } else return static_cast<std::int64_t>(value);
+}
+
+/// Which numbers a type takes, and one of them as it is read: all 64 bits of an integer or of a truth value, else
+/// `real`.
+struct ScalarKind {
+  enum Sort : std::uint8_t { truth, integer, real } sort;
+  std::int64_t least = 0;
+  std::uint64_t most = 0;
+};
+struct ReadScalar {
+  std::uint64_t bits = 0;
+  double real = 0;
+};
+
+template <class V>
+constexpr ScalarKind scalar_kind() {
+  if constexpr (is_duration<V>) return scalar_kind<typename V::rep>();
+  else if constexpr (std::is_enum_v<V>) return scalar_kind<std::underlying_type_t<V>>();
+  else if constexpr (std::is_same_v<V, bool>) return {ScalarKind::truth};
+  else if constexpr (std::is_floating_point_v<V>) return {ScalarKind::real};
+  else
+    return {ScalarKind::integer, static_cast<std::int64_t>(std::numeric_limits<V>::min()),
+            static_cast<std::uint64_t>(std::numeric_limits<V>::max())};
+}
+template <class V>
+V from_scalar(ReadScalar const& read) {
+  if constexpr (is_duration<V>) return V(from_scalar<typename V::rep>(read));
+  else if constexpr (std::is_floating_point_v<V>) return static_cast<V>(read.real);
+  else return static_cast<V>(read.bits);
+}
+}  // namespace archive
 
 }  // namespace fulgurite

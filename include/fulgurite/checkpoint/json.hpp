@@ -9,7 +9,7 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/utf8.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::json {
 

@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/checkpoint/archive_tree.hpp>
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/pickle_globals.hpp>
-#include <fulgurite/checkpoint/weight_view.hpp>
-#include <fulgurite/checkpoint/zip_writer.hpp>
+#include <fulgurite/checkpoint/pt_file.hpp>
+#include <fulgurite/checkpoint/zip_archive.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/utf8.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite {
 

@@ -1,34 +1,268 @@
 #pragma once
 // A program with a command line: its options, what they resolve to, and the verb that runs.
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/cli/before_data.hpp>
-#include <fulgurite/cli/choice.hpp>
-#include <fulgurite/cli/help.hpp>
+#include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/cli/resolve.hpp>
-#include <fulgurite/cli/save_config.hpp>
-#include <fulgurite/cli/settings.hpp>
-#include <fulgurite/cli/trainer_options.hpp>
-#include <fulgurite/cli/verbs.hpp>
-#include <fulgurite/core/interrupted.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/cli/table.hpp>
+#include <fulgurite/concept/data.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/defaults/callbacks.hpp>
+#include <fulgurite/diagnose/option_rules.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/trainer.hpp>
 #include <fulgurite/report/terminal.hpp>
+#include <fulgurite/tuner/batch_size_finder.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 
 namespace fulgurite::cli {
+
+// What a run would refuse once its data are there, said before they are read.
+
+/// Of `fit`, whose trainer may have limits of the program's own: Error where nothing ends it.
+template <class Trainer>
+void check_end(Trainer const& trainer) {
+  try {
+    loop::check_end(loop::effective(trainer.given_options()));
+  } catch (Error const& error) {
+    throw Error(error.identifier(),
+                "nothing ends this run: say --trainer.max_epochs, --trainer.max_steps or --trainer.max_time "
+                "(--trainer.max_epochs -1 asks for an endless one)");
+  }
+}
+
+/// A file that is not there. What "last" and "hpc" mean is looked for by the trainer; "best" is known to a process that
+/// has trained, which no verb goes on after.
+inline void check_ckpt_path(std::optional<std::string> const& path) {
+  if (!path || *path == "last" || *path == "hpc") return;
+  if (*path == "best")
+    throw Error("fulgurite.cli.ckpt_path", "--ckpt_path best: which file is the best is known to the process that has "
+                                           "trained alone: name the file");
+  std::error_code unknown;
+  if (!std::filesystem::exists(*path, unknown))
+    throw Error("fulgurite.cli.ckpt_path", "--ckpt_path " + *path + ": there is no such file");
+  if (std::filesystem::is_directory(*path, unknown))
+    throw Error("fulgurite.cli.ckpt_path",
+                "--ckpt_path " + *path + ": this is a folder: name a file in it, or say last");
+}
+
+/// A device that this machine has not: strategies that know say it by `require_device()`.
+template <class... Policies>
+void check_devices([[maybe_unused]] Policies const&... policies) {
+  [[maybe_unused]] auto const one = [](auto const& policy) {
+    if constexpr (requires { policy.require_device(); }) policy.require_device();
+  };
+  (one(policies), ...);
+}
+
+// What --help prints, 80 columns wide, or as narrow as the terminal is.
+
+/// Two columns: what to write, and what it means, broken between words. What does not fit into the first one stands in
+/// a line of its own, and in a narrow terminal everything does.
+inline std::string help_line(std::string const& left, std::string_view about, std::size_t width = 80) {
+  std::size_t const column = width < 72 ? 6 : 36;
+  std::string text = "  " + left;
+  if (about.empty()) return text + '\n';
+  if (text.size() + 2 > column) text += '\n';
+  for (auto const& line : report::wrapped_lines(about, width - column)) {
+    auto const begun = text.size() - (text.rfind('\n') + 1);
+    text.append(column - std::min(column, begun), ' ');
+    (text += line) += '\n';
+  }
+  return text;
+}
+
+/// The whole page. `verbs`: each with what it does.
+inline std::string help_page(std::string const& program, std::vector<std::pair<std::string, std::string>> const& verbs,
+                             Table const& table, std::size_t columns = 0) {
+  std::size_t const width = columns == 0 ? 80 : std::clamp<std::size_t>(columns, 24, 80);
+  std::string text = "Usage: " + program + " VERB [OPTIONS]\n\nVerbs\n";
+  for (auto const& [verb, about] : verbs) text += help_line(verb, about, width);
+  text += "\nOptions\n";
+  text += help_line("-h, --help", "this page", width);
+  text += help_line("-c, --config FILE", "values from a TOML file; several: the last one wins", width);
+  text += help_line("--print_config", "print all options as such a file, and end", width);
+  std::string group;
+  for (auto const& entry : table.entries()) {
+    auto const of = entry.name.substr(0, entry.name.find('.'));
+    if (entry.name.find('.') != std::string::npos && of != group) {
+      text += "\n--" + of + ".*\n";
+      group = of;
+    }
+    std::string about = entry.about;
+    if (!entry.usual.empty()) {
+      if (!about.empty()) about += ' ';
+      about += entry.list ? entry.usual : "[" + entry.usual + "]";
+    }
+    text += help_line("--" + entry.name + " " + entry.kind, about, width);
+  }
+  text += '\n';
+  for (char const* line : {"An option may also stand in the environment: FULGURITE_TRAINER_MAX_EPOCHS=10.",
+                           "The command line wins over files, and files over the environment."})
+    text += report::wrapped(line, width);
+  return text;
+}
+
+}  // namespace fulgurite::cli
+
+namespace fulgurite {
+
+// Writes what a run was told into its folder.
+
+template <class M, class S, class P, class O, class... Cs>
+class Trainer;
+
+namespace cli {
+
+/// When a fit starts, config.toml in the folder of the log, or in default_root_dir where nothing is logged. A file of
+/// other values stays: then it is config-2.toml, and so on.
+class SaveConfig {
+ public:
+  using Hooks = Implements<hook::on_fit_start>;
+  using Stateless = ByChoice;
+  static constexpr bool inert_in_dev_run = true;
+
+  explicit SaveConfig(std::string text) : text_(std::move(text)) {}
+
+  void on_fit_start(auto& ctx) {
+    if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return;
+    std::filesystem::path folder = ctx.log_dir();
+    if (folder.empty()) folder = ctx.options().default_root_dir;
+    std::filesystem::create_directories(folder);
+    for (int number = 1;; ++number) {
+      file_ = folder / (number == 1 ? "config.toml" : "config-" + std::to_string(number) + ".toml");
+      if (!std::filesystem::exists(file_)) return write_durably(file_, text_);
+      std::ifstream stream(file_, std::ios::binary);
+      if (std::string(std::istreambuf_iterator<char>(stream), {}) == text_) return;
+    }
+  }
+
+  /// Where the values of the last fit stand; empty before.
+  std::filesystem::path const& file() const { return file_; }
+
+ private:
+  std::string text_;
+  std::filesystem::path file_{};
+};
+
+/// The trainer has the callback that keeps what it was told.
+template <class T>
+inline constexpr bool keeps_config = false;
+template <class M, class S, class P, class O, class... Cs>
+inline constexpr bool keeps_config<Trainer<M, S, P, O, Cs...>> = (std::is_same_v<SaveConfig, Cs> || ...);
+
+/// The trainer was made of all that the command line made.
+template <class Made>
+consteval bool has_all_parts() {
+  constexpr bool has = keeps_config<Made>;
+  static_assert(has, "[fulgurite.cli.parts] a program's make_trainer is given all that the command line made: write "
+                     "[](auto... parts) { return make_trainer<Net>(parts..., Mine{}); }");
+  return has;
+}
+
+}  // namespace cli
+}  // namespace fulgurite
+
+namespace fulgurite::cli {
+
+// What a program can be asked to do, by what its model and its data have.
+
+/// The model has the step, and the data its loader.
+template <class Model, class Data>
+struct Can {
+  template <class Step, class Loader>
+  static constexpr bool both =
+      Step::template named<Model> && loop::ModuleLoaders<Data, true>::template evaluates<Loader>;
+  static constexpr bool validate = both<hook::validation_step, hook::val_dataloader>;
+  static constexpr bool test = both<hook::test_step, hook::test_dataloader>;
+  static constexpr bool predict = both<hook::predict_step, hook::predict_dataloader>;
+};
+
+/// Where a model keeps its learning rate: `hparams.lr`, `hparams.learning_rate`, `lr` or `learning_rate`.
+template <class Model>
+auto* rate_of(Model& model) {
+  if constexpr (requires { model.hparams.lr; }) return &model.hparams.lr;
+  else if constexpr (requires { model.hparams.learning_rate; }) return &model.hparams.learning_rate;
+  else if constexpr (requires { model.lr; }) return &model.lr;
+  else if constexpr (requires { model.learning_rate; }) return &model.learning_rate;
+  else return static_cast<void*>(nullptr);
+}
+/// Whether `tune` can search for the learning rate of such a model: it keeps one, of a type that can be a rate.
+template <class Model>
+inline constexpr bool has_rate = tune::is_rate<std::remove_pointer_t<decltype(rate_of(std::declval<Model&>()))>>;
+
+/// The options of `tune`.
+struct Tuning {
+  bool lr_find = true;
+  bool batch_size = false;
+  double min_lr = 1e-8;
+  double max_lr = 1;
+  int num_training = 100;
+
+  void add_to(auto& table, bool sizes) {
+    table.add("tune.lr_find", lr_find, "search for a learning rate", false);
+    if (sizes) table.add("tune.batch_size", batch_size, "search for the largest batch size first", false);
+    table.add("tune.min_lr", min_lr, "the lowest rate that is tried", false);
+    table.add("tune.max_lr", max_lr, "the highest", false);
+    table.add("tune.num_training", num_training, "steps of the search", false);
+  }
+
+  template <class Model>
+  tune::RateSearch<Model> rate_search() const {
+    return {.min_lr = min_lr, .max_lr = max_lr, .num_training = num_training, .update = [](Model& net) -> auto& {
+              return *rate_of(net);
+            }};
+  }
+  /// Before data are read: an Error where a search cannot be, or none is asked for.
+  template <class Model>
+  void check(bool sizes) const {
+    if (lr_find) tune::check(rate_search<Model>());
+    else if (!sizes || !batch_size)
+      throw Error("fulgurite.cli.tune", std::string("--tune.lr_find = false: nothing is left to search for") +
+                                            (sizes ? "; --tune.batch_size true searches for a batch size" : ""));
+  }
+};
+
+/// Searches, puts what was found into model and data, and returns the text of it.
+template <class Trainer, class Model, class Data>
+std::string tuned(Trainer& trainer, Model& model, Data& data, Tuning const& how) {
+  std::string text;
+  if constexpr (SettableBatchSize<Data>) {
+    if (how.batch_size) {
+      auto const found = tune::scale_batch_size(trainer, model, data);
+      text += found.table();
+      if constexpr (requires { data.hparams.batch_size; })
+        data.hparams.batch_size = static_cast<std::remove_cvref_t<decltype(data.hparams.batch_size)>>(found.size);
+    }
+  }
+  if (how.lr_find) text += tune::lr_find(trainer, model, data, how.rate_search<Model>()).text();
+  return text;
+}
 
 /// What run() does, with the words, the environment and the streams given: for tests, and for programs that have more
 /// to do. It stays where it was made.
@@ -208,5 +442,39 @@ struct MakeDefault {
 /// A policy or a choice of one.
 template <class T>
 concept ChoiceOrPolicy = Chooses<T> || OptimizationLike<T> || PrecisionLike<T> || StrategyLike<T>;
+
+// main in one line: docs/command_line.md.
+
+/// The whole of main, with `fit`, `validate`, `test`, `predict` and `tune` as far as model and data have what they
+/// need; see --help of the program. Model and Data are made from their settings, which are their member `hparams`.
+///
+///   int main(int argc, char** argv) {
+///     return cli::run<Net, Digits>(
+///         argc, argv, [](auto... parts) { return make_trainer<Net>(parts..., EarlyStopping{Net::val_loss}); },
+///         cli::precisions<Float32, Bf16Mixed>());
+///   }
+///
+/// `make` is given the options, the chosen policies and a callback, and makes the trainer from them and
+/// from what is the program's own. Behind it stand choices (precisions, choice, from_text) and policies that are the
+/// same in each run, such as Manual{}.
+template <class Model, class Data, class Make, class... Choices>
+  requires(!ChoiceOrPolicy<Make>)
+int run(int argc, char const* const* argv, Make make, Choices... choices) {
+  try {
+    Program<Model, Data, Make, Choices...> program(std::move(make), std::move(choices)...);
+    return program.run(argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "program",
+                       argc > 0 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>(),
+                       ::environ);
+  } catch (Error const& error) {  // a setting whose name no command line can say
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}
+/// The same with the trainer of make_trainer<Model>(TrainerOptions{...}).
+template <class Model, class Data, class... Choices>
+  requires(ChoiceOrPolicy<Choices> && ...)
+int run(int argc, char const* const* argv, Choices... choices) {
+  return run<Model, Data>(argc, argv, MakeDefault<Model>(), std::move(choices)...);
+}
 
 }  // namespace fulgurite::cli

@@ -4,19 +4,200 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
-#include <fulgurite/cli/flags.hpp>
+#include <CLI/CLI.hpp>
+#include <toml++/toml.h>
+
 #include <fulgurite/cli/table.hpp>
-#include <fulgurite/cli/toml_file.hpp>
+#include <fulgurite/cli/text.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::cli {
+
+/// A command line in its parts: `fit --config a.toml --trainer.max_epochs 10`.
+struct Words {
+  std::string verb = {};
+  std::vector<std::string> configs = {};
+  std::vector<std::pair<std::string, std::string>> options = {};  ///< names with what was said, in the table's order
+  bool help = false, print_config = false;
+};
+
+/// What CLI11 says of an option, in our words: `error` names it before a colon.
+inline std::string words_error(CLI::ParseError const& error, std::vector<std::string> const& arguments) {
+  std::string const what = error.what();
+  auto const option = what.substr(0, what.find(':'));
+  if (error.get_name() != "ArgumentMismatch" || !option.starts_with("--")) return what;
+  auto const names_it = [&](std::string const& word) { return word == option || word.starts_with(option + "="); };
+  return option + (std::ranges::count_if(arguments, names_it) > 1 ? " is said more than once" : " has no value");
+}
+
+/// The words as CLI11 is to see them, which would take the next word for the value of `--name=`, and an option that
+/// follows `--name` as well. `takes_value(word)`: whether it is an option with a value.
+template <class TakesValue>
+std::vector<std::string> with_values(std::vector<std::string> const& arguments, TakesValue takes_value) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i != arguments.size(); ++i) {
+    auto const& word = arguments[i];
+    auto const name = word.substr(0, word.find('='));
+    if (!takes_value(name) || word.size() > name.size() + 1) {
+      words.push_back(word);
+      continue;
+    }
+    words.push_back(name);
+    if (name != word) {
+      words.emplace_back();
+    } else if (i + 1 != arguments.size()) {
+      if (arguments[i + 1].starts_with("--"))
+        throw Error("fulgurite.cli.words", name + " has no value: after it comes " + arguments[i + 1] +
+                                               " (a value that begins so is written " + name + "=VALUE)");
+      words.push_back(arguments[++i]);
+    }
+  }
+  return words;
+}
+
+/// Errors: an option without a value, one that is given twice, a word that is no option.
+inline Words read_words(std::vector<std::string> const& arguments, Table const& table,
+                        std::vector<std::string> const& verbs) {
+  Words words;
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  app.add_option("verb", words.verb);
+  app.add_option("-c,--config", words.configs)->expected(1)->take_all();
+  app.add_flag("--print_config", words.print_config);
+  app.add_flag("-h,--help", words.help);
+  auto const& entries = table.entries();
+  std::vector<std::string> texts(entries.size());
+  std::vector<CLI::Option*> given;
+  for (std::size_t i = 0; i != entries.size(); ++i)
+    given.push_back(app.add_option("--" + entries[i].name, texts[i])->expected(1));
+  auto const given_words = with_values(arguments, [&](std::string const& word) {
+    return word == "-c" || word == "--config" ||
+           std::ranges::any_of(entries, [&](auto const& entry) { return word == "--" + entry.name; });
+  });
+  try {
+    app.parse(std::vector<std::string>(given_words.rbegin(), given_words.rend()));  // as CLI11 takes them
+  } catch (CLI::ParseError const& error) { throw Error("fulgurite.cli.words", words_error(error, arguments)); }
+  for (auto const& word : app.remaining()) {
+    if (!word.starts_with('-'))
+      throw Error("fulgurite.cli.words",
+                  "'" + word + "' belongs to no option; a value of several words stands in quotes");
+    auto const name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+    table.unknown(name.substr(0, name.find('=')), word.substr(0, word.find('=')));
+  }
+  for (std::size_t i = 0; i != entries.size(); ++i)
+    if (given[i]->count() != 0) words.options.emplace_back(entries[i].name, texts[i]);
+  if (std::find(verbs.begin(), verbs.end(), words.verb) == verbs.end() && !words.verb.empty()) {
+    std::string all;
+    for (auto const& verb : verbs) (all += all.empty() ? "" : ", ") += verb;
+    auto const meant = nearest(words.verb, verbs);
+    throw Error("fulgurite.cli.verb", "'" + words.verb + "' is nothing that this program does" +
+                                          (meant.empty() ? "." : ": did you mean " + meant + "?") + " It knows " + all);
+  }
+  return words;
+}
+
+// Configuration files: read by toml++, written here.
+
+/// One value of a file, and where it stands.
+struct Said {
+  std::string name;
+  Written value;
+  std::string where;
+};
+
+namespace toml_file {
+
+inline void collect(toml::table const& table, std::string const& prefix, std::string const& file,
+                    std::vector<Said>& all) {
+  for (auto&& [key, node] : table) {
+    std::string const name = prefix + std::string(key.str());
+    if (auto const* const inner = node.as_table()) {
+      collect(*inner, name + ".", file, all);
+    } else {
+      std::string const where = file + ", line " + std::to_string(node.source().begin.line) + ": " + name;
+      all.push_back({name, written(node, where), where});
+    }
+  }
+}
+
+}  // namespace toml_file
+
+/// All values of a text in TOML; `name` is the file's, for errors.
+inline std::vector<Said> read_toml(std::string_view text, std::string const& name) {
+  std::vector<Said> all;
+  try {
+    toml_file::collect(toml::parse(text, name), "", name, all);
+  } catch (toml::parse_error const& error) {
+    throw Error("fulgurite.cli.config", name + ", line " + std::to_string(error.source().begin.line) + ", column " +
+                                            std::to_string(error.source().begin.column) + ": " +
+                                            std::string(error.description()));
+  }
+  return all;
+}
+inline std::vector<Said> read_toml(std::filesystem::path const& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::error_code unknown;
+  if (!stream || std::filesystem::is_directory(file, unknown))  // which can be opened, and is as an empty file
+    throw Error("fulgurite.cli.config", "the file of --config cannot be read: " + file.string());
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return read_toml(text.str(), file.string());
+}
+
+namespace toml_file {
+
+/// A name as a key: TOML has quotes around letters that are not ASCII.
+inline std::string key(std::string_view name) {
+  std::string all;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    auto const part = name.substr(begin, name.find('.', begin) - begin);
+    bool const ascii = std::ranges::all_of(part, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    (all += begin == 0 ? "" : ".") += ascii ? std::string(part) : quoted(part);
+    begin += part.size() + 1;
+  }
+  return all;
+}
+
+}  // namespace toml_file
+
+/// All options with their values, a table for each group; reading it gives them again. An option that follows another
+/// one, and such another one, is a comment where nobody gave it: it is no value of the file.
+inline std::string to_toml(Table const& table) {
+  auto const group_of = [](Entry const& entry) {
+    auto const point = entry.name.rfind('.');
+    return point == std::string::npos ? std::string() : entry.name.substr(0, point);
+  };
+  std::vector<std::string> groups;
+  for (auto const& entry : table.entries())
+    if (entry.listed && std::ranges::find(groups, group_of(entry)) == groups.end()) groups.push_back(group_of(entry));
+  std::string text;
+  for (auto const& group : groups) {
+    if (!group.empty()) text += "\n[" + toml_file::key(group) + "]\n";
+    for (auto const& entry : table.entries()) {
+      if (!entry.listed || group_of(entry) != group) continue;
+      auto const value = entry.text();
+      bool const raw = entry.list ? value.starts_with('[') : entry.bare && toml_file::is_bare(value);
+      if (table.is_linked(entry.name) && !table.was_said(entry.name)) text += "# ";
+      text += toml_file::key(std::string_view(entry.name).substr(group.empty() ? 0 : group.size() + 1)) + " = ";
+      text += raw ? value : toml_file::quoted(value);
+      text += '\n';
+    }
+  }
+  return text;
+}
 
 /// FULGURITE_TRAINER_MAX_EPOCHS is trainer.max_epochs.
 inline std::string variable_of(std::string_view name) {

@@ -2,18 +2,73 @@
 // The options of a program, each with its name, its kind, its meaning and what it is bound to.
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <concepts>
+#include <cstddef>
 #include <functional>
+#include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/cli/list_text.hpp>
-#include <fulgurite/cli/near.hpp>
+#include <boost/hana/at.hpp>
+#include <boost/hana/for_each.hpp>
+#include <boost/hana/tuple.hpp>
+
+#include <fulgurite/cli/text.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/diagnose/option_rules.hpp>
+#include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/report/reflected.hpp>
 
 namespace fulgurite::cli {
+
+// What was meant by a name that nobody knows.
+
+/// How many letters have to be inserted, left out, exchanged or swapped with their neighbour to make one of the other
+/// (Damerau and Levenshtein, no letter moved twice).
+inline std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before, last(b.size() + 1), now(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before = last;
+    last = now;
+  }
+  return last[b.size()];
+}
+
+/// The known name that is meant: one that begins so, else the nearest, by all of it or by what stands behind its last
+/// point, as `max_epochs` of `trainer.max_epochs`; empty where none is near enough: a letter in three may be wrong.
+inline std::string nearest(std::string_view name, std::vector<std::string> const& known) {
+  std::string best;
+  std::size_t least = std::string::npos;
+  for (auto const& one : known)
+    if (name.size() > 2 && one.starts_with(name)) return one;
+  auto const tail = [](std::string_view whole) { return whole.substr(whole.rfind('.') + 1); };
+  for (auto const& one : known)
+    for (bool const whole : {true, false}) {
+      if (!whole && name.find('.') != std::string_view::npos) continue;
+      auto const against = whole ? std::string_view(one) : tail(one);
+      auto const far = distance(name, against);
+      if (far > std::max<std::size_t>(1, std::min(name.size(), against.size()) / 3) || far >= least) continue;
+      least = far;
+      best = one;
+    }
+  return best;
+}
 
 /// One option: `trainer.max_epochs`.
 struct Entry {
@@ -124,5 +179,326 @@ class Table {
   std::vector<Entry> entries_{};
   std::vector<std::string> said_{};
 };
+
+/// A policy under the name by which it is chosen.
+template <FixedString Name, class Policy>
+struct Named {
+  Policy policy;
+  static constexpr std::string_view name = Name.view();
+};
+/// `named<"captured">(Captured{SingleDevice{cpu}})`.
+template <FixedString Name, class Policy>
+Named<Name, Policy> named(Policy policy) {
+  return {std::move(policy)};
+}
+
+/// `--trainer.OPTION NAME` picks one of these; the first is taken where none is named. A trainer is instantiated for
+/// each, and for each combination with other choices.
+template <FixedString Option, class... Nameds>
+class Choice {
+ public:
+  explicit Choice(Nameds... all) : all_(std::move(all)...), chosen_(name_of_first<Nameds...>()) {}
+
+  void add_to(Table& table) {
+    table.add_choice("trainer." + std::string(Option.view()), chosen_, {std::string(Nameds::name)...}, "");
+  }
+  /// then(policy) with the one that was chosen.
+  template <class Then>
+  void with(Then&& then) const {
+    boost::hana::for_each(all_, [&](auto const& one) {
+      if (one.name == chosen_) then(one.policy);
+    });
+  }
+
+ private:
+  template <class First, class...>
+  static std::string name_of_first() {
+    return std::string(First::name);
+  }
+  boost::hana::tuple<Nameds...> all_;
+  std::string chosen_;
+};
+/// `choice<"strategy">(named<"single">(SingleDevice{automatic}), named<"captured">(Captured{SingleDevice{cpu}}))`.
+template <FixedString Option, class First, class... Rest>
+Choice<Option, First, Rest...> choice(First first, Rest... rest) {
+  return Choice<Option, First, Rest...>(std::move(first), std::move(rest)...);
+}
+
+/// A precision under the name that it gives itself, such as "bf16-mixed".
+template <class P>
+struct NamedPrecision {
+  P policy = {};
+  static constexpr std::string_view name = P::name;
+};
+/// `--trainer.precision bf16-mixed`: `precisions<Float32, Bf16Mixed>()`.
+template <class... Ps>
+  requires(sizeof...(Ps) != 0)
+auto precisions() {
+  return Choice<"precision", NamedPrecision<Ps>...>(NamedPrecision<Ps>{}...);
+}
+
+/// A policy that is made from a text: one trainer for all. `make(text)` may throw an Error, which is the program's.
+template <FixedString Option, class Make>
+class FromText {
+ public:
+  FromText(std::string usual, Make make, std::string about)
+      : text_(std::move(usual)), make_(std::move(make)), about_(std::move(about)) {}
+
+  void add_to(Table& table) { table.add("trainer." + std::string(Option.view()), text_, about_); }
+  template <class Then>
+  void with(Then&& then) const {
+    then(made());
+  }
+
+ private:
+  auto made() const {
+    try {
+      return make_(text_);
+    } catch (Error const& error) {
+      std::string const what = error.what();
+      throw Error("fulgurite.cli.value", "--trainer." + std::string(Option.view()) + " = " + text_ + ": " +
+                                             what.substr(error.identifier().size() + 3));
+    }
+  }
+
+  std::string text_;
+  Make make_;
+  std::string about_;
+};
+/// `from_text<"device">("auto", [](std::string const& name) { return SingleDevice{NamedDevice{name}}; })`. `about` is
+/// what --help says of it: "cpu, cuda, cuda:1 or auto".
+template <FixedString Option, class Make>
+FromText<Option, Make> from_text(std::string usual, Make make, std::string about = {}) {
+  return {std::move(usual), std::move(make), std::move(about)};
+}
+
+/// A policy that the command line chooses, such as a from_text: it adds its own option to the table.
+template <class T>
+concept Chooses = requires(T& choice, Table& table) { choice.add_to(table); };
+
+/// then(policies...) with what was chosen of each; what is no choice is a policy of every trainer.
+template <class Then>
+void with_chosen(Then&& then) {
+  then();
+}
+template <class Then, class First, class... Rest>
+void with_chosen(Then&& then, First& first, Rest&... rest) {
+  auto const next = [&](auto const& policy) {
+    with_chosen([&](auto const&... others) { then(policy, others...); }, rest...);
+  };
+  if constexpr (Chooses<First>) first.with(next);
+  else next(first);
+}
+
+/// A list of identifiers.
+template <>
+struct Value<Silence> {
+  using Texts = Value<std::vector<std::string>>;
+  static constexpr std::string_view kind = "A,B";
+  static constexpr bool list = true, bare = true;
+  static std::string text(Silence const& silence) {
+    std::vector<std::string> all;
+    for (auto const one : silence.all()) all.emplace_back(one);
+    return Texts::text(all);
+  }
+  static void read(std::string_view from, Silence& to) {
+    static std::set<std::string, std::less<>> kept;  // a Silence borrows its texts
+    std::vector<std::string> texts;
+    Texts::read(from, texts);
+    std::vector<std::string_view> all;
+    for (auto const& one : texts) all.push_back(*kept.insert(one).first);
+    try {
+      to = Silence(std::move(all));
+    } catch (Error const&) {
+      throw Expected{"identifiers of warnings, as fulgurite.options.few_rows, with commas between them"};
+    }
+  }
+};
+
+/// What --help says of each option of a trainer and of its optimization.
+inline constexpr auto trainer_help = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"max_epochs", "passes over the training data; -1: no limit"},
+    {"min_epochs", "passes that stopping early waits for"},
+    {"max_steps", "optimizer steps; -1: no limit"},
+    {"min_steps", "steps that stopping early waits for"},
+    {"max_time", "training ends after it: days, hours, minutes, seconds"},
+    {"limit_train_batches", "a count, or a part of the loader"},
+    {"limit_val_batches", "the same of the validation loader"},
+    {"limit_test_batches", "the same of the test loader"},
+    {"limit_predict_batches", "the same of the predict loader"},
+    {"val_check_interval", "validate after so many batches, after each such part of an epoch, or after so much time"},
+    {"check_val_every_n_epoch", "validate every so many epochs; none: batches count across epochs"},
+    {"num_sanity_val_steps", "validation batches tried before training; -1: all"},
+    {"log_every_n_steps", "steps between rows of the log; 0: never"},
+    {"fast_dev_run", "so many batches of every loop, to see that all runs; 0: off"},
+    {"overfit_batches", "the same first batches in every epoch"},
+    {"reload_dataloaders_every_n_epochs", "loaders are made anew so often; 0: never"},
+    {"use_distributed_sampler", "each process gets its part of a loader"},
+    {"inference_mode", "in validate, test and predict; false: no_grad"},
+    {"non_finite", "where a loss or gradient is not finite: stop, skip or ignore"},
+    {"detect_anomaly", "backward names the function that returns a nan; slow"},
+    {"deterministic", "only algorithms that give the same bits each time"},
+    {"benchmark", "cuDNN tries its algorithms and takes the fastest"},
+    {"barebones", "the loop alone: nothing logged, shown or saved"},
+    {"default_root_dir", "folder of logs and checkpoints"},
+    {"save_in_background", "a thread of its own writes checkpoints"},
+    {"silence", "warnings that are not printed"},
+    {"accumulate_grad_batches", "batches of which a step is the mean"},
+    {"clip", "gradients are clipped, as: \"norm 1.0\""},
+    {"tbptt", "time steps of a slice; 0: batches are not cut"},
+});
+/// The line of --help for one of them; empty for a name that has none.
+constexpr std::string_view help_of(std::string_view name) {
+  for (auto const& [known, about] : trainer_help)
+    if (known == name) return about;
+  return {};
+}
+
+/// All fields that a text can give, under trainer.
+template <class Options>
+void add_trainer_options(Table& table, Options& options) {
+  reflect::each_field(options, [&]<class T>(std::string_view name, T& field) {
+    if constexpr (Textual<T>) table.add("trainer." + std::string(name), field, std::string(help_of(name)));
+  });
+}
+
+/// The rules that a trainer asks, before there is one; an Error has the option's whole name, and its value as it is
+/// written here rather than in a program.
+template <class Options>
+void check_trainer_options(Table const& table, Options const& options) {
+  try {
+    loop::check(options);
+  } catch (Error const& error) {
+    std::string what = error.what();
+    what.erase(0, error.identifier().size() + 3);  // limit_val_batches = Fraction{1.500000}: the sentence
+    auto const name = "trainer." + what.substr(0, what.find(' '));
+    auto const* const entry = table.find(name);
+    if (auto const end = std::min(what.find(": "), what.find(" with ")); entry && end != std::string::npos)
+      what = name + " = " + entry->text() + what.substr(end);
+    for (auto const& [code, word] :
+         {std::pair("std::nullopt", "none"), std::pair("nullopt", "none"), std::pair("Fraction", "part")})
+      for (auto at = what.find(code); at != std::string::npos; at = what.find(code, at))
+        what.replace(at, std::string_view(code).size(), word);
+    throw Error(error.identifier(), "--" + what);
+  }
+}
+
+// The hyper-parameters that a model or a data module declares, as options, and the object that is made of them.
+
+/// In the place of settings where a class has none.
+struct NoSettings {};
+
+/// `T::hparams` is a struct of settings, from which a T is made.
+template <class T>
+concept HasSettings = requires(T& object) { object.hparams; };
+
+/// The type of a class's settings, as its ::type; NoSettings where it has none.
+template <class T>
+struct SettingsOf : std::type_identity<NoSettings> {};
+template <HasSettings T>
+struct SettingsOf<T> : std::type_identity<std::remove_cvref_t<decltype(std::declval<T&>().hparams)>> {};
+
+/// What --help says of a setting.
+template <class T, class Field>
+struct About {
+  Field T::* field;
+  std::string_view text;
+};
+/// `about` of a struct of settings is a tuple of these:
+///     static constexpr auto about = std::tuple(cli::about(&Settings::hidden, "units of the hidden layer"));
+template <class T, class Field>
+constexpr About<T, Field> about(Field T::* field, std::string_view text) {
+  return {field, text};
+}
+
+/// The line of a field, which is known by its address: what its struct says about it, and its range.
+template <class H, class V>
+std::string about_field(H const& object, V const& value) {
+  std::string text;
+  [[maybe_unused]] auto const is_it = [&](auto const field) {
+    return static_cast<void const*>(std::addressof(object.*field)) == static_cast<void const*>(std::addressof(value));
+  };
+  if constexpr (requires { H::about; })
+    std::apply([&](auto const&... one) { ((is_it(one.field) ? void(text = one.text) : void()), ...); }, H::about);
+  if constexpr (requires { H::ranges; }) {
+    auto const add = [&](auto const& range) {
+      if (is_it(range.field)) (text += text.empty() ? "" : ", ") += reflect::range_text(range);
+    };
+    std::apply([&](auto const&... one) { (add(one), ...); }, H::ranges);
+  }
+  return text;
+}
+
+/// Adds the members that a struct names in `hyperparameters(list)`, in the place of such a list.
+template <class H>
+class MemberList {
+ public:
+  MemberList(Table& table, std::string group, H& object) : table_(table), group_(std::move(group)), object_(object) {}
+
+  /// What lies outside of the object, such as a constant, is no option.
+  template <class V>
+  MemberList& operator()(std::string_view name, V const& value) {
+    if constexpr (Textual<V>)
+      if (is_member(value)) {
+        std::string whole = group_;
+        ((whole += '.') += name);
+        auto& member = const_cast<V&>(value);  // of an object that is not const
+        table_.add(std::move(whole), member, about_field(object_, value));
+      }
+    return *this;
+  }
+
+ private:
+  template <class V>
+  bool is_member(V const& value) const {
+    auto const* const at = reinterpret_cast<std::byte const*>(std::addressof(value));
+    auto const* const begin = reinterpret_cast<std::byte const*>(std::addressof(object_));
+    return !std::less<>{}(at, begin) && std::less<>{}(at, begin + sizeof(H));
+  }
+
+  Table& table_;
+  std::string group_;
+  H& object_;
+};
+
+/// Adds all settings under `group.`: the fields of a struct that Boost.Hana knows, with those of such structs in it,
+/// else those it names to a list of hyper-parameters.
+template <class H>
+void add_settings(Table& table, std::string const& group, H& settings) {
+  if constexpr (reflect::Reflected<H>)
+    reflect::each_leaf(settings, [&]<class V>(std::string_view name, V& field, auto const& owner) {
+      if constexpr (Textual<V>) table.add(group + "." + std::string(name), field, about_field(owner, field));
+    });
+  else if constexpr (requires(MemberList<H> list) { std::as_const(settings).hyperparameters(list); }) {
+    MemberList<H> list(table, group, settings);
+    std::as_const(settings).hyperparameters(list);
+  }
+}
+
+/// An Error with the option's whole name where a field is outside of the range that the struct declares for it.
+template <class H>
+void check_settings(std::string const& group, H const& settings) {
+  if constexpr (reflect::Reflected<H>) {
+    try {
+      static_cast<void>(reflect::checked(settings));
+    } catch (Error const& error) {
+      std::string const what = error.what();
+      throw Error(error.identifier(), "--" + group + "." + what.substr(error.identifier().size() + 3));
+    }
+  }
+}
+
+/// A T of its settings; T() where it declares none.
+template <class T>
+T made(typename SettingsOf<T>::type const& settings) {
+  constexpr bool takes = std::constructible_from<T, typename SettingsOf<T>::type const&>;
+  constexpr bool alone = !HasSettings<T> && std::default_initializable<T>;
+  static_assert(takes || alone, "[fulgurite.cli.construction] a command line makes the model and the data from their "
+                                "settings: write `explicit Net(Settings)` with a member `Settings hparams`, or a "
+                                "constructor without parameters");
+  if constexpr (takes) return T(settings);
+  else if constexpr (alone) return T();
+  else return refusal::nothing<T>();
+}
 
 }  // namespace fulgurite::cli

@@ -1,9 +1,12 @@
 #pragma once
-// Values as a command line, an environment and a file write them, and back. Those that are the trainer's own are in
-// trainer_text.hpp.
+// Values as a command line, an environment and a file write them, and back.
 
+#include <array>
 #include <charconv>
+#include <chrono>
+#include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -13,9 +16,15 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <fulgurite/core/is_optional.hpp>
-#include <fulgurite/core/root_folder.hpp>
+#include <toml++/toml.h>
+
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/report/numbers.hpp>
 
 namespace fulgurite::cli {
@@ -150,6 +159,223 @@ struct Value<std::optional<T>> {
   template <class U>
     requires requires { typename Value<U>::Initial; }
   struct Initial<U> : std::type_identity<typename Value<U>::Initial> {};
+};
+
+// How the trainer's own options are written and read: times, limits, intervals, clipping.
+
+template <>
+struct Names<Mode> {
+  static constexpr std::array<std::string_view, 2> all{"min", "max"};
+};
+template <>
+struct Names<NonFinite> {
+  static constexpr std::array<std::string_view, 3> all{"stop", "skip", "ignore"};
+};
+
+/// A number with a point or an exponent, so that it is read as a part and no count.
+inline std::string part_text(double part) {
+  auto text = report::exact(part);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+template <class T>
+  requires std::is_same_v<T, TimeSpan> || std::is_same_v<T, Seconds>
+struct Value<T> {
+  using Initial = Seconds;  ///< a TimeSpan has no default
+  static constexpr std::string_view kind = "DD:HH:MM:SS";
+  static constexpr bool bare = false;
+  static std::string text(T const& time) {
+    return time == std::chrono::floor<std::chrono::seconds>(time) && time.count() >= 0
+               ? time_text(time)
+               : report::exact(time.count()) + " s";
+  }
+  /// Seconds with an s, too: "1.5 s".
+  static void read(std::string_view from, T& to) {
+    if (auto const seconds = seconds_of(from)) return void(to = T(*seconds));
+    if (!from.ends_with(" s")) throw Expected{"DD:HH:MM:SS (days, hours, minutes, seconds)"};
+    std::string const expected = "DD:HH:MM:SS, or seconds as 1.5 s";
+    auto const seconds = number_of<double>(from.substr(0, from.size() - 2), expected);
+    if (!std::isfinite(seconds)) throw Expected{expected};
+    to = T(Seconds(seconds));
+  }
+};
+/// 10 is a count of batches, 0.5 a part of the loader, as in Lightning; 1.0 is all of it.
+template <>
+struct Value<Limit> {
+  static constexpr std::string_view kind = "N|0.5";
+  static constexpr bool bare = true;
+  static std::string text(Limit const& limit) {
+    return limit.kind == Limit::Kind::batches ? std::to_string(limit.batches) : part_text(limit.part);
+  }
+  static void read(std::string_view from, Limit& to) {
+    std::string const expected = "a count of batches, as 10, or a part with a point, as 0.5";
+    if (from.find_first_of(".en") == std::string_view::npos) to = Batches{number_of<long>(from, expected)};
+    else to = Fraction{number_of<double>(from, expected)};
+  }
+};
+/// The same, or a time.
+template <>
+struct Value<ValidationInterval> {
+  static constexpr std::string_view kind = "N|0.5|DD:HH:MM:SS";
+  static constexpr bool bare = true;
+  static std::string text(ValidationInterval const& every) {
+    if (every.kind == ValidationInterval::Kind::time) return Value<Seconds>::text(every.time);
+    return every.kind == ValidationInterval::Kind::batches ? std::to_string(every.batches) : part_text(every.part);
+  }
+  static void read(std::string_view from, ValidationInterval& to) {
+    if (from.find(':') != std::string_view::npos || from.ends_with(" s")) {
+      Seconds every{};
+      Value<Seconds>::read(from, every);
+      to = every;
+    } else {
+      Limit limit;
+      Value<Limit>::read(from, limit);
+      if (limit.kind == Limit::Kind::batches) to = Batches{limit.batches};
+      else to = Fraction{limit.part};
+    }
+  }
+};
+template <>
+struct Value<Clip> {
+  static constexpr std::string_view kind = "\"norm X\"|\"value X\"";
+  static constexpr bool bare = false;
+  static std::string text(Clip const& clip) {
+    if (clip.kind == Clip::Kind::none) return "none";
+    return (clip.kind == Clip::Kind::norm ? "norm " : "value ") + report::exact(clip.limit);
+  }
+  static void read(std::string_view from, Clip& to) {
+    std::string const expected = "none, norm X (of all gradients together) or value X (each element)";
+    if (from == "none") to = {};
+    else if (from.starts_with("norm ")) to = ClipNorm{number_of<double>(from.substr(5), expected)};
+    else if (from.starts_with("value ")) to = ClipValue{number_of<double>(from.substr(6), expected)};
+    else throw Expected{expected};
+  }
+};
+
+namespace toml_file {
+
+/// It reads back as the same number or truth value without quotes.
+inline bool is_bare(std::string_view text) {
+  if (text == "true" || text == "false" || text == "nan" || text == "inf" || text == "-inf") return true;
+  if (text.starts_with('-')) text.remove_prefix(1);
+  bool const spelt = text.find_first_not_of("0123456789.e+-") == std::string_view::npos;
+  return spelt && !text.empty() && text.front() >= '0' && text.front() <= '9' &&
+         (text.front() != '0' || text.size() == 1 || text[1] == '.' || text[1] == 'e');
+}
+inline std::string quoted(std::string_view text) {
+  std::string all = "\"";
+  for (char const c : text) {
+    if (c == '"' || c == '\\') all += '\\';
+    if (c == '\n') all += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      constexpr std::string_view digits = "0123456789ABCDEF";
+      auto const code = static_cast<unsigned char>(c);
+      all += "\\u00";
+      all += digits[code / 16];
+      all += digits[code % 16];
+    } else {
+      all += c;
+    }
+  }
+  return all += '"';
+}
+
+}  // namespace toml_file
+
+/// How a value was written. A command line and an environment have free texts alone; in a file a number or a truth
+/// value is bare, and a text is quoted.
+enum class Form { free, bare, quoted, list };
+
+/// A value as it was written.
+struct Written {
+  std::string text;
+  Form form = Form::free;
+};
+/// As a file has it.
+inline std::string file_text(Written const& value) {
+  return value.form == Form::quoted ? toml_file::quoted(value.text) : value.text;
+}
+
+/// Throws Expected where a file has a value in quotes that belongs to none, or the other way round. `bare`: of the
+/// option, whether a file writes its numbers without quotes. `what`: in front of what is expected.
+inline void require_form(Form form, bool bare, std::string_view text, std::string const& what = {}) {
+  if (form == Form::bare && !bare) throw Expected{what + "a text in quotes"};
+  if (form == Form::quoted && bare && toml_file::is_bare(text)) throw Expected{what + "a value without quotes"};
+}
+
+namespace toml_file {
+
+/// Numbers, truth values and texts, and lists of these; nothing else is the value of an option.
+inline Written written(toml::node const& node, std::string const& where, bool in_list = false) {
+  if (auto const* const value = node.as_boolean()) return {value->get() ? "true" : "false", Form::bare};
+  if (auto const* const value = node.as_integer()) return {std::to_string(value->get()), Form::bare};
+  if (auto const* const value = node.as_floating_point()) return {part_text(value->get()), Form::bare};
+  if (auto const* const value = node.as_string()) return {value->get(), Form::quoted};
+  if (auto const* const array = node.as_array(); array && !in_list) {
+    std::string all;
+    for (auto const& one : *array) (all += all.empty() ? "" : ", ") += file_text(written(one, where, true));
+    return {"[" + all + "]", Form::list};
+  }
+  throw Error("fulgurite.cli.config", where + ": an option is a number, true, false, a text or a list of these");
+}
+
+}  // namespace toml_file
+
+/// `a,b` as a command line has it, or `[1, 2]`, `["a", "b"]` as a file.
+inline std::vector<Written> items_of(std::string_view text) {
+  std::vector<Written> items;
+  if (text.starts_with('[')) {
+    try {
+      auto const table = toml::parse("list = " + std::string(text));
+      auto const* const array = table["list"].as_array();
+      if (!array || table.size() != 1) throw Expected{"a list, as a,b or [1, 2]"};
+      for (auto const& one : *array) items.push_back(toml_file::written(one, "list", true));
+    } catch (toml::parse_error const&) { throw Expected{"a list, as a,b or [1, 2]"}; } catch (Error const&) {
+      throw Expected{"a list of numbers, truth values or texts"};
+    }
+    return items;
+  }
+  while (!text.empty()) {
+    auto const end = std::min(text.find(','), text.size());
+    items.push_back({std::string(text.substr(0, end))});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return items;
+}
+
+/// A type that is a list of values.
+template <class T>
+inline constexpr bool is_list = requires { requires Value<T>::list; };
+
+template <class E>
+  requires(Textual<E> && !is_list<E>)
+struct Value<std::vector<E>> {
+  static constexpr bool list = true, bare = true;
+  static inline std::string const kind = std::string(Value<E>::kind) + "," + std::string(Value<E>::kind);
+
+  static std::string text(std::vector<E> const& values) {
+    std::string all;
+    for (E const& one : values) {
+      auto const text = Value<E>::text(one);
+      bool const quotes = !Value<E>::bare || !toml_file::is_bare(text);
+      (all += all.empty() ? "" : ", ") += file_text({text, quotes ? Form::quoted : Form::bare});
+    }
+    return "[" + all + "]";
+  }
+  static void read(std::string_view from, std::vector<E>& to) {
+    static std::string const each = "a list in which each item is ";
+    std::vector<E> now;
+    for (auto const& [text, form] : items_of(from)) {
+      E one{};
+      try {
+        Value<E>::read(text, one);
+      } catch (Expected const& expected) { throw Expected{each + expected.what}; }
+      require_form(form, Value<E>::bare, text, each);
+      now.push_back(std::move(one));
+    }
+    to = std::move(now);
+  }
 };
 
 }  // namespace fulgurite::cli

@@ -5,11 +5,114 @@
 #include <cstddef>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <fulgurite/data/position.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
+
+// The position of a loader: its epoch, and how many of the epoch's batches were consumed. A checkpoint keeps it.
+
+/// Decides which samples batch k holds. A negative number means that it is not known, as of a stream.
+struct Layout {
+  long batches = -1, batch_size = -1, samples = -1;
+  long order = -1;  ///< stands for the samples, the kind of their order and its seed; the epoch is saved apart
+  bool operator==(Layout const&) const = default;
+};
+
+/// Keeps the position of a loader; each `Batches` has one. A batch is consumed when it is moved past with `++`; what
+/// workers have prefetched does not count.
+class Position {
+ public:
+  long epoch() const { return epoch_; }
+  long consumed() const { return consumed_; }
+
+  /// Sets the epoch that the next `begin()` starts. Without it, each `begin()` starts the epoch after the last one.
+  void set_epoch(long epoch) {
+    if (epoch != epoch_) first_ = consumed_ = 0;
+    epoch_ = epoch;
+    chosen_ = true;
+  }
+
+  /// Makes the next `begin()` start at this batch of its epoch.
+  void resume_at(long batch) {
+    if (batch < 0)
+      throw Error("fulgurite.data.resume_at", "batch " + std::to_string(batch) + " to resume at: batches count from 0");
+    first_ = consumed_ = batch;
+    if (begun_) chosen_ = true;  // the batch of the epoch that was going on
+  }
+
+  /// Begins an epoch and returns the first batch to yield. `batches` is the number of the epoch's batches, negative
+  /// where it is not known.
+  long begin(long batches) {
+    bool const finished = batches >= 0 && first_ > 0 && first_ >= batches;  // a checkpoint taken after the last batch
+    if (!chosen_ && (begun_ || finished)) {
+      ++epoch_;
+      first_ = 0;
+    }
+    begun_ = true;
+    chosen_ = false;
+    consumed_ = first_;
+    first_ = 0;
+    return consumed_;
+  }
+
+  void advance() { ++consumed_; }
+
+  /// The batches hold other samples from the next `begin()` on, which starts the epoch that it would have started.
+  /// Error [fulgurite.data.batch_size_within] where it would have gone on inside of an epoch. `batches`: of an epoch,
+  /// so far.
+  void lay_out_anew(long batches) {
+    bool const finished = batches >= 0 && first_ >= batches;
+    if (first_ > 0 && !finished)
+      throw Error("fulgurite.data.batch_size_within",
+                  "another batch size for a loader that goes on after " + std::to_string(first_) +
+                      " batches of an epoch, which are not the same samples then: set it between epochs");
+    if (!chosen_ && (begun_ || first_ > 0)) {
+      ++epoch_;
+      chosen_ = true;
+    }
+    first_ = consumed_ = 0;
+  }
+
+  /// Saves or loads the position. Error [fulgurite.data.resume] where a position within an epoch meets another layout;
+  /// between epochs the layout may change.
+  void state(auto& archive, Layout const now) {
+    Layout saved = now;
+    archive("epoch", epoch_)("consumed", consumed_)("batches", saved.batches)("batch_size", saved.batch_size)(
+        "samples", saved.samples)("order", saved.order);
+    archive.option("rows of a batch", now.batch_size);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) loaded(saved, now);
+  }
+
+ private:
+  void loaded(Layout const& saved, Layout const& now) {
+    first_ = consumed_;
+    begun_ = chosen_ = false;
+    bool const between = consumed_ == 0 || (saved.batches >= 0 && consumed_ >= saved.batches);
+    auto in_its_order = now;
+    in_its_order.order = saved.order;
+    if (!between && saved != now)
+      throw Error("fulgurite.data.resume",
+                  "the checkpoint stopped after " + std::to_string(consumed_) + " batches of an epoch of " +
+                      said(saved) + "; this loader has " +
+                      (saved == in_its_order ? "others, or these in another order (.shuffle, .seed)" : said(now)) +
+                      ": resume with the same data and options, or from a checkpoint written between epochs");
+  }
+
+  static std::string said(Layout const& layout) {
+    return std::to_string(layout.samples) + " samples in batches of " + std::to_string(layout.batch_size);
+  }
+
+  long epoch_ = 0, consumed_ = 0;
+  long first_ = 0;
+  bool begun_ = false;
+  bool chosen_ = false;
+};
 
 /// `struct Mine : Batches<Mine, MyBatch>` becomes a loader, an input range of batches, by two members:
 ///
@@ -109,6 +212,88 @@ class Batches {
   bool ended_ = true;
   bool repeats_ = false;
   Position position_;
+};
+
+/// A base like Batches<Derived, B>, with `size`, `layout` and the sampler's state. `start` and `next` remain to be
+/// written.
+template <class Derived, class B, Sampler S>
+class SampledBatches : public Batches<Derived, B> {
+ public:
+  /// The number of batches in an epoch.
+  std::size_t size() const { return batch_count(samples(), batch_size_, drop_last_); }
+
+  Layout layout() const {
+    return {.batches = static_cast<long>(size()),
+            .batch_size = batch_size_,
+            .samples = static_cast<long>(samples()),
+            .order = order_of(sampler_)};
+  }
+
+  long batch_size() const { return batch_size_; }
+  /// Holds from the next `begin()` on, which starts an epoch. Errors: [fulgurite.data.batch_size] below 1,
+  /// [fulgurite.data.batch_size_within] after a file of the middle of an epoch was loaded.
+  void set_batch_size(long size) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", size);
+    if (size == batch_size_) return;
+    this->lay_out_anew();
+    batch_size_ = size;
+  }
+
+  /// Takes the part of one process among several, of the order that the sampler gives to all of them: every `world`-th
+  /// sample. In training all get equally many: where the samples do not divide evenly, the first ones come once more,
+  /// or with `.drop_last` the rest is left out. In evaluation every sample is seen once. The trainer calls this. A
+  /// loader with a `Stride` is left as it is.
+  void shard(int rank, int world, bool training) {
+    if constexpr (!requires { S::shares_samples; }) {
+      RankShare const now{rank, world, !training ? Leftover::keep : drop_last_ ? Leftover::drop : Leftover::repeat};
+      if (now == share_) return;
+      this->lay_out_anew();
+      share_ = now;
+    }
+  }
+
+  /// While on, every epoch has the same order: the samples as they lie in the dataset where the sampler is one of
+  /// `.shuffle`, else the order of epoch 0.
+  void in_order(bool on) {
+    if constexpr (requires { sampler_.in_order(on); }) sampler_.in_order(on);
+    this->repeat_epoch(on);
+  }
+
+  void state(auto& archive) {
+    Batches<Derived, B>::state(archive);
+    if constexpr (requires { sampler_.state(archive); }) archive.child("sampler", sampler_);
+  }
+
+  /// What this loader takes of the order that all ranks share.
+  RankShare share() const {
+    if constexpr (requires { sampler_.share(); }) return sampler_.share();
+    else return share_;
+  }
+
+ protected:
+  /// Error [fulgurite.data.batch_size] for a batch size below 1.
+  SampledBatches(S sampler, long batch_size, bool drop_last)
+      : sampler_(std::move(sampler)), batch_size_(batch_size), drop_last_(drop_last) {
+    at_least(1, "fulgurite.data.batch_size", ".batch_size", batch_size);
+  }
+
+  /// The samples of an epoch.
+  std::size_t samples() const { return share_.world == 1 ? sampler_.size() : share_.size(sampler_.size()); }
+  /// f(index) for each of them, of a data set that has so many.
+  void each_sample(long epoch, std::size_t of_data, auto&& f) const {
+    if (share_.world == 1) return each_index(sampler_, epoch, of_data, f);
+    std::vector<std::size_t> order;
+    order.reserve(sampler_.size());
+    each_index(sampler_, epoch, of_data, [&](std::size_t index) { order.push_back(index); });
+    for (std::size_t i = 0, n = share_.size(order.size()); i != n; ++i) f(order[share_.position(i, order.size())]);
+  }
+
+  S sampler_;
+  long batch_size_;
+
+ private:
+  RankShare share_{};
+  bool drop_last_;
 };
 
 }  // namespace fulgurite::data

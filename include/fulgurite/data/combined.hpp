@@ -2,11 +2,14 @@
 // Several loaders as one: each batch is a tuple of theirs.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -14,10 +17,81 @@
 #include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/data/batches.hpp>
-#include <fulgurite/data/combined_part.hpp>
 
 namespace fulgurite::data {
+
+// One loader among several that are read side by side, and how far it has been read.
+
+/// The type of a loader's batches, as a value.
+template <class L>
+using BatchOf = std::remove_cvref_t<decltype(*std::begin(std::declval<L&>()))>;
+
+/// One of the combined loaders and its position. `L` is a reference where the loader was given by std::ref.
+template <class L>
+class CombinedPart {
+ public:
+  using Loader = std::remove_reference_t<L>;
+
+  explicit CombinedPart(L loader) : loader_(std::forward<L>(loader)) {}
+
+  Loader& loader() { return loader_; }
+  Loader const& loader() const { return loader_; }
+  bool ended() const { return ended_; }  ///< at least once in this epoch
+
+  /// The batches of one pass, after the limit; negative where the number is not known.
+  long size() const {
+    if constexpr (SizedLoader<Loader>) {
+      auto const all = static_cast<long>(const_cast<Loader&>(loader_).size());
+      return part_ < 1 ? static_cast<long>(static_cast<double>(all) * part_) : all;
+    } else {
+      return -1;
+    }
+  }
+  void limit(double part) { part_ = part; }
+
+  /// Begins pass `number` at its batch `first`. `ended` says whether earlier passes of this epoch were completed.
+  void open(long number, long first, bool ended) {
+    at_.reset();
+    if constexpr (requires { loader_.set_epoch(number); }) loader_.set_epoch(number);
+    if constexpr (requires { loader_.resume_at(first); }) loader_.resume_at(first);
+    at_.emplace(std::begin(loader_));
+    number_ = number;
+    taken_ = first;
+    ended_ = ended;
+    if constexpr (!requires { loader_.resume_at(first); })
+      for (; first > 0 && *at_ != std::end(loader_); --first) ++*at_;
+    fresh_ = true;
+  }
+  void close() {
+    at_.reset();
+    ended_ = true;
+  }
+  void again() { open(number_ + 1, 0, true); }
+
+  /// Takes the next batch of this pass; false where there is none.
+  bool take(std::optional<BatchOf<L>>& into) {
+    if (!at_) return false;
+    bool const limited = part_ < 1 && taken_ == size();  // what lies behind a limit is not read
+    if (!limited && !std::exchange(fresh_, false)) ++*at_;
+    if (limited || !(*at_ != std::end(loader_))) return close(), false;
+    ++taken_;
+    decltype(auto) batch = **at_;
+    // Loaders of this library hold a batch for us alone, so it can be moved; elsewhere it may be the user's own.
+    if constexpr (std::derived_from<Loader, Batches<Loader, BatchOf<L>>> || !std::is_reference_v<decltype(batch)>)
+      into.emplace(std::move(batch));
+    else into.emplace(batch);
+    return true;
+  }
+
+ private:
+  L loader_;
+  std::optional<decltype(std::begin(std::declval<Loader&>()))> at_{};
+  double part_ = 1;
+  long number_ = 0, taken_ = 0;
+  bool fresh_ = false, ended_ = false;
+};
 
 /// When an epoch of combined loaders ends: `min_size` with the shortest loader; `max_size` with the longest, where the
 /// others have no batch any more; `max_size_cycle` with the longest, where the others begin again. `sequential` is
@@ -198,6 +272,117 @@ auto combined(Ls... loaders) {
                 "[fulgurite.data.sequential] a fit cannot take combined loaders one after the other: choose min_size, "
                 "max_size or max_size_cycle; for evaluation pass a std::tuple");
   return Combined<Mode, std::unwrap_reference_t<Ls>...>(std::move(loaders)...);
+}
+
+// An evaluation loader with a name, by which its values are told from those of other loaders.
+
+/// Refers to a loader that belongs to somebody else, and is a loader itself.
+template <class L>
+class Borrowed {
+ public:
+  static constexpr bool batches_stay_valid = BatchesStayValid<L>;
+  static constexpr bool wraps_loaders = true;  ///< what is missing in the loader is missing here
+  static constexpr bool shards_itself = ShardsItself<L>;
+
+  explicit Borrowed(L& loader) : loader_(&loader) {}
+
+  L& get() const { return *loader_; }
+  auto begin() const { return std::begin(get()); }
+  auto end() const { return std::end(get()); }
+  auto size() const
+    requires SizedLoader<L>
+  {
+    return get().size();
+  }
+  void set_epoch(long epoch) const
+    requires requires(L& loader) { loader.set_epoch(epoch); }
+  {
+    get().set_epoch(epoch);
+  }
+  void resume_at(long batch) const
+    requires requires(L& loader) { loader.resume_at(batch); }
+  {
+    get().resume_at(batch);
+  }
+  long batch_size() const
+    requires SettableBatchSize<L>
+  {
+    return loop::batch_size_of(get());
+  }
+  void set_batch_size(long size) const
+    requires SettableBatchSize<L>
+  {
+    loop::set_batch_size_of(get(), size);
+  }
+  void shard(int rank, int world, bool training) const
+    requires ShardableLoader<L>
+  {
+    loop::shard_of(get(), rank, world, training);
+  }
+  auto share() const
+    requires requires(L const& loader) { loader.share(); }
+  {
+    return get().share();
+  }
+  auto in_order(bool on) const
+    requires KeepsOrder<L>
+  {
+    return get().in_order(on);
+  }
+  void limit_each(double part) const
+    requires requires(L& loader) { loader.limit_each(part); }
+  {
+    get().limit_each(part);
+  }
+  Waited waited() const
+    requires TellsWaiting<L>
+  {
+    return get().waited();
+  }
+  template <class Archive>
+    requires Stateful<L, Archive>
+  void state(Archive& archive) const {
+    get().state(archive);
+  }
+
+ private:
+  L* loader_;
+};
+
+/// The loader that `named` makes: the one it was given, with a name.
+template <FixedString Name, class L>
+class Named : public L {
+ public:
+  static constexpr std::string_view loader_name = Name.view();
+  explicit Named(L loader) : L(std::move(loader)) {}
+};
+
+/// Names evaluation loaders: `std::tuple{data::named<"clean">(std::move(clean)),
+/// data::named<"noisy">(std::ref(noisy))}`. Their metrics are then called `val_loss/clean` and `val_loss/noisy` instead
+/// of `val_loss/dataloader_idx_0` and `_1`. The loader is moved in, or borrowed by std::ref.
+template <FixedString Name, class L>
+auto named(L loader) {
+  using Given = std::unwrap_reference_t<L>;  // a reference where std::ref was given
+  using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
+  return Named<Name, Kept>(Kept(std::move(loader)));
+}
+
+/// The loader that `of_this_rank` makes.
+template <class L>
+class OfThisRank : public L {
+ public:
+  static constexpr bool shards_itself = true;
+  explicit OfThisRank(L loader) : L(std::move(loader)) {}
+};
+
+/// Says of a loader that cannot be shared out between processes that each of them was given its own part already:
+/// `trainer.fit(net, data::of_this_rank(my_batches(rank)))`. The loader is moved in, or borrowed by std::ref. Said of a
+/// loader that is the same in every process, all of them train on the same batches.
+template <class L>
+auto of_this_rank(L loader) {
+  using Given = std::unwrap_reference_t<L>;
+  using Kept = std::conditional_t<std::is_reference_v<Given>, Borrowed<std::remove_reference_t<Given>>, L>;
+  return OfThisRank<Kept>(Kept(std::move(loader)));
 }
 
 }  // namespace fulgurite::data

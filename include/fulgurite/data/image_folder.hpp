@@ -2,9 +2,11 @@
 // Pictures in folders: each folder below a root is a class, each file in it a picture of that class.
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -16,15 +18,224 @@
 #include <utility>
 #include <vector>
 
+#include <zlib.h>
+
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/sort_seldom.hpp>
+#include <fulgurite/core/function_ref.hpp>
 #include <fulgurite/data/file.hpp>
-#include <fulgurite/data/image.hpp>
-#include <fulgurite/data/netpbm.hpp>
-#include <fulgurite/data/png_image.hpp>
 
 namespace fulgurite::data {
+
+// A picture of 8 bits a channel in memory, and the bounds of what is read from a file.
+
+/// Pixels row by row, the channels of a pixel side by side: 1 grey, 2 grey and alpha, 3 red, green, blue, 4 those and
+/// alpha.
+struct Image {
+  std::size_t rows = 0, columns = 0, channels = 1;
+  std::vector<std::uint8_t> pixels = {};
+};
+
+/// No picture is read that has more pixels along a side, or more bytes.
+inline constexpr std::size_t longest_image_side = 1U << 16, largest_image = std::size_t{1} << 28;
+
+/// Error [fulgurite.data.image], with the file and the byte.
+[[noreturn]] FULGURITE_COLD void refuse_image(std::string const& name, std::size_t byte, std::string const& what) {
+  throw Error("fulgurite.data.image", name + ": at byte " + std::to_string(byte) + " " + what);
+}
+
+/// Refuses the size of a picture that is none, or beyond the bounds.
+FULGURITE_COLD void check_image_size(std::string const& name, std::size_t byte, Image const& image) {
+  bool const fits = image.rows >= 1 && image.columns >= 1 && image.rows <= longest_image_side &&
+                    image.columns <= longest_image_side && image.rows <= largest_image / image.channels / image.columns;
+  if (!fits)
+    refuse_image(name, byte,
+                 "the header says " + std::to_string(image.rows) + " x " + std::to_string(image.columns) +
+                     " pixels: they have to be at least 1 x 1, and at most " + std::to_string(largest_image) +
+                     " bytes; the file is damaged, or has to be made smaller");
+}
+
+/// The picture with 1 channel (grey: 0.299 red + 0.587 green + 0.114 blue) or 3. Alpha is left out.
+FULGURITE_BULK Image with_channels(Image image, std::size_t channels) {
+  if (image.channels == channels) return image;
+  Image made{image.rows, image.columns, channels, {}};
+  made.pixels.reserve(image.rows * image.columns * channels);
+  for (std::size_t i = 0; i != image.rows * image.columns; ++i) {
+    auto const* from = image.pixels.data() + i * image.channels;
+    bool const colour = image.channels >= 3;
+    if (channels == 1)
+      made.pixels.push_back(
+          colour ? static_cast<std::uint8_t>((299U * from[0] + 587U * from[1] + 114U * from[2] + 500U) / 1000U)
+                 : from[0]);
+    else
+      for (std::size_t c = 0; c != 3; ++c) made.pixels.push_back(from[colour ? c : 0]);
+  }
+  return made;
+}
+
+// Reads the plainest pictures: binary PGM (grey) and PPM (colours), of 8 bits.
+
+/// Whether the bytes begin as a PGM or PPM file in binary does.
+inline bool is_netpbm(std::span<std::uint8_t const> file) {
+  return file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6');
+}
+
+/// Reads such a file from memory. Any bytes are safe input. Error [fulgurite.data.image] for one that is damaged, cut
+/// off, or has more than 8 bits a channel.
+FULGURITE_BULK Image read_netpbm(std::span<std::uint8_t const> file, std::string const& name) {
+  std::size_t at = 2;
+  auto const number = [&](char const* what, std::size_t most) {
+    while (at < file.size() && (std::isspace(file[at]) != 0 || file[at] == '#'))
+      if (file[at++] == '#')
+        while (at < file.size() && file[at] != '\n') ++at;
+    std::size_t value = 0;
+    std::size_t const from = at;
+    for (; at < file.size() && file[at] >= '0' && file[at] <= '9' && value <= most; ++at)
+      value = 10 * value + file[at] - '0';
+    if (at == from || value > most || at == file.size())
+      refuse_image(name, from,
+                   std::string("there is no ") + what + " from 0 to " + std::to_string(most) +
+                       ": it is damaged, or no picture");
+    return value;
+  };
+  if (!is_netpbm(file)) refuse_image(name, 0, "this is no binary PGM or PPM file");
+  Image image{.channels = file[1] == '6' ? 3U : 1U};
+  image.columns = number("width", longest_image_side);
+  image.rows = number("height", longest_image_side);
+  std::size_t const white = number("largest value", 65535);
+  check_image_size(name, 2, image);
+  if (white != 255) refuse_image(name, at, "the largest value is " + std::to_string(white) + ": only 255 is read");
+  ++at;  // one space
+  std::size_t const bytes = image.rows * image.columns * image.channels;
+  if (at > file.size() || file.size() - at < bytes)
+    refuse_image(name, file.size(),
+                 "it ends, and " + std::to_string(bytes) + " bytes of pixels were to come: it was cut off");
+  image.pixels.assign(file.begin() + static_cast<std::ptrdiff_t>(at),
+                      file.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+  return image;
+}
+
+// Reads PNG pictures of 8 bits a channel, or of a palette, that are not interlaced; through zlib (link with -lz).
+
+/// Whether the bytes begin as a PNG file does.
+inline bool is_png(std::span<std::uint8_t const> file) {
+  constexpr std::string_view mark = "\x89PNG\r\n\x1a\n";
+  return file.size() >= mark.size() && std::equal(mark.begin(), mark.end(), file.begin(), [](char a, std::uint8_t b) {
+           return static_cast<unsigned char>(a) == b;
+         });
+}
+
+/// Reads such a file from memory. Any bytes are safe input: what a picture needs is known from its header before any of
+/// it is unpacked.
+class PngReader {
+ public:
+  PngReader(std::span<std::uint8_t const> file, std::string name) : file_(file), name_(std::move(name)) {}
+
+  /// Error [fulgurite.data.image] for a file that is damaged, cut off, or of a kind that is not read.
+  FULGURITE_BULK Image read() {
+    if (!is_png(file_)) refuse_image(name_, 0, "this is no PNG file");
+    at_ = 8;
+    for (bool ended = false; !ended;) ended = chunk();
+    if (image_.rows == 0) refuse_image(name_, at_, "it ends without a header (IHDR): it is damaged");
+    unpack();
+    return has_palette_ ? coloured() : std::move(image_);
+  }
+
+ private:
+  std::size_t number(std::size_t at) const {
+    return std::size_t{file_[at]} << 24 | std::size_t{file_[at + 1]} << 16 | std::size_t{file_[at + 2]} << 8 |
+           file_[at + 3];
+  }
+
+  /// Whether it was the last.
+  FULGURITE_BULK bool chunk() {
+    if (file_.size() - at_ < 12) refuse_image(name_, file_.size(), "it ends inside of a part: it was cut off");
+    std::size_t const length = number(at_), from = at_ + 8;
+    if (length > file_.size() - at_ - 12) refuse_image(name_, at_, "a part is longer than the file: it was cut off");
+    std::string const kind(file_.begin() + static_cast<std::ptrdiff_t>(at_ + 4),
+                           file_.begin() + static_cast<std::ptrdiff_t>(from));
+    auto const sum = ::crc32_z(0, file_.data() + at_ + 4, length + 4);
+    if (sum != number(from + length))
+      refuse_image(name_, at_, "the checksum of the part " + kind + " is wrong: it is damaged");
+    auto const bytes = file_.subspan(from, length);
+    if (kind == "IHDR") header(bytes);
+    else if (kind == "PLTE") palette_.assign(bytes.begin(), bytes.end());
+    else if (kind == "IDAT") packed_.insert(packed_.end(), bytes.begin(), bytes.end());
+    else if (kind[0] >= 'A' && kind[0] <= 'Z' && kind != "IEND")
+      refuse_image(name_, at_, "there is a part " + kind + ", which is not known: save the picture as a plain PNG");
+    at_ = from + length + 4;
+    return kind == "IEND";
+  }
+
+  FULGURITE_BULK void header(std::span<std::uint8_t const> bytes) {
+    if (bytes.size() != 13 || image_.rows != 0) refuse_image(name_, at_, "the header is damaged");
+    auto const kind = bytes[9];
+    has_palette_ = kind == 3;
+    bool const known = kind == 0 || kind == 2 || kind == 3 || kind == 4 || kind == 6;
+    if (bytes[8] != 8 || !known || bytes[10] != 0 || bytes[11] != 0 || bytes[12] != 0)
+      refuse_image(name_, at_,
+                   "the picture has " + std::to_string(bytes[8]) + " bits a channel" +
+                       (bytes[12] != 0 ? " and is interlaced" : "") +
+                       ": 8 bits without interlacing are read; save it so");
+    image_.columns = number(at_ + 8);
+    image_.rows = number(at_ + 12);
+    image_.channels = kind == 2 ? 3 : kind == 4 ? 2 : kind == 6 ? 4 : 1;
+    check_image_size(name_, at_, image_);
+  }
+
+  FULGURITE_BULK void unpack() {
+    std::size_t const line = image_.columns * image_.channels;
+    if ((line + 1) * image_.rows / largest_gzip_ratio > packed_.size())
+      refuse_image(name_, at_, "the header promises more pixels than the file can hold: it was cut off, or is damaged");
+    std::vector<std::uint8_t> lines((line + 1) * image_.rows);
+    uLongf size = lines.size();
+    uLong given = packed_.size();
+    if (::uncompress2(lines.data(), &size, packed_.data(), &given) != Z_OK || size != lines.size())
+      refuse_image(name_, at_,
+                   "the pixels cannot be unpacked to " + std::to_string(image_.rows) + " lines of " +
+                       std::to_string(line) + " bytes: it is damaged");
+    packed_ = {};
+    image_.pixels.resize(line * image_.rows);
+    for (std::size_t row = 0; row != image_.rows; ++row) {
+      auto const* from = lines.data() + row * (line + 1);
+      auto* to = image_.pixels.data() + row * line;
+      if (*from > 4) refuse_image(name_, at_, "line " + std::to_string(row) + " has an unknown filter: it is damaged");
+      for (std::size_t i = 0; i != line; ++i) {
+        int const left = i >= image_.channels ? to[i - image_.channels] : 0, above = row > 0 ? (to - line)[i] : 0,
+                  corner = i >= image_.channels && row > 0 ? (to - line)[i - image_.channels] : 0;
+        to[i] = static_cast<std::uint8_t>(from[1 + i] + guess(*from, left, above, corner));
+      }
+    }
+  }
+  /// What a filter takes for the next byte.
+  static int guess(std::uint8_t filter, int left, int above, int corner) {
+    if (filter == 1) return left;
+    if (filter == 2) return above;
+    if (filter == 3) return (left + above) / 2;
+    if (filter == 0) return 0;
+    int const to_left = std::abs(above - corner), to_above = std::abs(left - corner),
+              to_corner = std::abs(left + above - 2 * corner);
+    return to_left <= to_above && to_left <= to_corner ? left : to_above <= to_corner ? above : corner;
+  }
+
+  FULGURITE_BULK Image coloured() const {
+    Image made{image_.rows, image_.columns, 3, {}};
+    made.pixels.reserve(3 * image_.pixels.size());
+    for (std::size_t const index : image_.pixels) {
+      if (3 * index + 2 >= palette_.size()) refuse_image(name_, at_, "a colour is not in the palette: it is damaged");
+      made.pixels.insert(made.pixels.end(), palette_.begin() + static_cast<std::ptrdiff_t>(3 * index),
+                         palette_.begin() + static_cast<std::ptrdiff_t>(3 * index + 3));
+    }
+    return made;
+  }
+
+  std::span<std::uint8_t const> file_;
+  std::string name_;
+  Image image_;
+  std::vector<std::uint8_t> palette_, packed_;
+  std::size_t at_ = 0;
+  bool has_palette_ = false;
+};
 
 /// What a file is by its first bytes: a picture that read_image reads, one of another kind, or something else.
 enum class FileKind : std::uint8_t { picture, other_picture, other };

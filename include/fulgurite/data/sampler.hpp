@@ -1,9 +1,14 @@
 #pragma once
 // Samplers: which samples an epoch visits, and in which order. A pure function of the sampler and the epoch's number.
 
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <ranges>
 #include <string>
@@ -11,10 +16,122 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/random.hpp>
 
 namespace fulgurite::data {
+
+// The library's own generator: the same numbers with every compiler and standard library, and no global state touched.
+
+/// xoshiro256** (Blackman and Vigna, 2018), a value: copy it to repeat it, give it a stream to get an independent one.
+///
+/// `Random{seed, epoch, batch}` is a pure function of its arguments, so what is drawn for one batch does not depend on
+/// how many were drawn before: an epoch that is begun in its middle sees the same data. The four words of state come
+/// from splitmix64 (Steele, Lea and Flood, 2014), started at a mix of the three arguments.
+class Random {
+ public:
+  using result_type = std::uint64_t;
+
+  explicit constexpr Random(std::uint64_t seed, std::uint64_t stream = 0, std::uint64_t substream = 0) {
+    std::uint64_t key = mixed(mixed(mixed(seed + golden) ^ (stream + golden)) ^ (substream + golden));
+    for (auto& word : state_) word = mixed(key += golden);
+  }
+
+  /// Begins with the four words of the state, which published test vectors give.
+  explicit constexpr Random(std::array<std::uint64_t, 4> const& state) : state_(state) {}
+
+  constexpr std::uint64_t operator()() {
+    std::uint64_t const result = std::rotl(state_[1] * 5, 7) * 9;
+    std::uint64_t const shifted = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= shifted;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
+
+  /// A whole number in [0, n), n > 0, all equally likely: draws below 2^64 mod n are thrown away.
+  constexpr std::uint64_t below(std::uint64_t n) {
+    std::uint64_t const unfair = (0 - n) % n;
+    std::uint64_t drawn = (*this)();
+    while (drawn < unfair) drawn = (*this)();
+    return drawn % n;
+  }
+
+  /// A number in [0, 1) with 53 random bits.
+  constexpr double uniform() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
+  constexpr double uniform(double low, double high) { return low + (high - low) * uniform(); }
+
+  static constexpr std::uint64_t min() { return 0; }
+  static constexpr std::uint64_t max() { return std::numeric_limits<std::uint64_t>::max(); }
+
+ private:
+  static constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+
+  /// The output function of splitmix64.
+  static constexpr std::uint64_t mixed(std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  std::array<std::uint64_t, 4> state_{};
+};
+
+/// What becomes of the samples that are left over when the ranks do not divide them evenly. Ranks that reduce gradients
+/// together must have equally many batches, or the one with more waits for ever: `repeat` takes the first samples once
+/// more, `drop` leaves the rest out. `keep` gives the first ranks one sample more, for evaluation in which ranks do not
+/// wait for each other: each sample is then seen exactly once.
+enum class Leftover : std::uint8_t { repeat, drop, keep };
+
+/// Every `world`-th position of an order that all ranks share, from `rank` on. Batch after batch, what the ranks take
+/// is together what one process with batches `world` times as large would take.
+struct RankShare {
+  int rank = 0;
+  int world = 1;
+  Leftover leftover = Leftover::repeat;
+
+  bool operator==(RankShare const&) const = default;
+
+  /// How many of `all` positions are this rank's.
+  std::size_t size(std::size_t all) const {
+    auto const from = static_cast<std::size_t>(rank), step = static_cast<std::size_t>(world);
+    if (leftover == Leftover::drop) return all / step;
+    if (leftover == Leftover::repeat) return (all + step - 1) / step;
+    return all > from ? (all - from + step - 1) / step : 0;
+  }
+  /// The place of this rank's i-th sample among those that all ranks take.
+  std::size_t place(std::size_t i) const {
+    return static_cast<std::size_t>(rank) + i * static_cast<std::size_t>(world);
+  }
+  /// Its position in the order, of which the first samples come once more behind the last one.
+  std::size_t position(std::size_t i, std::size_t all) const { return place(i) % all; }
+};
+
+// The random numbers of one batch, for what changes batches as they are made.
+
+/// Depends on the seed, the epoch, the number of the batch and the rank alone: every rank draws numbers of its own.
+/// `row(i)` is a generator for the i-th sample of the batch, and depends on the sample's place in the whole epoch, so
+/// that what is drawn from it is the same in one process and in several, and for every batch size.
+class BatchRandom : public Random {
+ public:
+  BatchRandom(std::uint64_t seed, long epoch, std::size_t batch, long batch_size, RankShare const& share)
+      : Random(seed, static_cast<std::uint64_t>(epoch),
+               batch * static_cast<std::size_t>(share.world) + static_cast<std::size_t>(share.rank)),
+        seed_(seed),
+        epoch_(static_cast<std::uint64_t>(epoch)),
+        first_(batch * static_cast<std::size_t>(batch_size)),
+        share_(share) {}
+
+  Random row(std::size_t i) const { return Random{~seed_, epoch_, share_.place(first_ + i)}; }
+
+ private:
+  std::uint64_t seed_, epoch_;
+  std::size_t first_;
+  RankShare share_;
+};
 
 /// A sampler: `indices(epoch)` is a range of `size()` positions in a dataset. Called twice with the same epoch it gives
 /// the same order, whatever happened in between.
@@ -155,5 +272,51 @@ class Subset {
   std::vector<std::size_t> chosen_;
   Inner inner_;
 };
+
+// Dividing samples into those to train on and those to validate on: by a fraction or a count, repeatable by a seed.
+
+/// A part of something, as a fraction in [0, 1) or as a count: `0.2` is a fifth, `2000` is that many.
+class Share {
+ public:
+  constexpr Share(std::floating_point auto fraction)
+      : value_(fraction), fraction_(true) {}  // implicit: .validation = 0.2
+  constexpr Share(std::integral auto count)
+      : value_(static_cast<double>(count)), fraction_(false) {}  // implicit: .validation = 2000
+
+  /// The number that this part of `total` is, rounded to the nearest. Error [fulgurite.data.share] where it is
+  /// negative, or is all of `total`.
+  FULGURITE_BULK std::size_t of(std::size_t total) const {
+    bool const valid =
+        value_ >= 0 && (fraction_ ? value_ < 1 : value_ < static_cast<double>(total) || (total == 0 && value_ == 0));
+    if (!valid)
+      throw Error(
+          "fulgurite.data.share",
+          (fraction_ ? "the fraction " : "the count ") + std::to_string(value_) + " of " + std::to_string(total) +
+              " samples to put aside: give a fraction in [0, 1) (as 0.2) or a count below " + std::to_string(total));
+    return static_cast<std::size_t>(std::lround(fraction_ ? value_ * static_cast<double>(total) : value_));
+  }
+
+ private:
+  double value_;
+  bool fraction_;
+};
+
+/// The positions of the samples of each part, ascending.
+struct Split {
+  std::vector<std::size_t> train, validation;
+};
+
+/// Divides `total` samples at random. The same seed gives the same parts. The seed of a shuffle may be the same number,
+/// since the split draws from a stream of its own.
+FULGURITE_BULK Split split(std::size_t total, Share validation, std::uint64_t seed) {
+  constexpr long stream = -1;  // epochs count from 0: no epoch's order is related to the split
+  std::size_t const aside = validation.of(total);
+  std::vector<std::size_t> order = Shuffle{total, seed}.indices(stream);
+  auto const middle = order.begin() + static_cast<std::ptrdiff_t>(aside);
+  Split parts{{middle, order.end()}, {order.begin(), middle}};
+  std::ranges::sort(parts.train);
+  std::ranges::sort(parts.validation);
+  return parts;
+}
 
 }  // namespace fulgurite::data

@@ -13,7 +13,6 @@
 #include <range/v3/view/stride.hpp>
 #include <range/v3/view/take.hpp>
 
-#include <fulgurite/data/rank_share.hpp>
 #include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {

@@ -2,9 +2,14 @@
 // Worker threads that make batches ahead of the loop and hand them over in order, pass after pass.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <ctime>
+#include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,12 +20,193 @@
 #include <utility>
 #include <vector>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/team_work.hpp>
-#include <fulgurite/data/worker_options.hpp>
+#include <fulgurite/data/sampler.hpp>
 
 namespace fulgurite::data {
+
+// What every loader with workers asks of them, and where a worker is while it makes a batch.
+
+/// The threads that read ahead. Loaders have these as options of their own, by the same names.
+struct WorkerOptions {
+  int workers = 0;                             ///< threads that make batches ahead; 0: the loop makes them itself
+  int prefetch = 2;                            ///< batches that each worker may be ahead
+  std::function<void()> on_worker_start = {};  ///< runs in each worker before its first sample
+  bool persistent_workers = true;              ///< they stay from epoch to epoch; false: they end with each
+  /// How long the loop waits for one batch, and the end of the loader for a thread that still reads a sample: one that
+  /// takes longer is left behind. 0: for ever.
+  std::chrono::milliseconds timeout{0};
+
+  /// Errors [fulgurite.data.workers], [fulgurite.data.prefetch] and [fulgurite.data.timeout] for what makes no sense.
+  FULGURITE_COLD void check() const {
+    at_least(0, "fulgurite.data.workers", ".workers", workers);
+    at_least(1, "fulgurite.data.prefetch", ".prefetch", prefetch);
+    at_least(0, "fulgurite.data.timeout", ".timeout in milliseconds", static_cast<long>(timeout.count()));
+    if (workers == 0 && timeout.count() > 0)
+      throw Error("fulgurite.data.timeout",
+                  ".timeout is set and .workers is 0: what the loop reads itself cannot be left, give a worker to it");
+  }
+};
+
+/// Handed to what makes a batch: whether it is still wanted, and where to note which sample is being read, so that an
+/// Error can name it. Empty where the loop makes the batch itself.
+struct AtWork {
+  static constexpr std::size_t no_sample = static_cast<std::size_t>(-1);
+  std::stop_token stop = {};
+  std::atomic<std::size_t>* sample = nullptr;
+
+  void reads(std::size_t index) const {
+    if (sample) sample->store(index, std::memory_order_relaxed);
+  }
+};
+
+// How long a loop waits for the batches of a pass, measured where they are handed over.
+
+/// Two readings of the clock for each wait that is measured, and two of the process's time for each pass.
+class WaitClock {
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  }
+
+ public:
+  void begin() {
+    *this = WaitClock();
+    began_ = Clock::now();
+    processor_began_ = std::clock();
+    begun_ = true;
+  }
+  /// Runs what the loop has to wait for.
+  auto waiting(auto&& work) { return counted(work, 1); }
+  /// The same for work of every batch: the first 16 are measured, then one of 16, in the place of all.
+  auto sampled(auto&& work) {
+    if (++batches_ <= every) return counted(work, 1);
+    return batches_ % every == 0 ? counted(work, every) : work();
+  }
+  /// The last batch was handed over; what follows is no part of the pass.
+  void end() {
+    ended_ = Clock::now();
+    processor_ended_ = std::clock();
+    over_ = true;
+  }
+
+  Waited so_far(int workers) const {
+    if (!begun_) return {.workers = workers};
+    double const pass = since(began_, over_ ? ended_ : Clock::now());
+    double const processor = static_cast<double>((over_ ? processor_ended_ : std::clock()) - processor_began_) /
+                             static_cast<double>(CLOCKS_PER_SEC);
+    return {
+        .seconds = std::min(seconds_, pass), .pass = pass, .busy = pass > 0 ? processor / pass : 0, .workers = workers};
+  }
+
+ private:
+  static constexpr std::size_t every = 16;
+
+  auto counted(auto&& work, std::size_t times) {
+    struct Span {
+      WaitClock& clock;
+      double times;
+      Clock::time_point from = Clock::now();
+      ~Span() { clock.seconds_ += times * since(from, Clock::now()); }
+    } const span{*this, static_cast<double>(times)};
+    return work();
+  }
+
+  Clock::time_point began_{}, ended_{};
+  std::clock_t processor_began_ = 0, processor_ended_ = 0;
+  double seconds_ = 0;
+  std::size_t batches_ = 0;  // of those that are sampled
+  bool begun_ = false, over_ = false;
+};
+
+// What the workers of a Team share with the loop. It is owned by all of them: a thread that hangs may outlive its
+// loader.
+
+/// Batches `claimed` to `last` of a pass have yet to be begun, those from `taken` on to be handed over. All members are
+/// read under the mutex, but for a worker's `sample`.
+template <class Batch>
+struct TeamWork {
+  using Make = std::function<std::optional<Batch>(std::size_t, AtWork const&)>;
+
+  struct Slot {
+    std::optional<Batch> batch = {};
+    std::exception_ptr error = {};
+    std::size_t worker = 0;
+  };
+  struct Worker {
+    std::atomic<std::size_t> sample{AtWork::no_sample};
+    bool started = false, busy = false, ended = false;
+    bool hangs = false;  // it has been waited for in vain, and has not come back since
+  };
+
+  std::mutex mutex;
+  std::condition_variable changed;  // for the loop
+  std::condition_variable room;     // for the workers
+  std::function<void()> on_start;
+  Make make;
+  std::vector<Slot> slots;
+  std::deque<Worker> workers;  // a worker keeps a reference to its entry
+  std::size_t claimed = 0, taken = 0, last = 0;
+  std::exception_ptr broken;  // what `on_start` threw
+  std::stop_source stop;      // of this pass
+  bool ending = false;
+
+  Slot& slot(std::size_t k) { return slots[k % slots.size()]; }
+
+  /// The life of one worker. Batches are claimed in order, so that some worker always has the one that the loop waits
+  /// for.
+  void work(std::size_t index, Worker& me) {
+    std::exception_ptr const failed = started();
+    std::unique_lock lock(mutex);
+    me.started = true;
+    me.hangs = false;
+    if (failed) broken = failed;
+    changed.notify_all();
+    while (!failed) {
+      room.wait(lock, [&] { return ending || (claimed < last && claimed < taken + slots.size()); });
+      if (ending) break;
+      std::size_t const k = claimed++;
+      slot(k).worker = index;
+      me.busy = true;
+      me.hangs = false;
+      me.sample = AtWork::no_sample;
+      AtWork const at{stop.get_token(), &me.sample};
+      lock.unlock();
+      Slot made = made_now(k, at);
+      lock.lock();
+      me.busy = me.hangs = false;
+      if (!at.stop.stop_requested()) {
+        made.worker = index;
+        slot(k) = std::move(made);
+      }
+      changed.notify_all();
+    }
+    me.ended = true;
+    changed.notify_all();
+  }
+
+ private:
+  Slot made_now(std::size_t k, AtWork const& at) const {
+    Slot made;
+    try {
+      made.batch = make(k, at);
+    } catch (...) { made.error = std::current_exception(); }
+    return made;
+  }
+
+  std::exception_ptr started() const try {
+    if (on_start) on_start();
+    return nullptr;
+  } catch (std::exception const& failed) {
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", std::string(".on_worker_start failed: ") + failed.what()));
+  } catch (...) {
+    return std::make_exception_ptr(
+        Error("fulgurite.data.worker_start", ".on_worker_start threw something that is not a std::exception"));
+  }
+};
 
 /// What a worker was at that was waited for in vain.
 struct HangingWorker {
@@ -198,6 +384,80 @@ class Team {
   std::shared_ptr<Work> work_ = std::make_shared<Work>();
   std::vector<std::thread> threads_;
   long epoch_ = 0;
+};
+
+// The part of a loader that has the batches of a pass made: by its workers, or in the loop itself.
+
+/// `leave()`, then `begin(epoch, first, last, make)`, then `next` until it returns false. `make(k, at)` makes batch k
+/// in the workers, several at once; without workers `next` makes it by `here(k)`. A copy has the same options, and
+/// threads of its own.
+template <class Batch>
+class BatchReader {
+ public:
+  using Make = typename Team<Batch>::Make;
+
+  /// Errors: those of WorkerOptions::check.
+  explicit BatchReader(WorkerOptions options) : options_(std::move(options)) { options_.check(); }
+  BatchReader(BatchReader const& other) : options_(other.options_) {}
+  BatchReader(BatchReader&&) noexcept = default;
+  BatchReader& operator=(BatchReader const& other) {
+    if (this != &other) *this = BatchReader(other);
+    return *this;
+  }
+  BatchReader& operator=(BatchReader&&) noexcept = default;
+  ~BatchReader() = default;
+
+  bool has_workers() const { return options_.workers > 0; }
+
+  /// Ends what is going on: no worker reads any more, so that what they read may be changed. Error
+  /// [fulgurite.data.worker_hangs] where one does not come back; it may be called again.
+  void leave() {
+    next_ = last_ = 0;
+    if (!team_) return;
+    team_->leave();
+    if (!options_.persistent_workers || team_->is_broken()) team_.reset();
+  }
+
+  void begin(long epoch, std::size_t first, std::size_t last, Make make) {
+    next_ = first < last ? first : last;
+    last_ = last;
+    clock_.begin();
+    if (next_ == last_ || !has_workers()) return;
+    if (!team_) team_ = std::make_unique<Team<Batch>>(options_);
+    guarded([&] { team_->begin(epoch, next_, last_, std::move(make)); });
+  }
+
+  /// Fills in the next batch, or returns false at the end. After an exception the pass is over.
+  bool next(std::optional<Batch>& batch, auto&& here) {
+    if (next_ == last_) return false;
+    guarded([&] {
+      if (!team_) batch = clock_.sampled([&] { return here(next_); });
+      else if (batch = team_->try_take(); !batch) batch = clock_.waiting([&] { return team_->take(); });
+    });
+    if (++next_ == last_) {
+      clock_.end();
+      if (!options_.persistent_workers) team_.reset();  // which have made all
+    }
+    return true;
+  }
+
+  Waited waited() const { return clock_.so_far(options_.workers); }
+
+ private:
+  void guarded(auto&& action) {
+    try {
+      action();
+    } catch (...) {
+      next_ = last_;
+      if (team_) team_->halt(!options_.persistent_workers || team_->is_broken());  // `leave` sees to one that hangs
+      throw;
+    }
+  }
+
+  WorkerOptions options_;
+  std::unique_ptr<Team<Batch>> team_;
+  WaitClock clock_;
+  std::size_t next_ = 0, last_ = 0;
 };
 
 }  // namespace fulgurite::data

@@ -9,8 +9,7 @@
 #include <fulgurite/callback/model_checkpoint.hpp>
 #include <fulgurite/callback/model_summary.hpp>
 #include <fulgurite/callback/progress_bar.hpp>
-#include <fulgurite/callback/results_table.hpp>
-#include <fulgurite/diagnose/argument_rules.hpp>
+#include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/logger/csv_logger.hpp>
 
 namespace fulgurite {

@@ -5,16 +5,25 @@
 // what a function returns compiles its body. So a verdict is no chain of calls: its stages are asked for one after the
 // other from one class, each once those before it are known, and none is far below the program.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a rule
-
+#include <cstddef>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <fulgurite/diagnose/call_hooks.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
-#include <fulgurite/diagnose/state_rules.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
+#include <fulgurite/diagnose/optimizer_rules.hpp>
+#include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/diagnose/trainer_rules.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/whole_run.hpp>
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a rule
 
 namespace fulgurite::judge {
 
@@ -192,5 +201,97 @@ struct VerdictOnCall<Call, std::tuple<Ls...>> {
 };
 template <class Call>
 struct VerdictOnCall<Call, std::tuple<>> : VerdictOnCall<Call, std::tuple<std::tuple<>>> {};  // which is no loader
+
+// The verdict on each call of a trainer, from what the call was given.
+
+/// `Run` is the key of the trainer's runs, `Cs` are its callbacks. Where a call is declared, VerdictOnCall is asked
+/// about one of these: g++ adds a line to every refusal for each alias that asks it for somebody else.
+template <class Run, class... Cs>
+struct Calls {
+  using M = typename Run::Model;
+  template <class Model, class Source, bool Waived, bool Mixed, class... Data>
+  using Fit = Training<decltype(passed<M, Mixed, Model, Data...>()), Run, Source, Waived, Cs...>;
+  template <class Model, class Kind, class Data>
+  using Evaluation = Request<decltype(passed<M, false, Model, Data>()), Run, Kind, loop::SourceOf<Data, true>, Cs...>;
+};
+
+/// What predict_step makes of the batches of a source.
+template <class Run, class Source>
+using PredictedBy =
+    loop::Predicted<Run,
+                    Batch<Run, Source, phase::Predict,
+                          std::remove_reference_t<std::tuple_element_t<
+                              0, decltype(std::declval<Source&>().template evaluation<hook::predict_dataloader>())>>>>;
+
+/// Whether a call goes on from a file, or from a snapshot of the same kind of run.
+template <class Run, class From>
+consteval bool of_this_run() {
+  constexpr bool fits = !loop::is_snapshot<From> || std::is_same_v<From, Snapshot<Run>>;
+  static_assert(fits, "[fulgurite.trainer.snapshot] the snapshot is of a trainer of another model, strategy, precision "
+                      "or optimization: take one of this trainer, by snapshot(trainer)");
+  return fits;
+}
+
+// Calls of a trainer with another number of arguments than any has, or with a file as an option.
+
+/// Each is refused in a sentence. `M`: the trainer's model.
+template <class M>
+class OtherCalls {
+  using Option = refusal::CkptPathOption;
+
+ public:
+  template <class Model, bool Fine = false>
+  void fit(Model&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+  }
+  template <class Model, class Data, bool Fine = false>
+  void fit(Model&&, Data&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+  }
+  template <class Model, class Data, class Val, bool Fine = false>
+  void fit(Model&&, Data&&, Val&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+  }
+  template <class Model, class Data, bool Fine = false>
+  std::vector<std::vector<MetricValue>> validate(Model&&, Data&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+    return {};
+  }
+  template <class Model, class Data, bool Fine = false>
+  std::vector<std::vector<MetricValue>> test(Model&&, Data&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+    return {};
+  }
+  template <class Model, class Data, bool Fine = false>
+  std::vector<std::vector<refusal::Nothing>> predict(Model&&, Data&&, Option) {
+    static_assert(Fine, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+    return {};
+  }
+
+  template <class... Args>
+    requires(sizeof...(Args) == 0 || (sizeof...(Args) > 3 && !loop::names_file<Args...>))
+  void fit(Args&&...) {
+    static_cast<void>(CallRules<Args...>::template judge<true>());
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...> && !is_model<M, Args...>)
+  std::vector<std::vector<MetricValue>> validate(Args&&...) {
+    static_cast<void>(CallRules<Args...>::template judge<true>());
+    return {};
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...> && !is_model<M, Args...>)
+  std::vector<std::vector<MetricValue>> test(Args&&...) {
+    static_cast<void>(CallRules<Args...>::template judge<true>());
+    return {};
+  }
+  template <class... Args>
+    requires(sizeof...(Args) != 2 && !loop::names_file<Args...> &&
+             !(std::is_same_v<std::remove_cvref_t<Args>, DiscardPredictions> || ...))
+  std::vector<std::vector<refusal::Nothing>> predict(Args&&...) {
+    static_cast<void>(CallRules<Args...>::template judge<true>());
+    return {};
+  }
+};
 
 }  // namespace fulgurite::judge

@@ -1,19 +1,158 @@
 #pragma once
 // Rules about callbacks: each for itself, in the run that it is put into, and all together.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
-
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
 
-#include <fulgurite/concept/callback.hpp>
-#include <fulgurite/concept/names.hpp>
-#include <fulgurite/concept/traits.hpp>
+#include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/diagnose/about_hook.hpp>
-#include <fulgurite/diagnose/foreign_hooks.hpp>
-#include <fulgurite/diagnose/policy_rules.hpp>
+#include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/diagnose/trainer_hooks.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+// Rules about each policy alone and between them. They speak of traits, never of concrete policies.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+namespace fulgurite::judge {
+
+/// The first of the functions that every strategy has, or every one of several processes, and this one lacks, by name:
+/// most of them take what only the loops know.
+template <class S>
+consteval HookVerdict strategy_lacks() {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::of_strategy::NAME::named<S>) return {HookFault::missing, HookId::of_strategy_##NAME};
+  FULGURITE_STRATEGY_FUNCTIONS(FULGURITE_ROW)
+  if constexpr (S::is_distributed) { FULGURITE_DISTRIBUTED_FUNCTIONS(FULGURITE_ROW) }
+#undef FULGURITE_ROW
+  return {};
+}
+
+// clang-format off
+/// A trait that a run would know, and a rule cannot.
+template <class Subject, bool SaysInTime>
+struct TraitRules {
+  using Rules = TraitRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.trainer.trait] a trait, such as needs_logger or acts_on_tensors, is asked for while "
+                   "compiling, and here it is a variable: write `static constexpr bool`",
+                   accepts<Subject>, SaysInTime)
+    return Fine{};
+  }
+};
+
+/// From each policy alone to the rules between them.
+template <class S, class P, class O>
+struct PolicyRules {
+  using Rules = PolicyRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.policy.strategy] make_trainer's second argument is no strategy: pass one such as "
+                   "SingleDevice{cpu}; your own declares Backend and the constants on_gpu, is_distributed, captures",
+                   accepts<S>, StrategyLike<S>)
+    FULGURITE_RULE("[fulgurite.policy.final] the hooks of a final class cannot be seen: remove `final` from the "
+                   "strategy",
+                   accepts<S>, !std::is_final_v<S>)
+    FULGURITE_HOOKS(S, strategy_lacks<S>())
+    FULGURITE_RULES(TraitRules<S, !strategy_says_too_late<S>() && !supports_too_late<S, P>()>::judge())
+    FULGURITE_RULE("[fulgurite.policy.precision] make_trainer's third argument is no precision: pass one such as "
+                   "Float32{}; your own declares the constants parameters, compute, autocasts, scales_loss",
+                   accepts<P>, PrecisionLike<P>)
+    FULGURITE_RULE("[fulgurite.policy.precision_function] nothing is called on a precision, whose constants say all, "
+                   "and this one has a function that is called, or nearly so, as a hook: move it to the model or a "
+                   "callback, or to a strategy of your own",
+                   accepts<P>, !has_any_function<P>())
+    FULGURITE_RULE("[fulgurite.policy.optimization] make_trainer's fourth argument is no optimization: pass "
+                   "Automatic{} or Manual{}",
+                   accepts<O>, OptimizationLike<O>)
+    FULGURITE_RULE("[fulgurite.policy.strategy_needs_gpu] this strategy runs on GPUs alone: give it a CUDA device, or "
+                   "use SingleDevice{cpu}",
+                   accepts<S>, !needs_gpu<S>() || S::on_gpu != Known::no)
+    // `template <class P> static constexpr bool supports = ...` in the strategy.
+    FULGURITE_RULE("[fulgurite.policy.precision_support] this strategy cannot compute in that precision: use one that "
+                   "it supports, such as Float32{}",
+                   accepts<S>, supports<S, P>())
+    // Float16 is fast, and its overflow noticed, on GPUs alone; at_run_time becomes an early exception.
+    FULGURITE_RULE("[fulgurite.policy.fp16_needs_gpu] Fp16Mixed scales the loss, which needs a GPU: use Bf16Mixed, or "
+                   "a CUDA device",
+                   accepts<S>, !P::scales_loss || S::on_gpu != Known::no)
+    FULGURITE_RULE("[fulgurite.pipeline.automatic] this strategy takes the model apart, so forward and backward take "
+                   "turns and no step drives them by hand: use Automatic{}, or another strategy",
+                   accepts<S>, !splits_model<S>() || O::automatic)
+    // A step that runs the user's own optimizer calls cannot be recorded as one.
+    FULGURITE_RULE("[fulgurite.capture.automatic] only automatic optimization can be captured: use Automatic{}, or "
+                   "the strategy without Captured",
+                   accepts<S>, !S::captures || O::automatic)
+    return Fine{};
+  }
+};
+// clang-format on
+
+}  // namespace fulgurite::judge
+
+// Rules about a model: from the class itself to its steps. Optimizers and hooks are judged against the contexts they
+// receive, in trainer_rules.hpp.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+namespace fulgurite::judge {
+
+// clang-format off
+/// `NoneMisspelt`: it is known already that no name of the model is a near miss.
+template <class M, bool NoneMisspelt>
+struct ModelRules {
+  using Rules = ModelRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.model.class] make_trainer<Model> needs a class that is defined before this call: no "
+                   "pointer, reference or const",
+                   accepts<M>, std::is_class_v<M> && !std::is_const_v<M> && requires { sizeof(M); })
+    FULGURITE_RULE("[fulgurite.model.holder] the model's type is a pointer or a holder: name the class behind it, "
+                   "such as NetImpl, and pass *net",
+                   accepts<M>, !points<M>)
+    FULGURITE_RULE("[fulgurite.model.final] the hooks of a final class cannot be seen: remove `final` from the model",
+                   accepts<M>, !std::is_final_v<M>)
+    FULGURITE_RULE("[fulgurite.model.metrics] the model's Metrics is no list of its metrics: write `using Metrics = "
+                   "MetricList<loss>` after `static constexpr Metric<\"loss\"> loss{}`",
+                   accepts<M>, is_metric_list<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.twice] two entries of the model's Metrics have the same name: give each metric "
+                   "its own",
+                   accepts<M>, !has_metric_twice<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.unreported] this metric is reported neither per step nor per epoch: remove one "
+                   "`Report::no`, or say `.logger = false` if only callbacks read it",
+                   accepts<M>, !has_unreported<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.one_number] this metric's definition computes no single number, so it cannot be "
+                   "reported: name its numbers by each(value, f), or keep a metric::Meter of it in the model",
+                   accepts<M>, !has_no_number<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.several] the numbers of this metric go to loggers and results alone, once an "
+                   "evaluation: leave .prog_bar, .logger, .on_step and .on_epoch out of its declaration",
+                   accepts<M>, !has_several_shown<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.how] a metric is declared with options that its definition refuses: fault() of "
+                   "its `.how` says which, such as .num_classes below 2",
+                   accepts<M>, !has_unsound<typename MetricsOf<M>::type>)
+    FULGURITE_RULE("[fulgurite.metric.name] a metric's name must not contain \"/dataloader_idx_\", which is added for "
+                   "several loaders: choose another name",
+                   accepts<M>, !has_loader_suffix<typename MetricsOf<M>::type>)
+    FULGURITE_HOOKS(M, misspelt<M, NoneMisspelt>())
+    FULGURITE_RULES(TraitRules<M, !says_too_late<M>()>::judge())
+    FULGURITE_HOOKS(M, foreign_to_model<M>())
+    FULGURITE_RULE("[fulgurite.model.training_step] the model has no training step: add `auto training_step(auto "
+                   "const& batch, auto& ctx)` that returns the loss",
+                   accepts<M>, hook::training_step::named<M>)
+    FULGURITE_RULE("[fulgurite.model.configure_optimizers] the model names no optimizer: add `auto "
+                   "configure_optimizers()` that returns one",
+                   accepts<M>, hook::configure_optimizers::named<M>)
+    return Fine{};
+  }
+};
+// clang-format on
+
+}  // namespace fulgurite::judge
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
 
 namespace fulgurite::judge {
 

@@ -3,7 +3,7 @@
 
 #pragma GCC system_header  // spares g++ the trace through the macro
 
-#include <fulgurite/diagnose/near_miss_sentence.hpp>
+#include <fulgurite/diagnose/rule.hpp>
 
 namespace fulgurite::refusal {
 

@@ -7,7 +7,7 @@
 #include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>
 #include <fulgurite/diagnose/misspelt_functions.hpp>
-#include <fulgurite/diagnose/near_miss_sentence.hpp>
+#include <fulgurite/diagnose/rule.hpp>
 
 namespace fulgurite::refusal {
 

@@ -2,15 +2,509 @@
 // Rules about what configure_optimizers returns: optimizers with or without schedules, and as many as the mode can
 // drive.
 
-#pragma GCC system_header  // spares g++ the trace through the macro of a row
-
+#include <concepts>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
-#include <fulgurite/diagnose/about_hook.hpp>
+#include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
-#include <fulgurite/diagnose/optimizer_facts.hpp>
-#include <fulgurite/diagnose/policy_functions.hpp>
+#include <fulgurite/diagnose/rule.hpp>
+#include <fulgurite/diagnose/trainer_hooks.hpp>
+#include <fulgurite/hook/faults.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/optimizers.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite::judge {
+
+/// What an entry of configure_optimizers' answer consists of.
+template <class T>
+struct Parts {
+  using Optimizer = T;
+  static constexpr bool scheduled_well = true, whole_factor = false;
+};
+/// The factor of a schedule is a whole number or a truth, in which 1 / (1 + n) is 0.
+template <class S>
+inline constexpr bool has_whole_factor = false;
+template <class S>
+  requires requires(S& schedule, long moves) { schedule(moves); }
+inline constexpr bool has_whole_factor<S> =
+    std::is_integral_v<std::remove_cvref_t<decltype(std::declval<S&>()(std::declval<long>()))>>;
+template <class O, class S, bool Configured>
+struct Parts<Scheduled<O, S, Configured>> {
+  using Optimizer = typename Parts<O>::Optimizer;
+  static constexpr bool scheduled_well = Parts<O>::scheduled_well && ScheduleLike<S>,
+                        whole_factor = Parts<O>::whole_factor || has_whole_factor<S>;
+};
+/// What the tensor library can take as an optimizer.
+template <class Backend, class T>
+concept Optimizes = std::is_same_v<T, NoOptimizer> || requires(T& optimizer) {
+  requires OptimizerLike<std::remove_cvref_t<decltype(Backend::adopt(std::move(optimizer)))>>;
+};
+
+/// The metric that a schedule follows is one of the model's.
+template <class Metrics, class T>
+inline constexpr bool follows_declared = true;
+template <class Metrics, class O, class S, bool Configured>
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> = follows_declared<Metrics, O>;
+template <class Metrics, class O, class S, bool Configured>
+  requires requires { typename S::Watches; }
+inline constexpr bool follows_declared<Metrics, Scheduled<O, S, Configured>> =
+    follows_declared<Metrics, O> && watches_declared<Metrics, S>();
+/// A schedule names its metric by a text, where a constant of the model is wanted.
+template <class T>
+inline constexpr bool follows_text = false;
+template <class O, class S, bool Configured>
+inline constexpr bool follows_text<Scheduled<O, S, Configured>> = follows_text<O> || watches_a_text<S>();
+/// The same of one of the optimizers that were returned.
+template <class List>
+inline constexpr bool any_follows_text = false;
+template <class... Os>
+inline constexpr bool any_follows_text<OptimizerList<Os...>> = (follows_text<Os> || ...);
+/// A schedule follows a metric that has several numbers.
+template <class T>
+inline constexpr bool follows_several = false;
+template <class O, class S, bool Configured>
+inline constexpr bool follows_several<Scheduled<O, S, Configured>> = follows_several<O> || watches_several<S>();
+/// The same of one of the optimizers that were returned.
+template <class List>
+inline constexpr bool any_follows_several = false;
+template <class... Os>
+inline constexpr bool any_follows_several<OptimizerList<Os...>> = (follows_several<Os> || ...);
+/// All schedules that follow a metric follow one of the model's.
+template <class Metrics, class List>
+inline constexpr bool all_follow_declared = false;
+template <class Metrics, class... Os>
+inline constexpr bool all_follow_declared<Metrics, OptimizerList<Os...>> = (follows_declared<Metrics, Os> && ...);
+
+/// All that was returned are optimizers, and there is one at least.
+template <class Backend, class List>
+inline constexpr bool all_optimize = false;
+template <class Backend, class... Os>
+inline constexpr bool all_optimize<Backend, OptimizerList<Os...>> =
+    sizeof...(Os) != 0 && (Optimizes<Backend, typename Parts<Os>::Optimizer> && ...);
+/// Every schedule is one that an optimizer can have.
+template <class List>
+inline constexpr bool all_scheduled_well = false;
+template <class... Os>
+inline constexpr bool all_scheduled_well<OptimizerList<Os...>> = (Parts<Os>::scheduled_well && ...);
+/// Any of their schedules has.
+template <class List>
+inline constexpr bool any_whole_factor = false;
+template <class... Os>
+inline constexpr bool any_whole_factor<OptimizerList<Os...>> = (Parts<Os>::whole_factor || ...);
+
+/// `parameters()` of an optimizer lists tensors of the strategy's library, which clipping and checks of gradients read.
+template <class Backend, class O>
+concept ListsTensors = requires(std::remove_reference_t<decltype(std::declval<O&>().parameters())>& list) {
+  requires std::derived_from<std::remove_cvref_t<decltype(*std::begin(list))>, typename Backend::Value>;
+};
+/// The same of all optimizers that were returned.
+template <class Backend, class List>
+inline constexpr bool all_list_tensors = false;
+template <class Backend, class... Os>
+inline constexpr bool all_list_tensors<Backend, OptimizerList<Os...>> =
+    (ListsTensors<Backend, typename loop::Entry<Backend, Os>::Optimizer> && ...);
+
+/// A schedule that moves a momentum is on an optimizer that has one.
+template <class Backend, class T>
+inline constexpr bool has_momentum_for = true;
+template <class Backend, class O, class S, bool Configured>
+inline constexpr bool has_momentum_for<Backend, Scheduled<O, S, Configured>> =
+    has_momentum_for<Backend, O> && (!MovesMomentum<S> || HasMomentum<typename loop::Entry<Backend, O>::Optimizer>);
+/// The same of all optimizers that were returned.
+template <class Backend, class List>
+inline constexpr bool all_have_momentum = false;
+template <class Backend, class... Os>
+inline constexpr bool all_have_momentum<Backend, OptimizerList<Os...>> = (has_momentum_for<Backend, Os> && ...);
+
+/// Interval and frequency were given to a schedule.
+template <class T>
+inline constexpr bool is_configured = false;
+template <class O, class S, bool Configured>
+inline constexpr bool is_configured<Scheduled<O, S, Configured>> = Configured || is_configured<O>;
+/// The same of one of the schedules that were returned.
+template <class List>
+inline constexpr bool any_configured = false;
+template <class... Os>
+inline constexpr bool any_configured<OptimizerList<Os...>> = (is_configured<Os> || ...);
+
+/// What configure_optimizers returns.
+template <class R>
+using Returned = std::remove_cvref_t<decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                            std::declval<Context<R, phase::Fit>&>()))>;
+
+/// What it returns is moved into the run.
+template <class R>
+inline constexpr bool returns_by_value =
+    std::is_same_v<Returned<R>, decltype(loop::configure_optimizers<R>(std::declval<typename R::Model&>(),
+                                                                       std::declval<Context<R, phase::Fit>&>()))>;
+
+/// It can be called.
+template <class R>
+consteval HookVerdict optimizers_asked() {
+  using M = typename R::Model;
+  if constexpr (hook::configure_optimizers::accepts<M, Context<R, phase::Fit>> ||
+                hook::configure_optimizers::accepts<M>)
+    return {};
+  else return {HookFault::parameters, HookId::configure_optimizers};
+}
+/// It returns by value what can be driven.
+template <class R>
+consteval bool returns_optimizers() {
+  if constexpr (std::is_void_v<Returned<R>>) return false;
+  else return returns_by_value<R> && all_optimize<typename R::Backend, typename loop::AsList<Returned<R>>::type>;
+}
+/// The gradients of all optimizers stay at one place in memory.
+template <class Os>
+inline constexpr bool all_stable = false;
+template <class... Os>
+inline constexpr bool all_stable<std::tuple<Os...>> = (Os::stable_gradients && ...);
+/// The same of the optimizers of a run.
+template <class R>
+consteval bool all_gradients_stable() {
+  return all_stable<decltype(loop::Optimizers<R>::optimizers)>;
+}
+/// Each process can keep its own part of the state of all optimizers.
+template <class Os>
+inline constexpr bool all_in_parts = false;
+template <class... Os>
+inline constexpr bool all_in_parts<std::tuple<Os...>> = (state_in_parts<Os>() && ...);
+/// The same of the optimizers of a run.
+template <class R>
+consteval bool all_states_in_parts() {
+  return all_in_parts<decltype(loop::Optimizers<R>::optimizers)>;
+}
+
+/// The strategy can bring the parts of all these optimizers together.
+template <class S, class... Os>
+consteval bool gathers_all(std::tuple<Os...> const*) {
+  return (gathers<S, Os>() && ...);
+}
+/// Whether the strategy can bring together what each process keeps of the optimizers.
+template <class R>
+consteval bool all_gathered() {
+  using All = decltype(loop::Optimizers<R>::optimizers);
+  return gathers_all<typename R::Strategy>(static_cast<All const*>(nullptr));
+}
+
+// What rules ask of parts whose state a checkpoint must hold.
+
+/// It leaves files from which a fit can go on.
+template <class C>
+concept LeavesFiles = loop::NamesLast<C> || loop::NamesHpc<C>;
+/// A trainer with such a callback writes files.
+template <class... Cs>
+inline constexpr bool any_leaves_files = (LeavesFiles<Cs> || ...);
+
+/// A function of the number of moves that is called as a constant changes nothing of its own.
+template <class S>
+concept FixedSchedule = !RateSetter<S> && requires(S const& schedule, long moves) {
+  { schedule(moves) } -> std::convertible_to<double>;
+};
+/// The schedule can be saved, or needs no state.
+template <class T>
+inline constexpr bool schedule_remembers = true;
+template <class O, class S, bool Configured>
+inline constexpr bool schedule_remembers<Scheduled<O, S, Configured>> =
+    schedule_remembers<O> && (Remembers<S> || FixedSchedule<S>);
+/// The same of all schedules that were returned.
+template <class List>
+inline constexpr bool all_schedules_remember = true;
+template <class... Os>
+inline constexpr bool all_schedules_remember<OptimizerList<Os...>> = (schedule_remembers<Os> && ...);
+
+}  // namespace fulgurite::judge
+
+// Rules about trainers that leave files: no part of them may forget what it had learned.
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
+
+namespace fulgurite::judge {
+
+// clang-format off
+/// A strategy, a precision or an optimization.
+template <class T>
+struct PolicyStateRules {
+  using Rules = PolicyStateRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.policy.state] this policy has members that the trainer's checkpoints would forget: add "
+                   "`void state(auto& archive)`, or `using Stateless = fulgurite::ByChoice`",
+                   accepts<T>, Remembers<T>)
+    return Fine{};
+  }
+};
+
+/// What configure_optimizers returns.
+template <class R>
+struct OptimizerStateRules {
+  using Rules = OptimizerStateRules;
+  using M = typename R::Model;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.resume.optimizer] an optimizer has no state(archive), so no fit could go on from the "
+                   "trainer's checkpoints: save its moments there, or write `using Stateless = fulgurite::ByChoice`",
+                   accepts<M>, loop::optimizers_resume<R, ArchiveProbe>)
+    FULGURITE_RULE("[fulgurite.schedule.state] a schedule changes when it is asked, and the trainer's checkpoints "
+                   "would forget that: add `void state(auto& archive)`, or make its operator() const",
+                   accepts<M>, all_schedules_remember<typename loop::AsList<Returned<R>>::type>)
+    return Fine{};
+  }
+};
+
+/// What a fit trains or validates on.
+template <class L>
+struct LoaderStateRules {
+  using Rules = LoaderStateRules;
+  template <bool Says = false, class = void>
+  static consteval auto judge() {
+    FULGURITE_RULE("[fulgurite.data.state] the trainer's checkpoints would forget where this loader was: add "
+                   "`resume_at(long batch)` or `state(auto& archive)`; or `using Stateless = fulgurite::ByChoice`, and "
+                   "it is read from its beginning",
+                   accepts<L>, loop::loader_remembers<L>)
+    return Fine{};
+  }
+};
+// clang-format on
+
+/// The parts of a trainer whose file somebody asks for.
+template <class R>
+consteval auto remembered_in_files() {
+  FULGURITE_RULES(first(PolicyStateRules<typename R::Strategy>::judge(),
+                        PolicyStateRules<typename R::Precision>::judge(),
+                        PolicyStateRules<typename R::Optimization>::judge()))
+  return OptimizerStateRules<R>::judge();
+}
+/// Those of a trainer that leaves files.
+template <class R, class... Cs>
+consteval auto remembered() {
+  if constexpr (!any_leaves_files<Cs...>) return Fine{};
+  else return remembered_in_files<R>();
+}
+/// Its training loader.
+template <class L, class... Cs>
+consteval auto place_remembered() {
+  if constexpr (!any_leaves_files<Cs...>) return Fine{};
+  else return LoaderStateRules<L>::judge();
+}
+
+/// A validation loader of a fit; that of another call is read once, and forgotten.
+template <bool InFit, class L, class... Cs>
+consteval auto place_remembered_in() {
+  if constexpr (!InFit) return Fine{};
+  else return place_remembered<L, Cs...>();
+}
+
+/// A name that has to be callable. `As` is the type that the loops call it on: a schedule is const where it is only
+/// asked.
+template <class Hook, class T, class As, class... Args>
+consteval HookVerdict needed(HookId id) {
+  if constexpr (!Hook::template named<T>) return {};
+  else if constexpr (Hook::template accepts<As, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
+/// The same of what may be missing. It may also be there for some types alone, by a `requires` behind it, so only a
+/// plain function counts; and a class with a member for what it keeps, such as `double momentum`, means no function.
+template <class Hook, class T, class As, class... Args>
+consteval HookVerdict optional_one(HookId id, bool is_function) {
+  return is_function ? needed<Hook, T, As, Args...>(id) : HookVerdict{};
+}
+#define FULGURITE_NEEDED(NAME, AS, ...)                                                                                \
+  needed<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME))
+#define FULGURITE_OPTIONAL(NAME, AS, ...)                                                                              \
+  optional_one<hook::FULGURITE_KIND::NAME, T, AS __VA_OPT__(, ) __VA_ARGS__>(FULGURITE_ID(NAME),                       \
+                                                                             hook::FULGURITE_KIND::NAME::is_plain<T>)
+
+/// A class of the user's own; LibTorch's optimizers have another interface, to which the backend adapts.
+template <class T>
+concept OwnClass = Probeable<T> && !requires(T& o) { o.param_groups(); };
+/// It says that it is an optimizer: whoever clears gradients is one.
+template <class T>
+concept MeantAsOptimizer = OwnClass<T> && hook::of_optimizer::zero_grad::named<T>;
+
+/// Who says which gradients were received can be told so again.
+template <class T>
+consteval HookVerdict put_back() {
+  if constexpr (!hook::of_optimizer::received::accepts<T>) return {};
+  else if constexpr (!hook::of_optimizer::set_received::named<T>)
+    return {HookFault::missing, HookId::of_optimizer_set_received};
+  else if constexpr (!hook::of_optimizer::set_received::accepts<T, decltype(std::declval<T&>().received())>)
+    return {HookFault::parameters, HookId::of_optimizer_set_received};
+  else return {};
+}
+
+#define FULGURITE_KIND of_optimizer
+#define FULGURITE_ID(NAME) HookId::of_optimizer_##NAME
+/// An optimizer of the user's own. Misspelt names come first: zero_grad may be one.
+template <class T>
+consteval HookVerdict optimizer_functions() {
+  if constexpr (!OwnClass<T>) return {};
+  else if constexpr (constexpr auto near = misspelt_of_optimizer<T>(); bool(near)) return near;
+  else if constexpr (!MeantAsOptimizer<T>) return {};
+  else {
+#define FULGURITE_ROW(NAME, ...)                                                                                       \
+  if constexpr (!hook::of_optimizer::NAME::template named<T>) return {HookFault::missing, HookId::of_optimizer_##NAME};
+    FULGURITE_OPTIMIZER_FUNCTIONS(FULGURITE_ROW)
+#undef FULGURITE_ROW
+    constexpr bool with_closure = [] {
+      if constexpr (FULGURITE_SAYS(T, bool, needs_closure)) return T::needs_closure;
+      else return false;
+    }();
+    return worst(FULGURITE_NEEDED(zero_grad, T), with_closure ? HookVerdict{} : FULGURITE_NEEDED(step, T),
+                 FULGURITE_NEEDED(parameters, T), FULGURITE_NEEDED(groups, T), FULGURITE_NEEDED(lr, T, std::size_t),
+                 FULGURITE_NEEDED(set_lr, T, std::size_t, double), FULGURITE_OPTIONAL(momentum, T, std::size_t),
+                 FULGURITE_OPTIONAL(set_momentum, T, std::size_t, double),
+                 FULGURITE_OPTIONAL(weight_decay, T, std::size_t), FULGURITE_OPTIONAL(group_name, T, std::size_t),
+                 FULGURITE_OPTIONAL(gradients_finite, T), FULGURITE_OPTIONAL(received, T), put_back<T>());
+  }
+}
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+
+// A schedule may keep a number or a text under such a name, which is then no function of the table.
+#define FULGURITE_SCHEDULE_CALLS(NAME, ...)                                                                            \
+  (hook::of_schedule::NAME::named<__VA_ARGS__> &&                                                                      \
+   !requires { requires std::is_object_v<std::remove_reference_t<decltype(__VA_ARGS__::NAME)>>; })
+#define FULGURITE_KIND of_schedule
+#define FULGURITE_ID(NAME) HookId::of_schedule_##NAME
+/// A schedule on an optimizer `O`, as loop/scheduler.hpp calls it.
+template <class T, class O>
+consteval HookVerdict schedule_functions() {
+  if constexpr (!Probeable<T>) return {};
+  else if constexpr (constexpr auto near = misspelt_of_schedule<T>(); bool(near)) return near;
+  else {
+    using Kept = T const;
+    if constexpr (RateSetter<T>) {
+      constexpr bool watches = FULGURITE_SCHEDULE_CALLS(metric, T) || FULGURITE_SCHEDULE_CALLS(observe, T);
+      if constexpr (watches) {
+        if constexpr (!hook::of_schedule::metric::named<T>) return {HookFault::missing, HookId::of_schedule_metric};
+        if constexpr (!hook::of_schedule::strict::named<T>) return {HookFault::missing, HookId::of_schedule_strict};
+        if constexpr (!hook::of_schedule::observe::named<T>) return {HookFault::missing, HookId::of_schedule_observe};
+      } else if constexpr (!hook::of_schedule::move::named<T>) return {HookFault::missing, HookId::of_schedule_move};
+      if constexpr (constexpr auto found = worst(FULGURITE_NEEDED(metric, Kept), FULGURITE_NEEDED(strict, Kept),
+                                                 FULGURITE_NEEDED(observe, T, double, O), FULGURITE_NEEDED(move, T, O));
+                    bool(found))
+        return found;
+    }
+    return worst(FULGURITE_OPTIONAL(attach, T, O), FULGURITE_OPTIONAL(momentum, Kept, long),
+                 FULGURITE_OPTIONAL(moves_momentum, Kept), FULGURITE_OPTIONAL(check, Kept));
+  }
+}
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+
+/// What one of several processes has to have, and what one that is alone may have: what the loops hand over for good
+/// is asked for as it is called, since `std::string&&` may stand there.
+template <class Hook, class T, class... Args>
+consteval HookVerdict of_several(HookId id) {
+  if constexpr (!(T::is_distributed ? Hook::template named<T> : Hook::template is_plain<T>)) return {};
+  else if constexpr (Hook::template accepts_given<T, Args...>) return {};
+  else return {HookFault::parameters, id};
+}
+#define FULGURITE_KIND of_strategy
+#define FULGURITE_ID(NAME) HookId::of_strategy_##NAME
+#define FULGURITE_OF_SEVERAL(NAME, ...)                                                                                \
+  of_several<hook::of_strategy::NAME, T __VA_OPT__(, ) __VA_ARGS__>(HookId::of_strategy_##NAME)
+/// What the trainer's types are enough to ask of a strategy; what receives a loss or a batch is asked where that is
+/// known. Of `gradients` it is asked only whether it is there: its result is deduced, so that asking how it can be
+/// called would compile it, and training_step with it.
+template <class R, class T = typename R::Strategy>
+consteval HookVerdict strategy_functions() {
+  if constexpr (constexpr auto near = misspelt_of_strategy<T>(); bool(near)) return near;
+  else {
+    using M = typename R::Model;
+    using P = typename R::Precision;
+    using All = decltype(loop::Optimizers<R>::optimizers);
+    using O = std::tuple_element_t<0, All>;
+    return worst(FULGURITE_NEEDED(setup, T, M, P), FULGURITE_NEEDED(teardown, T, M), FULGURITE_NEEDED(device, T),
+                 FULGURITE_NEEDED(is_on_gpu, T), FULGURITE_NEEDED(flush, T, O, double), FULGURITE_NEEDED(rank, T),
+                 FULGURITE_OF_SEVERAL(world), FULGURITE_OF_SEVERAL(local_rank), FULGURITE_OF_SEVERAL(agree, bool),
+                 FULGURITE_OF_SEVERAL(reduce, double, Reduce),
+                 FULGURITE_OF_SEVERAL(reduce_in_place, std::span<double>, std::span<Reduce const>),
+                 FULGURITE_OF_SEVERAL(reduce_gradients, std::span<double>, All&),
+                 FULGURITE_OF_SEVERAL(broadcast, std::string), FULGURITE_OF_SEVERAL(gather, std::string),
+                 FULGURITE_OF_SEVERAL(barrier, std::string_view), FULGURITE_OPTIONAL(matmul_scope, T),
+                 FULGURITE_OPTIONAL(share_state, T, All), FULGURITE_OPTIONAL(whole_state, T, All),
+                 FULGURITE_OPTIONAL(share_statistics, T, M));
+  }
+}
+#undef FULGURITE_OF_SEVERAL
+#undef FULGURITE_ID
+#undef FULGURITE_KIND
+#undef FULGURITE_NEEDED
+#undef FULGURITE_OPTIONAL
+
+/// What configure_optimizers returned, entry by entry: the first optimizer that is unfit, and whose it is.
+template <class T>
+struct OptimizerOf : std::type_identity<T> {};
+template <class O, class S, bool Configured>
+struct OptimizerOf<Scheduled<O, S, Configured>> : OptimizerOf<O> {};
+/// The first optimizer that has a function which cannot be called as the loops call it.
+template <class... Os>
+consteval auto optimizers_unfit(std::type_identity<OptimizerList<Os...>>) {
+  return first(about<optimizer_functions<typename OptimizerOf<Os>::type>(), typename OptimizerOf<Os>::type>()...);
+}
+/// The schedules among them, on their optimizers.
+template <class Backend, class T>
+consteval auto schedule_unfit(std::type_identity<T>) {
+  return Fine{};
+}
+template <class Backend, class O, class S, bool Configured>
+consteval auto schedule_unfit(std::type_identity<Scheduled<O, S, Configured>>) {
+  return first(schedule_unfit<Backend>(std::type_identity<O>{}),
+               about<schedule_functions<S, typename loop::Entry<Backend, O>::Optimizer>(), S>());
+}
+/// The first schedule that has such a function.
+template <class Backend, class... Os>
+consteval auto schedules_unfit(std::type_identity<OptimizerList<Os...>>) {
+  return first(schedule_unfit<Backend>(std::type_identity<Os>{})...);
+}
+
+/// A name that is nothing without the constant that says so.
+template <class T>
+inline constexpr bool says_constants = true;
+template <MeantAsOptimizer T>
+inline constexpr bool says_constants<T> =
+    FULGURITE_SAYS(T, bool, needs_closure) && FULGURITE_SAYS(T, bool, stable_gradients);
+/// All optimizers say the constants that their functions need.
+template <class List>
+inline constexpr bool all_say_constants = true;
+template <class... Os>
+inline constexpr bool all_say_constants<OptimizerList<Os...>> = (says_constants<typename OptimizerOf<Os>::type> && ...);
+/// A schedule has the function of one that sets rates, and does not say `sets_rates`.
+template <class T>
+inline constexpr bool sets_rates_unsaid = false;
+template <class O, class S, bool Configured>
+inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> = sets_rates_unsaid<O>;
+template <class O, class S, bool Configured>
+  requires(Probeable<S> && !RateSetter<S>)
+inline constexpr bool sets_rates_unsaid<Scheduled<O, S, Configured>> =
+    sets_rates_unsaid<O> || FULGURITE_SCHEDULE_CALLS(move, S) || FULGURITE_SCHEDULE_CALLS(observe, S);
+#undef FULGURITE_SCHEDULE_CALLS
+/// The same of one of the optimizers that were returned.
+template <class List>
+inline constexpr bool any_sets_rates_unsaid = false;
+template <class... Os>
+inline constexpr bool any_sets_rates_unsaid<OptimizerList<Os...>> = (sets_rates_unsaid<Os> || ...);
+
+}  // namespace fulgurite::judge
+
+#pragma GCC system_header  // spares g++ the trace through the macro of a row
 
 namespace fulgurite::judge {
 

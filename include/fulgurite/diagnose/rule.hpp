@@ -1,10 +1,61 @@
 #pragma once
 // How a rule is written: one row that says what must hold, who is at fault where it does not, and the sentence.
 
-#pragma GCC system_header  // spares g++ the trace through the macros below
-
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+
+#include <fulgurite/hook/faults.hpp>
+
+namespace fulgurite::refusal {
+
+// Types that stand in a message, or in the place of what a refused call would have returned.
+
+/// The arguments of a call that has the wrong number of them.
+template <class... Args>
+struct given;
+
+/// A step and the batch that it cannot take.
+template <class Model, class Batch>
+struct takes;
+
+/// Stands for what a refused call would have returned, and lets nothing else be reported.
+struct Nothing {
+  template <class T>
+  operator T() const;
+};
+/// In the place of a result after a refusal, so that nothing else is said. Never called.
+template <class T>
+T& nothing();
+
+/// The callbacks made from a class template, such as ModelCheckpoint.
+template <template <class...> class T, class C>
+inline constexpr bool made_from = false;
+template <template <class...> class T, class... Args>
+inline constexpr bool made_from<T, T<Args...>> = true;
+/// The only type of those found, where there is one alone.
+template <class... Found>
+struct OneOf : std::type_identity<Nothing> {
+  static constexpr bool found = false;
+};
+template <class Found>
+struct OneOf<Found> : std::type_identity<Found> {
+  static constexpr bool found = true;
+};
+template <template <class...> class T, class Found, class... Cs>
+struct MadeFrom;
+template <template <class...> class T, class... Found>
+struct MadeFrom<T, std::tuple<Found...>> : OneOf<Found...> {};
+template <template <class...> class T, class... Found, class C, class... Cs>
+struct MadeFrom<T, std::tuple<Found...>, C, Cs...>
+    : MadeFrom<T, std::conditional_t<made_from<T, C>, std::tuple<Found..., C>, std::tuple<Found...>>, Cs...> {};
+/// The one of `Cs` that is made from the template; `found` says whether there is exactly one.
+template <template <class...> class T, class... Cs>
+using Only = MadeFrom<T, std::tuple<>, Cs...>;
+
+}  // namespace fulgurite::refusal
+
+#pragma GCC system_header  // spares g++ the trace through the macros below
 
 namespace fulgurite::judge {
 
@@ -76,3 +127,57 @@ consteval auto first(Vs... verdicts) {
 }
 
 }  // namespace fulgurite::judge
+
+// From what is wrong with a hook to the sentence about it. The sentences stand in hook_refusals.hpp, those about
+// optimizers, schedules and strategies in hook_refusals.hpp, those about names that are almost hooks in
+// near_miss_refusals.hpp and misspelt_*.hpp.
+
+#pragma GCC system_header  // spares g++ the trace through the macro below
+
+namespace fulgurite {
+
+namespace refusal {
+/// The sentences about one name, of which `judge<true, Botched<...>>()` says the one that is due.
+template <HookId Hook>
+struct About;
+}  // namespace refusal
+
+namespace judge {
+
+/// Whose hook, and what is wrong with it.
+template <HookVerdict V, class S>
+struct Botched {
+  static constexpr HookVerdict hook = V;
+  static constexpr HookFault fault = V.fault;
+  using Subject = S;
+};
+
+/// The verdict on a hook of `Subject`.
+template <HookVerdict V, class Subject>
+consteval auto about() {
+  if constexpr (!V) return Fine{};
+  else return Broken<refusal::About<V.hook>, Botched<V, Subject>>{};
+}
+
+/// What is wrong with the hooks of one participant.
+#define FULGURITE_HOOKS(SUBJECT, ...)                                                                                  \
+  if constexpr (bool(__VA_ARGS__)) return ::fulgurite::judge::about<__VA_ARGS__, SUBJECT>();                           \
+  else
+
+}  // namespace judge
+}  // namespace fulgurite
+
+// The sentence about a name that looks like a hook and is none; its rows stand in near_miss_refusals.hpp and
+// misspelt_*.hpp.
+
+#pragma GCC system_header  // spares g++ the trace through the macro below
+
+// clang-format off
+#define FULGURITE_NEAR_MISS(NAME, MEANT)                                                                               \
+  template <> struct About<HookId::NAME> {                                                                             \
+    template <bool, class Whom> static consteval auto judge() {                                                        \
+      static_assert(judge::accepts<typename Whom::Subject>, "[fulgurite.hook.near_miss] " #NAME                        \
+                    " is not a hook and would never be called: use " MEANT);                                           \
+    }                                                                                                                  \
+  };
+// clang-format on

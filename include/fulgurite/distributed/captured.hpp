@@ -6,8 +6,7 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/distributed_data_parallel.hpp>
-#include <fulgurite/distributed/layers_across_ranks.hpp>
-#include <fulgurite/policy/captured.hpp>
+#include <fulgurite/policy/policies.hpp>
 #include <fulgurite/torch/capture/captured.hpp>
 
 namespace fulgurite {

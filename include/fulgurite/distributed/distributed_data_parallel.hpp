@@ -2,37 +2,233 @@
 // The strategy of several processes that each have the whole model and train it on their own batches:
 // DistributedDataParallel{.devices = 2}.
 
+#include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/native_batch_norm_backward.h>
+#include <ATen/ops/rsqrt.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/known.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/distributed/connection.hpp>
 #include <fulgurite/distributed/gradients.hpp>
 #include <fulgurite/distributed/group.hpp>
-#include <fulgurite/distributed/layers_across_ranks.hpp>
-#include <fulgurite/distributed/numbers.hpp>
-#include <fulgurite/distributed/processors.hpp>
-#include <fulgurite/distributed/replica.hpp>
-#include <fulgurite/distributed/shared_statistics.hpp>
-#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/policy/matmul.hpp>
-#include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/device/current_device.hpp>
-#include <fulgurite/torch/device/relocate.hpp>
+#include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/device/sync_batch_norm.hpp>
 #include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/optim/arena_layout.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
+
+namespace fulgurite::libtorch {
+
+// A normalization by moments of several ranks, and its gradient, for which one all-reduce sums in float64.
+
+/// (input - mean) / sqrt(variance + eps) * weight + bias, where the moments are functions of all ranks' inputs.
+/// LibTorch normalizes by moments that are given; what they depend on is added to its gradient here. The gradients of
+/// weight and bias are this rank's part, as those of any other parameter.
+struct NormalizedByRanks : torch::autograd::Function<NormalizedByRanks> {
+  using Context = torch::autograd::AutogradContext;
+
+  static at::Tensor forward(Context* context, at::Tensor const& input, std::optional<at::Tensor> const& weight,
+                            std::optional<at::Tensor> const& bias, Moments const& moments, double eps,
+                            LayerRanks* ranks) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), moments.mean, moments.variance, moments.count});
+    context->saved_data["eps"] = eps;
+    context->saved_data["ranks"] = static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(ranks));
+    if (input.numel() == 0) return at::empty_like(input);
+    auto const x = widened(input);
+    auto const type = x.scalar_type();
+    return std::get<0>(at::native_batch_norm(x, given(weight.value_or(at::Tensor()), type),
+                                             given(bias.value_or(at::Tensor()), type), moments.mean.to(type),
+                                             moments.variance.to(type), false, 0, eps))
+        .to(input.scalar_type());
+  }
+
+  static torch::autograd::variable_list backward(Context* context, torch::autograd::variable_list const& gradients) {
+    if (at::GradMode::is_enabled())
+      throw Error("fulgurite.distributed.sync_batchnorm_twice",
+                  "a gradient of a gradient goes through SyncBatchNorm, which does not know it: use a norm that does "
+                  "not depend on the batch, such as GroupNorm, or leave create_graph out");
+    auto const saved = context->get_saved_variables();
+    auto const& [input, weight, mean, variance, count] = std::tie(saved[0], saved[1], saved[2], saved[3], saved[4]);
+    auto const eps = context->saved_data["eps"].toDouble();
+    auto* const ranks = reinterpret_cast<LayerRanks*>(static_cast<std::intptr_t>(context->saved_data["ranks"].toInt()));
+    auto const x = widened(input);
+    auto const type = x.scalar_type();
+    auto const channels = mean.numel();
+
+    auto own = x.numel() == 0 ? std::tuple(at::zeros_like(x), at::zeros({channels}, x.options()),
+                                           at::zeros({channels}, x.options()))
+                              : at::native_batch_norm_backward(gradients[0].to(type), x, given(weight, type),
+                                                               mean.to(type), variance.to(type), {}, {}, false, eps,
+                                                               std::array<bool, 3>{true, true, true});
+    auto& [of_input, of_weight, of_bias] =
+        own;  // the latter are the sums of gradients, by the normalized input and by 1
+    if (context->needs_input_grad(0)) {
+      auto const sums = at::cat({of_weight, of_bias}).to(at::kDouble);
+      ranks->sum_in_place(sums);
+      auto const scale = (variance + eps).rsqrt();
+      auto const by_weight = weight.defined() ? scale * weight.detach() : scale;
+      auto const slope = by_weight * scale * sums.narrow(0, 0, channels) / count;
+      auto const offset = by_weight * sums.narrow(0, channels, channels) / count;
+      of_input -= (x - along_channels(mean, x)).mul_(along_channels(slope, x)).add_(along_channels(offset, x));
+    }
+    auto const as = [](at::Tensor const& made, at::Tensor const& like) {
+      return like.defined() ? made.to(like.scalar_type()) : at::Tensor();
+    };
+    return {as(of_input, input), as(of_weight, weight), as(of_bias, weight), {}, {}, {}};
+  }
+
+ private:
+  static std::optional<at::Tensor> given(at::Tensor const& tensor, at::ScalarType type) {
+    return tensor.defined() ? std::optional(tensor.detach().to(type)) : std::nullopt;
+  }
+};
+
+}  // namespace fulgurite::libtorch
+
+namespace fulgurite::distributed {
+
+// The layers of a model that talk to the same layers of other ranks while a fit runs.
+
+/// The collectives of layers. One in a process, as the group, since a graph may outlive the fit that made it.
+class GroupOfLayers final : public libtorch::LayerRanks {
+ public:
+  static GroupOfLayers* of(Group& group) {
+    static auto* const one = new GroupOfLayers(group);
+    return one;
+  }
+  at::Tensor stack(at::Tensor const& mine) override { return group_.stack(mine, "normalizing a batch"); }
+  void sum_in_place(at::Tensor const& tensor) override { group_.sum(tensor, "the gradient of a normalization"); }
+  at::Tensor normalize(at::Tensor const& input, std::optional<at::Tensor> const& weight,
+                       std::optional<at::Tensor> const& bias, libtorch::Moments const& moments, double eps) override {
+    return libtorch::NormalizedByRanks::apply(input, weight, bias, moments, eps, this);
+  }
+
+ private:
+  explicit GroupOfLayers(Group& group) : group_(group) {}
+  Group& group_;
+};
+
+/// Every SyncBatchNorm of a model.
+template <class Model>
+std::vector<std::shared_ptr<SyncBatchNormImpl>> synchronized_norms([[maybe_unused]] Model& model) {
+  std::vector<std::shared_ptr<SyncBatchNormImpl>> all;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    for (auto const& module : model.modules(false))
+      if (auto norm = std::dynamic_pointer_cast<SyncBatchNormImpl>(module)) all.push_back(std::move(norm));
+  return all;
+}
+
+/// Where a strategy was told that batch norms are synchronized: an Error that names the first that cannot be.
+/// LibTorch's own are called without a way in between.
+template <class Model>
+void require_synchronized_norms([[maybe_unused]] Model& model) {
+  std::string found = "the model is no torch::nn::Module, so its batch norms cannot be seen";
+  if constexpr (std::derived_from<Model, torch::nn::Module>) {
+    found.clear();
+    for (auto const& module : model.named_modules(std::string(), false)) {
+      auto const* const layer = module.value().get();
+      if (!found.empty() || (dynamic_cast<torch::nn::BatchNorm1dImpl const*>(layer) == nullptr &&
+                             dynamic_cast<torch::nn::BatchNorm2dImpl const*>(layer) == nullptr &&
+                             dynamic_cast<torch::nn::BatchNorm3dImpl const*>(layer) == nullptr))
+        continue;  // a class of the model's own may derive from one
+      auto const kind = layer->name();
+      found = "'" + module.key() + "' is a " + kind.substr(0, kind.rfind("Impl")) +
+              ", which sees its own rank's batch alone";
+    }
+  }
+  if (!found.empty())
+    throw Error("fulgurite.distributed.sync_batchnorm",
+                ".sync_batchnorm is on, and " + found +
+                    ": declare batch norms as fulgurite::SyncBatchNorm (the same options, and the same weights in "
+                    "files), or take .sync_batchnorm off");
+}
+
+/// While it lives, the layers of a model know their group.
+class LayersAcrossRanks {
+ public:
+  template <class Model>
+  LayersAcrossRanks(Group& group, Model& model) : norms_(synchronized_norms(model)) {
+    if (group.place().world == 1) norms_.clear();
+    for (auto const& norm : norms_) norm->connect(GroupOfLayers::of(group));
+  }
+  LayersAcrossRanks(LayersAcrossRanks const&) = delete;
+  LayersAcrossRanks& operator=(LayersAcrossRanks const&) = delete;
+  ~LayersAcrossRanks() {
+    for (auto const& norm : norms_) norm->connect(nullptr);
+  }
+
+ private:
+  std::vector<std::shared_ptr<SyncBatchNormImpl>> norms_;
+};
+
+// The running statistics of batch norms that each rank has taken from its own batches become those of all batches.
+
+/// As one process that sees the batches of all ranks has them, where statistics are means over batches: each rank's
+/// count as often as it has seen batches. In float64, summed in the order of ranks, so that all have the same bits. A
+/// SyncBatchNorm has those of all ranks already, and one that was set to eval() has taken none. A collective.
+template <class Model>
+void share_statistics([[maybe_unused]] Group& group, [[maybe_unused]] Model& model) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) {
+    at::NoGradGuard const no_graph;
+    std::vector<at::Tensor> statistics, counts, mine;
+    libtorch::each_batch_norm(model, [&](auto const& norm) {
+      if (std::is_same_v<typename std::remove_cvref_t<decltype(norm)>::element_type, SyncBatchNormImpl>) return;
+      auto const batches = norm->num_batches_tracked.to(at::kDouble);
+      for (auto const& one : {norm->running_mean, norm->running_var}) {
+        statistics.push_back(one);
+        mine.push_back(one.to(at::kDouble).mul_(batches));
+      }
+      counts.push_back(norm->num_batches_tracked);
+      mine.push_back(batches.reshape({1}));
+    });
+    if (mine.empty() || group.place().world == 1) return;
+    auto const all = group.stack(at::cat(mine), "combining statistics of batch norms");
+    auto const sum = all[0].clone();
+    for (std::int64_t rank = 1; rank != all.size(0); ++rank) sum.add_(all[rank]);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i != counts.size(); ++i) {
+      auto const size = statistics[2 * i].numel();
+      auto const batches = sum[at + 2 * size];
+      if (batches.item<double>() != 0)
+        for (auto const k : {0, 1})
+          statistics[2 * i + static_cast<std::size_t>(k)].copy_(sum.narrow(0, at + k * size, size) / batches);
+      counts[i].copy_(batches);
+      at += 2 * size + 1;
+    }
+  }
+}
+
+}  // namespace fulgurite::distributed
 
 namespace fulgurite {
 
@@ -244,6 +440,79 @@ struct DistributedDataParallel {
 
  private:
   distributed::GroupOptions options() const { return {backend, devices, num_nodes, others, timeout, engine}; }
+};
+
+// DistributedDataParallel whose processes keep a part of the optimizers' state each: ZeRO's first stage.
+
+namespace distributed {
+
+/// What the optimizers of a tuple keep, gathered in rank 0 while it lives. Made by every rank.
+template <class Optimizers>
+class WholeState {
+ public:
+  WholeState(Optimizers& optimizers, int rank) : optimizers_(&optimizers) {
+    each([&](auto& one) { one.gather_state(rank == 0); });
+  }
+  ~WholeState() {
+    if (optimizers_) each([](auto& one) { one.drop_gathered(); });
+  }
+  WholeState(WholeState&& other) noexcept : optimizers_(std::exchange(other.optimizers_, nullptr)) {}
+  WholeState& operator=(WholeState&&) = delete;
+
+ private:
+  template <class F>
+  void each(F&& f) {
+    auto const one = [&](auto& optimizer) {
+      if constexpr (requires { optimizer.drop_gathered(); }) f(optimizer);
+    };
+    std::apply([&](auto&... all) { (one(all), ...); }, *optimizers_);
+  }
+
+  Optimizers* optimizers_;
+};
+
+}  // namespace distributed
+
+/// `ShardedDataParallel{{.devices = 2}}`, with the options of DistributedDataParallel: where the moments of an
+/// optimizer are too much for each process to keep all of them. Each of k keeps one part of k, updates the parameters
+/// of that part, and receives those of the others. Steps, files and what may go wrong are those of
+/// DistributedDataParallel, to the bit; over the wire go the parameters beside the gradients.
+///
+/// Weights and gradients are whole in each process, so that clipping, hooks and callbacks see all of them. A file has
+/// all of the state, and is gone on with by any number of processes, and by one, with this strategy or another.
+/// Optimizers are those of fulgurite::optim, but LBFGS.
+struct ShardedDataParallel : DistributedDataParallel {
+  static constexpr bool shards_state = true;
+
+  /// Once the optimizers of a fit are made, before they keep anything. Every rank calls it.
+  template <class Optimizers>
+  void share_state(Optimizers& optimizers) {
+    auto& all = group();
+    auto const one = [&](auto& optimizer) {
+      if constexpr (requires { optimizer.kept_numbers(); }) {
+        optimizer.keep_part({rank(), world(), [&all](at::Tensor const& flat) {
+                               if (flat.numel() != 0) all.all_gather(flat, "gathering parts of all ranks");
+                             }});
+      }
+    };
+    std::apply([&](auto&... each) { (one(each), ...); }, optimizers);
+  }
+  /// While the returned object lives, rank 0 has all that the optimizers keep, as a file holds it.
+  template <class Optimizers>
+  [[nodiscard]] distributed::WholeState<Optimizers> whole_state(Optimizers& optimizers) {
+    return {optimizers, rank()};
+  }
+
+  /// What describe(trainer) prints of a strategy's work.
+  std::vector<std::string> account() const {
+    auto lines = DistributedDataParallel::account();
+    if (distributed::Group::is_open()) {
+      auto const& traffic = group().traffic();
+      lines.push_back(std::to_string(traffic.all_gathers) + " all-gathers of parameters and states, " +
+                      std::to_string(traffic.all_gather_bytes) + " bytes in all");
+    }
+    return lines;
+  }
 };
 
 }  // namespace fulgurite

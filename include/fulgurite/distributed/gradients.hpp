@@ -2,6 +2,7 @@
 // The gradients of a step become their mean over all processes.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,20 +12,195 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <torch/nn/module.h>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/distributed/exchange_plan.hpp>
 #include <fulgurite/distributed/gradient_buckets.hpp>
 #include <fulgurite/distributed/group.hpp>
-#include <fulgurite/distributed/replica.hpp>
-#include <fulgurite/distributed/used_parameters.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::distributed {
+
+// What a strategy of several processes knows of its model: the names, by which ranks compare what they have, and the
+// buffers.
+
+/// Every rank has to say the same lines; else an Error, on all of them, that names the first that differs. `of`: what
+/// the lines are about.
+inline void require_same(Group& group, std::vector<std::string> const& lines, std::string const& of) {
+  std::string all;
+  for (auto const& line : lines) all.append(line).append("\n");
+  auto const said = group.exchange(all, of);
+  for (std::size_t rank = 1; rank != said.size(); ++rank) {
+    if (said[rank] == said[0]) continue;
+    std::string_view zero(said[0]), other(said[rank]);
+    auto const next = [](std::string_view& text) {
+      auto const line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      return line.empty() ? std::string_view("none") : line;
+    };
+    for (std::size_t number = 0;; ++number) {
+      auto const left = next(zero), right = next(other);
+      if (left == right && left != "none") continue;
+      std::string sentence("rank ");
+      sentence.append(std::to_string(rank)).append(" has another model than rank 0, by the ").append(of);
+      sentence.append(": number ").append(std::to_string(number)).append(" is '").append(left);
+      sentence.append("' in rank 0 and '").append(right).append("' in rank ").append(std::to_string(rank));
+      throw Error("fulgurite.distributed.model",
+                  sentence.append(". All ranks have to make the same model and the same optimizers, in the same order: "
+                                  "let nothing that they are made from depend on the rank"));
+    }
+  }
+}
+
+/// The tensors of a list one after another, as bytes, so that one broadcast takes them all, whatever their types.
+class AsBytes {
+ public:
+  explicit AsBytes(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)) {
+    std::int64_t size = 0;
+    for (auto const& tensor : tensors_) {
+      places_.push_back(size);
+      size += (static_cast<std::int64_t>(tensor.nbytes()) + unit - 1) / unit * unit;
+    }
+    if (!tensors_.empty()) bytes_ = at::empty({size}, tensors_.front().options().dtype(at::kByte).requires_grad(false));
+  }
+  bool is_empty() const { return tensors_.empty(); }
+
+  /// All ranks have what rank 0 has.
+  void broadcast(Group& group, std::string_view what) {
+    at::NoGradGuard const no_graph;
+    bool const sends = group.place().rank == 0;
+    if (sends)
+      for (std::size_t i = 0; i != tensors_.size(); ++i) part(i).copy_(tensors_[i].detach());
+    group.broadcast(bytes_, 0, what);
+    if (!sends)
+      for (std::size_t i = 0; i != tensors_.size(); ++i) tensors_[i].copy_(part(i));
+  }
+
+ private:
+  static constexpr std::int64_t unit = 16;
+
+  at::Tensor part(std::size_t i) const {
+    auto const& tensor = tensors_[i];
+    return bytes_.narrow(0, places_[i], static_cast<std::int64_t>(tensor.nbytes()))
+        .view(tensor.scalar_type())
+        .view(tensor.sizes());
+  }
+
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::int64_t> places_ = {};
+  at::Tensor bytes_ = {};
+};
+
+/// The model of this rank.
+class Replica {
+ public:
+  /// Compares parameters and buffers of all ranks, their names, types, shapes and order, and gives all the values of
+  /// rank 0.
+  template <class Model>
+  void take(Group& group, [[maybe_unused]] Model& model) {
+    names_.clear();
+    buffers_.clear();
+    if constexpr (std::derived_from<Model, torch::nn::Module>) {
+      std::vector<std::string> lines;
+      std::vector<at::Tensor> all;
+      auto const add = [&](std::string const& name, at::Tensor const& tensor) {
+        if (!tensor.defined()) return false;
+        if (!names_.try_emplace(tensor.unsafeGetTensorImpl(), name).second) return false;
+        lines.push_back(line(name, tensor));
+        all.push_back(tensor);
+        return true;
+      };
+      for (auto const& one : model.named_parameters()) add(one.key(), one.value());
+      for (auto const& one : model.named_buffers())
+        if (add(one.key(), one.value())) buffers_.push_back(one.value());
+      require_same(group, lines, "parameters and buffers");
+      if (!all.empty()) AsBytes(all).broadcast(group, "weights of rank 0");
+    }
+  }
+
+  std::vector<at::Tensor> const& buffers() const { return buffers_; }
+  std::string name(at::Tensor const& parameter) const {
+    auto const found = names_.find(parameter.unsafeGetTensorImpl());
+    return found == names_.end() ? "a tensor that the model does not have" : found->second;
+  }
+
+  static std::string line(std::string const& name, at::Tensor const& tensor) {
+    std::string text(name);
+    text.append(" ").append(c10::toString(tensor.scalar_type())).append(" [");
+    for (std::int64_t d = 0; d != tensor.dim(); ++d)
+      text.append(d == 0 ? "" : ", ").append(std::to_string(tensor.size(d)));
+    return text.append(tensor.requires_grad() ? "]" : "] frozen");
+  }
+
+ private:
+  std::unordered_map<c10::TensorImpl const*, std::string> names_ = {};
+  std::vector<at::Tensor> buffers_ = {};
+};
+
+// Which parameters the steps of this rank use, where the program has promised something about that.
+
+/// What a program says of the parameters that its steps use.
+struct PromisedUse {
+  bool all = false;          ///< every step uses every parameter
+  bool as_in_first = false;  ///< every step uses those that the first one used
+};
+
+/// Holds steps to what was promised. A step of this rank in which nothing was made, since it left its batch out, says
+/// nothing.
+class UsedParameters {
+ public:
+  explicit UsedParameters(PromisedUse promised) : promised_(promised) {}
+
+  /// Before the gradients of a step are exchanged; `list`: the number of its list of parameters. An Error that names
+  /// the first parameter of which the promise is not true.
+  void check(std::vector<Item> const& items, std::size_t list, Replica const& replica) {
+    if (!promised_.all && !promised_.as_in_first) return;
+    if (std::none_of(items.begin(), items.end(), [](auto const& item) { return item.received; })) return;
+    if (promised_.all) require_all(items, replica);
+    if (promised_.as_in_first) require_as_in_first(items, list, replica);
+  }
+
+  /// Which parameters of a list the steps of this rank use, as far as is known and promised, else null: what waits for
+  /// all gradients need not wait for those of the others.
+  std::vector<bool> const* used(std::size_t list) const {
+    auto const first = first_.find(list);
+    return first == first_.end() ? nullptr : &first->second;
+  }
+
+ private:
+  static void require_all(std::vector<Item> const& items, Replica const& replica) {
+    for (auto const& item : items)
+      if (!item.received)
+        throw Error("fulgurite.distributed.unused_parameter",
+                    "this step gave parameter '" + replica.name(item.parameter) +
+                        "' no gradient, and find_unused_parameters = false says that each step uses all of them: use "
+                        "it in the loss, freeze it, or leave the option out");
+  }
+  void require_as_in_first(std::vector<Item> const& items, std::size_t list, Replica const& replica) {
+    auto const [known, is_first] = first_.try_emplace(list);
+    auto& first = known->second;
+    if (is_first)
+      for (auto const& item : items) first.push_back(item.received);
+    for (std::size_t i = 0; i != items.size(); ++i) {
+      bool const used = items[i].received;
+      if (used == first[i]) continue;
+      std::string const otherwise =
+          used ? "a gradient, and the first one did not" : "no gradient, and the first one did";
+      throw Error("fulgurite.distributed.static_graph",
+                  "this step gave parameter '" + replica.name(items[i].parameter) + "' " + otherwise +
+                      ", though static_graph = true says that all steps use the same parameters: leave the option out");
+    }
+  }
+
+  PromisedUse promised_;
+  std::unordered_map<std::size_t, std::vector<bool>> first_ = {};  ///< by the number of the list
+};
 
 /// What travels beside the gradients, in their type, counts ranks. An Error where that type does not count so far.
 inline void require_counts(at::ScalarType type, int world) {

@@ -3,13 +3,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -17,11 +25,21 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/distributed/connection.hpp>
-#include <fulgurite/distributed/group_options.hpp>
-#include <fulgurite/distributed/parted.hpp>
-#include <fulgurite/distributed/traffic.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::distributed {
+
+// What a process has sent to the others of its run, for who watches what a step costs.
+
+/// What went over the wire, counted.
+struct Traffic {
+  long all_reduces = 0, all_reduce_bytes = 0;  ///< of gradients
+  long in_backward = 0;                        ///< of these, begun before backward had ended
+  long broadcasts = 0;                         ///< of weights and buffers
+  long of_layers = 0;                          ///< inside of forward and backward
+  long all_gathers = 0, all_gather_bytes = 0;  ///< of what ranks keep a part of each
+  long exchanges = 0;                          ///< of decisions and numbers
+};
 
 /// One in a process, made by the first strategy that needs it and kept until the process ends. All members that talk
 /// are collectives: every rank calls them, in the same order. Where another rank has ended they throw loop::RankEnded;
@@ -145,7 +163,7 @@ class Group : public Connection {
     return whole;
   }
 
-  /// For messages between two ranks (channel.hpp).
+  /// For messages between two ranks.
   c10d::Backend& between_two() { return *gradients_; }
 
  private:
@@ -179,6 +197,154 @@ class Group : public Connection {
   }
 
   Traffic traffic_ = {};
+};
+
+// Numbers and answers that several processes come to together. They are folded in the order of ranks, on each of them
+// alike, so that all have the same bits whoever carries the messages.
+
+/// True on all ranks if any rank says so.
+inline bool agree(Group& group, bool any) {
+  for (auto const& said : group.exchange(any ? "1" : "0", "agreeing"))
+    if (said == "1") return true;
+  return false;
+}
+
+/// Two numbers reduced to one. A mean is summed here; fold_all divides it when all ranks are in.
+template <class Number>
+Number fold(Number so_far, Number next, Reduce how) {
+  switch (how) {
+  case Reduce::min: return std::min(so_far, next);
+  case Reduce::max: return std::max(so_far, next);
+  default: return so_far + next;
+  }
+}
+
+/// Values of one kind, folded position by position. A mean of whole numbers is cut.
+template <class Number>
+void fold_all(Group& group, std::span<Number> values, auto const& how) {
+  std::string_view const mine(reinterpret_cast<char const*>(values.data()), values.size_bytes());
+  auto const said = group.exchange(mine, "reducing " + std::to_string(values.size()) + " numbers");
+  for (std::size_t rank = 0; rank != said.size(); ++rank)
+    for (std::size_t i = 0; i != values.size(); ++i) {
+      Number number{};
+      std::memcpy(&number, said[rank].data() + i * sizeof(Number), sizeof(Number));
+      values[i] = rank == 0 ? number : fold(values[i], number, how(i));
+    }
+  for (std::size_t i = 0; i != values.size(); ++i)
+    if (how(i) == Reduce::mean) values[i] /= static_cast<Number>(said.size());
+}
+
+/// A number, or a span of doubles in place.
+template <class V>
+V reduce(Group& group, V value, Reduce how) {
+  auto const same = [how](std::size_t) { return how; };
+  if constexpr (std::is_same_v<V, std::span<double>>) {
+    fold_all(group, value, same);
+    return value;
+  } else if constexpr (std::is_integral_v<V>) {
+    auto number = static_cast<std::int64_t>(value);
+    fold_all(group, std::span(&number, 1), same);
+    return static_cast<V>(number);
+  } else {
+    auto number = static_cast<double>(value);
+    fold_all(group, std::span(&number, 1), same);
+    return static_cast<V>(number);
+  }
+}
+
+/// Several numbers, each in its own way, in one message.
+inline void reduce_in_place(Group& group, std::span<double> values, std::span<Reduce const> how) {
+  fold_all(group, values, [how](std::size_t i) { return how[i]; });
+}
+
+// Tensors from one process to another, in one direction.
+
+/// c10d's send, or recv, with one neighbour. What is posted goes on its way at once; `wait` waits until all of it has
+/// arrived, looking after the other ranks. gloo closes all connections where somebody waits with a time limit and it is
+/// up, so a thread of the channel's own waits without one. It outlives a channel that nobody waits for any more.
+class Channel {
+ public:
+  enum class Direction : bool { to, from };
+
+  Channel(Group& group, Direction direction, int peer)
+      : group_(&group), direction_(direction), peer_(peer), shared_(std::make_shared<Shared>()) {
+    std::thread(&Channel::work, shared_).detach();
+  }
+  Channel(Channel const&) = delete;
+  Channel& operator=(Channel const&) = delete;
+  ~Channel() {
+    std::lock_guard const lock(shared_->mutex);
+    shared_->over = true;
+    shared_->changed.notify_all();
+  }
+
+  /// The tensor is sent, or filled. It is contiguous, and must not be written to until it has arrived.
+  void post(at::Tensor const& tensor) {
+    std::vector<at::Tensor> one{tensor};
+    // A connection that is broken already says so at once.
+    auto work = group_->or_lost("talking to a neighbouring stage", [&] {
+      auto& engine = group_->between_two();
+      return direction_ == Direction::to ? engine.send(one, peer_, tag_) : engine.recv(one, peer_, tag_);
+    });
+    tag_ = (tag_ + 1) % tags;
+    ++messages_;
+    bytes_ += static_cast<long>(tensor.nbytes());
+    std::lock_guard const lock(shared_->mutex);
+    shared_->waiting.push_back({std::move(work), tensor});
+    shared_->changed.notify_all();
+  }
+  void wait(std::string_view what) {
+    group_->await(what, [&](std::chrono::milliseconds time) {
+      std::unique_lock lock(shared_->mutex);
+      auto const ready = [&] { return shared_->waiting.empty() || shared_->problem; };
+      shared_->changed.wait_for(lock, time, ready);
+      if (shared_->problem) std::rethrow_exception(shared_->problem);
+      return ready();
+    });
+  }
+
+  long messages() const { return messages_; }
+  long bytes() const { return bytes_; }
+
+ private:
+  struct Message {
+    c10::intrusive_ptr<c10d::Work> work;
+    at::Tensor tensor;
+  };
+  struct Shared {
+    std::mutex mutex = {};
+    std::condition_variable changed = {};
+    bool over = false;
+    std::deque<Message> waiting = {};
+    std::exception_ptr problem = {};
+  };
+
+  static void work(std::shared_ptr<Shared> shared) {
+    std::unique_lock lock(shared->mutex);
+    for (;;) {
+      shared->changed.wait(lock, [&] { return shared->over || !shared->waiting.empty(); });
+      if (shared->waiting.empty() || shared->problem) return;
+      auto const first = shared->waiting.front().work;
+      lock.unlock();
+      std::exception_ptr problem;
+      try {
+        first->wait();
+      } catch (...) { problem = std::current_exception(); }
+      lock.lock();
+      if (problem) shared->problem = problem;
+      else shared->waiting.pop_front();
+      shared->changed.notify_all();
+    }
+  }
+
+  static constexpr int tags = 1 << 15;
+
+  Group* group_;
+  Direction direction_;
+  int peer_;
+  int tag_ = 0;
+  long messages_ = 0, bytes_ = 0;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace fulgurite::distributed

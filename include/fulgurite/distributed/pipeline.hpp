@@ -1,8 +1,10 @@
 #pragma once
 // The strategy of several processes that each run a part of one model: Pipeline{.micro_batches = 8, .devices = 2}.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -16,30 +18,285 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/known.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/distributed/connection.hpp>
+#include <fulgurite/distributed/gradients.hpp>
 #include <fulgurite/distributed/group.hpp>
-#include <fulgurite/distributed/micro_batches.hpp>
-#include <fulgurite/distributed/model_parts.hpp>
-#include <fulgurite/distributed/numbers.hpp>
 #include <fulgurite/distributed/pipeline_schedule.hpp>
-#include <fulgurite/distributed/pipeline_state.hpp>
-#include <fulgurite/distributed/processors.hpp>
-#include <fulgurite/distributed/replica.hpp>
-#include <fulgurite/distributed/split_norm.hpp>
-#include <fulgurite/distributed/stage_runner.hpp>
 #include <fulgurite/distributed/stages.hpp>
-#include <fulgurite/loop/rank_ended.hpp>
-#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/policy/matmul.hpp>
-#include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/device/relocate.hpp>
+#include <fulgurite/torch/device/single_device.hpp>
 #include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
+
+namespace fulgurite::distributed {
+
+// The stages of one process: what comes from the process before goes through them and on to the next, and the
+// gradients come back.
+
+/// Between `forward` and `backward` of a micro batch it keeps what went in and what came out.
+class StageRunner final : public StageRun {
+ public:
+  StageRunner(Group& group, torch::nn::Module const& model, std::vector<NamedStage> own)
+      : group_(&group), model_(&model), own_(std::move(own)) {
+    current() = this;
+    int const rank = group.place().rank;
+    using enum Channel::Direction;
+    if (!is_first()) {
+      from_before_.emplace(group, from, rank - 1);
+      to_before_.emplace(group, to, rank - 1);
+    }
+    if (!is_last()) {
+      to_next_.emplace(group, to, rank + 1);
+      from_next_.emplace(group, from, rank + 1);
+    }
+  }
+  StageRunner(StageRunner const&) = delete;
+  StageRunner& operator=(StageRunner const&) = delete;
+  ~StageRunner() {
+    if (current() == this) current() = nullptr;
+  }
+  bool is_first() const { return group_->place().rank == 0; }
+  bool is_last() const { return group_->place().rank + 1 == group_->place().world; }
+
+  /// A batch begins, of so many micro batches.
+  void begin(int micro_batches) {
+    kept_.clear();
+    kept_.resize(static_cast<std::size_t>(micro_batches));
+  }
+  /// Calls step(), in which `through_stages` does this process's part; whether it went on to its end. `fingerprint`: of
+  /// the batch, which has to be the others'.
+  template <class Step>
+  bool forward(int micro_batch, std::int64_t fingerprint, Step&& step) {
+    at_ = micro_batch;
+    fingerprint_ = fingerprint;
+    has_run_ = false;
+    struct Scope {
+      bool& in_step;
+      ~Scope() { in_step = false; }
+    } const scope{in_step_};
+    in_step_ = true;
+    try {
+      step();
+    } catch (StagesEnd) { return false; }
+    if (has_run_ && !is_last())
+      throw Error("fulgurite.pipeline.caught",
+                  "a step has caught what through_stages(model, x) ends it with on all processes but the last, by "
+                  "catch (...), and went on without an output: catch std::exception, which that is not");
+    if (!has_run_)
+      throw Error("fulgurite.pipeline.unused", "a step did not call through_stages(model, x), so no stage has run: a "
+                                               "model for Pipeline calls it in the forward of each of its steps");
+    return true;
+  }
+  /// The gradients of what this process has computed of a micro batch. On the last one the loss has been gone back from
+  /// already.
+  void backward(int micro_batch) {
+    has_trained_ = true;
+    auto [input, output] = std::exchange(kept_.at(static_cast<std::size_t>(micro_batch)), {});
+    if (!is_last() && output.requires_grad()) {
+      auto const gradient = at::empty(output.sizes(), output.options().requires_grad(false));
+      from_next_->post(gradient);
+      from_next_->wait("gradients of the next stages");
+      output.backward(gradient);
+    }
+    if (is_first() || !input.requires_grad()) return;
+    auto gradient = input.grad();
+    if (!gradient.defined()) gradient = at::zeros_like(input);  // the stages make nothing of it
+    to_before_->post(gradient.detach().contiguous());
+  }
+  /// What was sent has arrived.
+  void finish() {
+    if (to_next_) to_next_->wait("the next stages to take activations");
+    if (to_before_) to_before_->wait("the stages before to take gradients");
+  }
+
+  std::vector<std::string> account() const {
+    long messages = 0, bytes = 0;
+    for (auto const* channel : {&to_next_, &to_before_})
+      if (*channel) messages += (*channel)->messages(), bytes += (*channel)->bytes();
+    return {std::to_string(messages) + " messages to other stages, " + std::to_string(bytes) + " bytes in all"};
+  }
+
+  /// By through_stages, as `run` is.
+  bool is_in_step(torch::nn::Module const& model) const override {
+    if (&model != model_ || in_step_) return &model == model_;
+    if (has_trained_ && group_->place().world != 1)
+      throw Error(
+          "fulgurite.pipeline.hook",
+          "through_stages(model, x) is called outside of a step, where rank " + std::to_string(group_->place().rank) +
+              " has old weights of the other processes' stages: call it in a step, or train by another strategy");
+    return false;
+  }
+  at::Tensor run(at::Tensor x) override {
+    if (std::exchange(has_run_, true))
+      throw Error("fulgurite.pipeline.twice", "a step calls through_stages(model, x) a second time, where the other "
+                                              "processes are done with it: give the stages all inputs at once");
+    if (!is_first()) x = receive();
+    auto output = x;
+    for (auto const& stage : own_) output = stage.forward(std::move(output));
+    if (at::GradMode::is_enabled()) kept_.at(static_cast<std::size_t>(at_)) = {x, output};
+    if (is_last()) return output;
+    send(output);
+    throw StagesEnd{};
+  }
+
+ private:
+  // What is told of activations before they come.
+  struct Told {
+    enum At : std::size_t { batch, micro_batch, type, wants_gradient, dimensions, first_size };
+  };
+  static constexpr std::size_t most_dimensions = 10;
+  using Header = std::array<std::int64_t, Told::first_size + most_dimensions>;
+
+  static at::Tensor room_for_header() {
+    return at::empty({static_cast<std::int64_t>(std::tuple_size_v<Header>)}, at::TensorOptions().dtype(at::kLong));
+  }
+  void send(at::Tensor const& output) {
+    if (output.dim() > static_cast<std::int64_t>(most_dimensions) || !output.is_cpu() || output.is_sparse())
+      throw Error("fulgurite.pipeline.activation",
+                  "what a stage hands to the next process is a dense tensor on the CPU, of " +
+                      std::to_string(most_dimensions) + " dimensions at most");
+    Header header{};
+    header[Told::batch] = fingerprint_;
+    header[Told::micro_batch] = at_;
+    header[Told::type] = static_cast<std::int64_t>(output.scalar_type());
+    header[Told::wants_gradient] = output.requires_grad() ? 1 : 0;
+    header[Told::dimensions] = output.dim();
+    for (std::int64_t d = 0; d != output.dim(); ++d)
+      header.at(Told::first_size + static_cast<std::size_t>(d)) = output.size(d);
+    auto const told = room_for_header();
+    std::memcpy(told.mutable_data_ptr(), header.data(), sizeof header);
+    to_next_->post(told);
+    if (output.numel() != 0) to_next_->post(output.detach().contiguous());
+  }
+  at::Tensor receive() {
+    auto const told = room_for_header();
+    from_before_->post(told);
+    from_before_->wait("activations of the stages before");
+    Header header{};
+    std::memcpy(header.data(), told.const_data_ptr(), sizeof header);
+    if (header[Told::batch] != fingerprint_ || header[Told::micro_batch] != at_)
+      throw Error("fulgurite.pipeline.other_batch",
+                  "rank " + std::to_string(group_->place().rank) +
+                      " has another batch than the rank before it: all "
+                      "processes of a pipeline read the same batches in the same order, so give their loaders the same "
+                      "seed, and let no sample depend on the rank");
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t d = 0; d != header[Told::dimensions]; ++d)
+      sizes.push_back(header.at(Told::first_size + static_cast<std::size_t>(d)));
+    auto input = at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(header[Told::type])));
+    if (input.numel() != 0) {
+      from_before_->post(input);
+      from_before_->wait("activations of the stages before");
+    }
+    if (header[Told::wants_gradient] != 0 && at::GradMode::is_enabled()) input.requires_grad_();
+    return input;
+  }
+
+  struct Kept {
+    at::Tensor input = {}, output = {};
+  };
+
+  Group* group_;
+  torch::nn::Module const* model_;
+  std::vector<NamedStage> own_;
+  std::optional<Channel> from_before_ = {}, to_before_ = {}, to_next_ = {}, from_next_ = {};
+  std::vector<Kept> kept_ = {};
+  int at_ = 0;
+  std::int64_t fingerprint_ = 0;
+  bool in_step_ = false, has_run_ = false;
+  bool has_trained_ = false;  ///< the weights are no longer everybody's
+};
+
+// Clipping by the norm of gradients of which each process has a part.
+
+/// As libtorch::clip_norm, over the parts of all ranks in their order. One process that has all parameters in that
+/// order computes the same bits. Gradients are on the CPU.
+template <class Parameters>
+at::Tensor clip_split_norm(Group& group, Parameters const& parameters, double limit) {
+  libtorch::Gradients const gradients(parameters);
+  std::string mine;
+  if (!gradients->empty()) {
+    auto const norms = at::stack(libtorch::norms_of(parameters, *gradients)).to(at::kDouble);
+    mine.assign(static_cast<char const*>(norms.const_data_ptr()), norms.nbytes());
+  }
+  std::string all;
+  for (auto const& said : group.exchange(mine, "norms of all stages")) all += said;
+  if (all.empty()) return at::zeros({});
+  auto const count = static_cast<std::int64_t>(all.size() / sizeof(double));
+  auto norms = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
+  std::memcpy(norms.mutable_data_ptr(), all.data(), all.size());
+  auto const type = gradients->empty() ? at::kFloat : gradients->front().scalar_type();
+  auto const norm = count == 1 ? norms.to(type).view({}) : at::linalg_vector_norm(norms.to(type), 2);
+  auto const factor = libtorch::factor_now(norm, limit);
+  if (!factor) {
+    for (auto& gradient : *gradients) gradient.mul_(libtorch::factor_of(norm, limit));
+  } else if (*factor != 1.0) {
+    for (auto& gradient : *gradients) gradient.mul_(*factor);
+  }
+  return norm;
+}
+
+// What a pipeline keeps during a fit, and how it takes a batch.
+
+/// What the strategy keeps during a fit. A copy of the strategy begins with nothing.
+struct PipelineState {
+  ModelParts parts = {};
+  std::unique_ptr<StageRunner> runner = nullptr;
+  std::vector<std::string> account = {};  ///< of the run before
+  Group* group = nullptr;
+  bool has_failed = false;
+  bool has_all_gradients = true;  ///< a file of an open window was written, or may have been gone on from
+
+  PipelineState() = default;
+  PipelineState(PipelineState const&) : PipelineState() {}
+  PipelineState(PipelineState&&) noexcept = default;
+  PipelineState& operator=(PipelineState const&) { return *this = PipelineState(); }
+  PipelineState& operator=(PipelineState&&) noexcept = default;
+
+  /// Forward and backward of all micro batches of a batch; their mean loss, on the last process.
+  template <class Batch, class Step>
+  double take(Batch& batch, int micro_batches, PipelineSchedule schedule, Step& step) {
+    auto parts_of_batch = micro_batches_of(batch, micro_batches);
+    auto const fingerprint = fingerprint_of(batch);
+    auto const count = static_cast<int>(parts_of_batch.size());
+    std::vector<at::Tensor> losses(parts_of_batch.size());
+    double sum = 0;
+    runner->begin(count);
+    auto const& place = group->place();
+    for (auto const& [kind, at] : pipeline_actions(schedule, place.rank, place.world, count)) {
+      auto const i = static_cast<std::size_t>(at);
+      if (kind == PipelineAction::Kind::forward) {
+        runner->forward(at, fingerprint, [&] { losses[i] = step.forward(parts_of_batch[i]); });
+        continue;
+      }
+      if (runner->is_last()) {
+        step.backward(losses[i], count);
+        sum += libtorch::read(losses[i]);
+        losses[i].reset();
+      }
+      runner->backward(at);
+    }
+    runner->finish();
+    return sum / count;
+  }
+};
+
+}  // namespace fulgurite::distributed
 
 namespace fulgurite {
 /// Each process runs a part of the model, its stages; a batch is cut into micro batches, so that all processes have

@@ -3,18 +3,157 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/constant.hpp>
-#include <fulgurite/core/flow.hpp>
-#include <fulgurite/core/slots.hpp>
-#include <fulgurite/hook/call.hpp>
-#include <fulgurite/hook/profiled.hpp>
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
 
 namespace fulgurite {
+
+/// What an action is a part of, for the one sentence that says where the time goes.
+enum class RunPart : std::uint8_t {
+  data,        ///< a loader is waited for
+  transfer,    ///< a batch goes to its device
+  step,        ///< training_step
+  backward,    ///< gradients
+  update,      ///< the optimizer, clipping and clearing
+  exchange,    ///< ranks wait for each other
+  evaluation,  ///< validation_step, test_step, predict_step
+  hooks,       ///< hooks of callbacks, model, strategy
+  logging,     ///< rows for loggers
+  saving,      ///< checkpoints
+  own,         ///< what a program names itself: ctx.profile("...")
+  loop         ///< what surrounds all others: an epoch, a validation
+};
+/// How many there are.
+inline constexpr std::size_t parts_of_a_run = 12;
+
+/// Something that takes time. A profiler knows it again by its number: each action of a program has one, from 0 on.
+struct ProfiledAction {
+  std::size_t id = 0;
+  char const* name = "";  ///< Lightning's where it has one: "[Callback]EarlyStopping.on_train_epoch_end"
+  RunPart part = RunPart::own;
+  bool counts = true;  ///< false: time that belongs to one which is counted elsewhere
+};
+
+namespace action {
+
+inline std::size_t new_id() {
+  static std::atomic<std::size_t> next{0};
+  return next++;
+}
+
+/// An action by its whole name.
+template <FixedString Name, RunPart In>
+struct Plain {
+  static constexpr RunPart part = In;
+  static std::string name() { return std::string(Name.view()); }
+};
+
+/// "[Strategy]SingleDevice.backward".
+FULGURITE_COLD std::string name_of(std::string_view role, std::string_view type, std::string_view what) {
+  std::string all = "[";
+  (all += role) += ']';
+  (all += type) += '.';
+  return all += what;
+}
+
+/// One of a participant. Two objects of one type are one.
+template <FixedString Role, class T, FixedString What, RunPart In>
+struct Of {
+  static constexpr RunPart part = In;
+  static std::string name() { return name_of(Role.view(), type_name<T>(), What.view()); }
+};
+
+/// The same of a hook, or another function of the library's tables, by its row.
+template <FixedString Role, class T, class Hook, RunPart In = RunPart::hooks>
+struct HookOf {
+  static constexpr RunPart part = In;
+  static std::string name() { return name_of(Role.view(), type_name<T>(), Hook::name()); }
+};
+
+/// The one action of such a type. Without `Counts` the time is added to it, and it is not counted.
+template <class A, bool Counts = true>
+ProfiledAction const& action_of() {
+  if constexpr (Counts) {
+    static std::string const name = A::name();
+    static ProfiledAction const action{.id = new_id(), .name = name.c_str(), .part = A::part};
+    return action;
+  } else {
+    static ProfiledAction const action{
+        .id = action_of<A>().id, .name = action_of<A>().name, .part = A::part, .counts = false};
+    return action;
+  }
+}
+
+}  // namespace action
+
+// The seam for profilers: an action lasts as long as what they return for it. Without a profiler nothing is left of it.
+
+/// A callback that is told of every action, and returns an object that lives as long as the action does:
+///   auto profile_action(ProfiledAction const& action) { return Watched(action); }
+template <class T>
+concept Profiler = hook::profile_action::named<T>;
+
+namespace hook {
+
+/// Nobody watches.
+struct Unprofiled {};
+
+/// What several profilers return for one action. Ended in the reverse order.
+template <class First, class Rest>
+struct Watched {
+  First first;
+  Rest rest;
+};
+
+/// Runs something: as it is here, as an action of the pack's profilers there. `more` adds to the action without
+/// counting it.
+struct Untimed {
+  template <class F>
+  [[gnu::always_inline]] constexpr decltype(auto) operator()(F&& f) const {
+    return f();
+  }
+  template <class F>
+  [[gnu::always_inline]] constexpr decltype(auto) more(F&& f) const {
+    return f();
+  }
+};
+/// The latter.
+template <class A, class Pack>
+class Timed {
+ public:
+  explicit Timed(Pack& pack) : pack_(&pack) {}
+  template <class F>
+  decltype(auto) operator()(F&& f) const {
+    [[maybe_unused]] auto const watched = pack_->template profile<A>();
+    return f();
+  }
+  template <class F>
+  decltype(auto) more(F&& f) const {
+    [[maybe_unused]] auto const watched = pack_->template profile<A, false>();
+    return f();
+  }
+
+ private:
+  Pack* pack_;
+};
+
+/// `timed<A>(pack)([&] { ... })`: the work, as the action A where somebody watches.
+template <class A, class Pack>
+[[gnu::always_inline]] inline auto timed([[maybe_unused]] Pack& pack) {
+  if constexpr (Pack::profiles) return Timed<A, Pack>(pack);
+  else return Untimed{};
+}
+
+}  // namespace hook
 
 /// Groups of callbacks, in firing order; inside a group the user's order holds. Say `static constexpr Order order =
 /// ...`.

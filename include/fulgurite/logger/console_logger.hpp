@@ -11,7 +11,7 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/progress_line.hpp>

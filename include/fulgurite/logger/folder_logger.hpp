@@ -1,35 +1,350 @@
 #pragma once
 // What loggers that write into a run's folder have in common: what stands there, how a run goes on with it, and when
-// rows are dropped. Which folder it is, is in chosen_folder.hpp.
+// rows are dropped.
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/checkpoint/durable_file.hpp>
-#include <fulgurite/checkpoint/folders.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/hyperparameters.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
-#include <fulgurite/logger/chosen_folder.hpp>
-#include <fulgurite/logger/folder_options.hpp>
-#include <fulgurite/logger/hparams.hpp>
-#include <fulgurite/logger/named_row.hpp>
-#include <fulgurite/logger/version_lock.hpp>
+#include <fulgurite/logger/journal.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/metric/board.hpp>
 #include <fulgurite/report/describe.hpp>
-#include <fulgurite/report/options_text.hpp>
-#include <fulgurite/report/run_notes.hpp>
+#include <fulgurite/report/numbers.hpp>
+
+namespace fulgurite::report {
+
+// Texts for the folder of a run that say what the program was and where it ran; a report shows them.
+
+/// This machine and this program's compiler, in a few lines.
+FULGURITE_COLD std::string system_text() {
+  std::string text = "host      " + file::host_name() + "\n";
+  utsname system{};
+  if (::uname(&system) == 0)
+    text += std::string("system    ") + system.sysname + " " + system.release + " " + system.machine + "\n";
+  text += "cores     " + std::to_string(std::thread::hardware_concurrency()) + "\n";
+  double const bytes = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  text += "memory    " + bytes_text(static_cast<std::int64_t>(bytes)) + "\n";
+  text += std::string("compiler  ") +
+#if defined(__clang__)
+          "clang " __clang_version__;
+#else
+          "g++ " __VERSION__;
+#endif
+  return text + "\n";
+}
+
+/// Puts describe.txt, options.txt and system.txt beside a run's rows. They are for people, so the disk is not waited
+/// for, and what cannot be written is left out.
+FULGURITE_COLD void put_notes(std::filesystem::path const& folder, std::string const& program,
+                              std::string const& options) {
+  std::ofstream(folder / "describe.txt", std::ios::binary) << program;
+  std::ofstream(folder / "options.txt", std::ios::binary) << options;
+  std::ofstream(folder / "system.txt", std::ios::binary) << system_text();
+}
+
+}  // namespace fulgurite::report
 
 namespace fulgurite::logger {
+
+// Where a logger's folders lie, as its options say, and which of these cannot be.
+
+/// Which folder below save_dir belongs to the run, and what its columns are called: what the options of each logger
+/// say.
+struct FolderOptions {
+  std::string name = {};
+  std::optional<long> version = std::nullopt;
+  std::string prefix = {};
+};
+
+/// Refuses a name that leads elsewhere, and a version that is none. `owner` is the logger's name.
+FULGURITE_COLD void check_folder(std::string const& owner, FolderOptions const& options) {
+  auto const name = std::filesystem::path(options.name).lexically_normal();
+  if (name.has_root_path() || (!name.empty() && *name.begin() == "..") || options.name.find('\0') != std::string::npos)
+    throw Error("fulgurite.logger.name",
+                owner + ": the name '" + options.name.substr(0, options.name.find('\0')) +
+                    "' leads out of save_dir: give a folder below it, and the rest of the way as save_dir");
+  if (options.version && *options.version < 0)
+    throw Error("fulgurite.logger.version",
+                owner + ": version = " + std::to_string(*options.version) + ": versions begin with 0");
+}
+
+/// The folder around the versions.
+FULGURITE_COLD std::filesystem::path folder_root(std::filesystem::path const& save_dir, FolderOptions const& options,
+                                                 TrainerOptions const& trainer) {
+  return ((save_dir.empty() ? trainer.default_root_dir.path() : save_dir) / options.name).lexically_normal();
+}
+
+// A folder of its own for each run: version_0, version_1, ..., safe against two runs that start at once.
+
+/// The next number; an Error where there is none.
+inline long version_after(long number, std::filesystem::path const& root) {
+  if (number == std::numeric_limits<long>::max())
+    throw Error("fulgurite.logger.version",
+                (root / ("version_" + std::to_string(number))).string() +
+                    " is there, and no number is above it: rename that folder, or give the logger a version");
+  return number + 1;
+}
+
+/// f(number, path) for each version_N in `root`, in any order.
+template <class F>
+void each_version(std::filesystem::path const& root, F&& f) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+    auto const name = entry->path().filename().string();
+    constexpr std::string_view prefix = "version_";
+    long number = -1;
+    auto const* const last = name.data() + name.size();
+    if (!name.starts_with(prefix) || std::from_chars(name.data() + prefix.size(), last, number).ptr != last) continue;
+    f(number, entry->path());
+  }
+}
+
+/// The number above the highest version_N in `root`, 0 where there is none. Gaps are not filled.
+inline long next_version(std::filesystem::path const& root) {
+  long next = 0;
+  each_version(root, [&](long number, std::filesystem::path const&) {
+    if (number >= next) next = version_after(number, root);
+  });
+  return next;
+}
+
+/// Makes the first version folder that is free, from a number on. mkdir decides a race: who comes second takes the next
+/// number.
+FULGURITE_COLD std::filesystem::path claim_version(std::filesystem::path const& root, long number) {
+  for (;; number = version_after(number, root)) {
+    auto folder = root / ("version_" + std::to_string(number));
+    if (::mkdir(folder.c_str(), 0777) == 0) return folder;
+    if (errno != EEXIST) file::fail("fulgurite.file.write", "make the folder", folder, errno);
+  }
+}
+
+/// Makes the next version's folder in `root`.
+inline std::filesystem::path new_version(std::filesystem::path const& root) {
+  file::make_folders(root);
+  return claim_version(root, next_version(root));
+}
+
+// One writer for a version's folder, however many processes were given the same number.
+
+/// Keeps other loggers away from a folder while it exists: they get the Error [fulgurite.logger.version_in_use], in
+/// this process or another. The lock is a file, `.lock` or what each kind of logger calls its own, and has the name of
+/// its owner. The kernel ends it with its process, so a run that is killed does not block its folder. On a file system
+/// without locks it has no effect.
+class VersionLock {
+ public:
+  explicit VersionLock(std::filesystem::path const& folder, std::string_view name = ".lock") : path_(folder / name) {
+    while (!descriptor_) {
+      FileDescriptor opened(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+      if (!opened) file::fail("fulgurite.file.write", "lock", path_, errno);
+      if (file::try_lock(opened.number()) == file::Lock::taken)
+        throw Error("fulgurite.logger.version_in_use",
+                    "another logger writes into " + folder.string() + " now (" + owner(opened.number()) +
+                        "): give this one another version, or none, so that it gets one of its own");
+      // The owner before may have removed the file between the two calls.
+      if (file::leads_to(path_, opened.number())) descriptor_ = std::move(opened);
+    }
+    // The text is for people to read. The lock is the kernel's, so it does not matter whether the text can be written.
+    if (::ftruncate(descriptor_.number(), 0) == 0)
+      file::write_all(descriptor_.number(), "process " + std::to_string(::getpid()) + " on " + file::host_name());
+  }
+  VersionLock(VersionLock&&) = default;
+  VersionLock& operator=(VersionLock&&) = default;
+  ~VersionLock() {
+    if (holds()) ::unlink(path_.c_str());
+  }
+
+  /// Whether the lock is still held. It is not where the folder was deleted meanwhile: somebody else may hold one of
+  /// that name.
+  bool holds() const { return descriptor_ && file::leads_to(path_, descriptor_.number()); }
+
+ private:
+  FULGURITE_COLD static std::string owner(int descriptor) {
+    std::string text(256, '\0');
+    auto const count = file::read_at(descriptor, std::as_writable_bytes(std::span(text)), 0);
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text.empty() ? "it has just begun" : text;
+  }
+
+  std::filesystem::path path_;
+  FileDescriptor descriptor_;
+};
+
+/// Of a logger with such a `Table`; see FolderLogger for what it takes.
+template <class Table>
+class ChosenFolder {
+ public:
+  ChosenFolder(std::filesystem::path save_dir, FolderOptions options)
+      : save_dir_(std::move(save_dir)), options_(std::move(options)) {
+    check_folder(std::string(Table::owner), options_);
+  }
+
+  /// A run begins. Whether this process writes anything of it: rank 0 does, and nobody in a dev run.
+  bool choose(auto& ctx, auto const& more) {
+    auto const earlier = std::exchange(continued_, {});
+    before_.reset();
+    goes_on_ = false;
+    if (ctx.rank() != 0 || ctx.dev_run() || ctx.options().barebones) return false;
+    auto const root = root_of(ctx.options());
+    if (!earlier.empty() && !options_.version) go_on_in(ctx, earlier, root);
+    if (folder_.empty() && options_.version) {
+      folder_ = root / ("version_" + std::to_string(*options_.version));
+      file::make_folders(folder_);
+    } else if (folder_.empty()) {
+      folder_ = may_share(ctx.log_dir(), root) ? ctx.log_dir() : new_folder(root, more);
+    }
+    return true;
+  }
+  /// Told before a run begins: the folder of the run that it goes on with.
+  void continue_in(std::filesystem::path folder) { continued_ = std::move(folder); }
+  /// The run has failed before it went on: the folder is that of before.
+  void do_not_continue() {
+    continued_.clear();
+    if (before_) folder_ = *std::exchange(before_, std::nullopt);
+    goes_on_ = false;
+  }
+  void end() {
+    continued_.clear();
+    before_.reset();
+  }
+
+  bool is_chosen() const { return !folder_.empty(); }
+  std::filesystem::path const& path() const { return folder_; }
+  bool is(std::filesystem::path const& folder) const { return is_same(folder, folder_); }
+  bool goes_on() const { return goes_on_; }
+  FolderOptions const& options() const { return options_; }
+
+  /// The folders of all runs that such a logger has made, or may continue.
+  std::vector<std::filesystem::path> earlier_runs(TrainerOptions const& options) const {
+    std::vector<std::filesystem::path> folders;
+    auto const root = root_of(options);
+    if constexpr (requires { Table::each_run(root, [](std::filesystem::path const&) {}); })
+      Table::each_run(root, [&](std::filesystem::path const& folder) { folders.push_back(folder); });
+    else
+      each_version(root, [&](long number, std::filesystem::path const& folder) {
+        if (!options_.version || *options_.version == number) folders.push_back(folder);
+      });
+    return folders;
+  }
+
+ private:
+  std::filesystem::path root_of(TrainerOptions const& options) const {
+    return folder_root(save_dir_, options_, options);
+  }
+  static bool is_same(std::filesystem::path const& a, std::filesystem::path const& b) {
+    std::error_code missing;
+    return a == b || std::filesystem::equivalent(a, b, missing);
+  }
+  static std::filesystem::path new_folder(std::filesystem::path const& root, auto const& more) {
+    if constexpr (requires { Table::new_run(root, more); }) return Table::new_run(root, more);
+    else return new_version(root);
+  }
+  /// A logger before this one has made the run's folder where this one would, and is of another kind.
+  static bool may_share(std::filesystem::path const& folder, std::filesystem::path const& root) {
+    std::error_code missing;
+    return !folder.empty() && is_same(folder.parent_path(), root) &&
+           !std::filesystem::exists(folder / Table::lock, missing);
+  }
+
+  /// A program that logs elsewhere by now does not write into the folders of another one.
+  void go_on_in(auto& ctx, std::filesystem::path const& folder, std::filesystem::path const& root) {
+    before_ = folder_;
+    std::error_code missing;
+    bool const is_there = std::filesystem::is_directory(folder, missing);
+    if (is_there && is_same(folder.parent_path(), root)) {
+      goes_on_ = true;
+      folder_ = folder;
+      return;
+    }
+    folder_.clear();
+    ctx.warn_each("fulgurite.logger.new_folder",
+                  std::string(Table::owner) + ": the run that goes on was logged in " + folder.string() +
+                      (is_there ? ", which is not in " + root.string() : std::string(", which is not there")) +
+                      ": its rows go on in a new folder");
+  }
+
+  std::filesystem::path save_dir_;
+  FolderOptions options_;
+  std::filesystem::path folder_{};
+  std::filesystem::path continued_{};                           ///< of the run that the next fit goes on with
+  std::optional<std::filesystem::path> before_ = std::nullopt;  ///< its folder before that one, until the fit is over
+  bool goes_on_ = false;
+};
+
+// A row as loggers write it: its axis first, and each name with the logger's prefix.
+
+/// A name behind its prefix, where there is one: "a-loss".
+FULGURITE_COLD std::string prefixed(std::string const& prefix, std::string_view name) {
+  std::string text = prefix;
+  if (!prefix.empty()) text += '-';
+  return text += name;
+}
+
+/// The cells of a row, `step` first, and the names that they point to.
+class NamedRow {
+ public:
+  NamedRow(std::span<Scalar const> row, long step, std::string const& prefix) {
+    names_.reserve(row.size());
+    cells_.push_back({"step", static_cast<double>(step), true});
+    for (auto const& scalar : row) {
+      bool const counter = scalar.name == "epoch";
+      if (scalar.name == "step") {  // as in Lightning, a metric of that name replaces the axis
+        cells_.front() = {"step", scalar.value, false};
+        continue;
+      }
+      names_.push_back(counter ? std::string(scalar.name) : prefixed(prefix, scalar.name));
+      cells_.push_back({names_.back(), scalar.value, counter});
+    }
+  }
+  NamedRow(NamedRow const&) = delete;
+
+  std::vector<Cell> const& cells() const { return cells_; }
+
+ private:
+  std::vector<std::string> names_{};
+  std::vector<Cell> cells_{};
+};
+
+// Hyper-parameters as a YAML mapping that any YAML reader gives back with the right types.
+
+/// A mapping with one "name: value" in each line. Texts are in double quotes, lists in
+/// brackets.
+FULGURITE_COLD std::string hparams_yaml(std::span<Hyperparameter const> parameters) {
+  if (parameters.empty()) return "{}\n";
+  std::string text;
+  for (auto const& [name, value] : parameters)
+    text += report::yaml(name) + ": " +
+            setting_text(value,
+                         []<class T>(T const& v) -> std::string {
+                           if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+                           else if constexpr (std::is_same_v<T, double>) return report::yaml(v);
+                           else if constexpr (std::is_same_v<T, std::string>) return report::yaml(std::string_view(v));
+                           else return std::to_string(v);
+                         }) +
+            "\n";
+  return text;
+}
 
 /// What a logger that needs no more than a folder is made with.
 struct NothingMore {};

@@ -1,20 +1,245 @@
 #pragma once
 // One batch of automatic optimization: its gradients, and at the end of a window clipping and the update.
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/actions.hpp>
-#include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/early_looks.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/guarded_update.hpp>
-#include <fulgurite/loop/moving_schedules.hpp>
-#include <fulgurite/loop/step_gradients.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
+
+namespace fulgurite::loop {
+
+// A step as it is handed to a strategy that replays steps. It can be run, asked which answers of its context it depends
+// on, and run once more as an earlier step.
+
+/// The answer of a context, as it would be now; what is not there is -1.
+template <class R>
+std::int64_t answer(State<R>& run, Question question) {
+  using enum Question;
+  switch (question) {
+  case global_step: return run.progress.global_step;
+  case skipped_steps: return run.progress.skipped_steps;
+  case logged_steps: return run.progress.logged_steps;
+  case current_epoch: return run.progress.epoch;
+  case batch_idx: return run.facts.batch_idx;
+  case batch_size: return run.facts.batch_size;
+  case is_last_batch: return run.facts.is_last_batch;
+  case accumulating: return run.facts.accumulating;
+  case stop_requested: return stop_wished(run);
+  case accumulate_grad_batches: return run.asked.window_length;
+  case num_training_batches: return run.facts.train_batches.value_or(-1);
+  case estimated_steps: return loop::estimated_steps(run).value_or(-1);  // may ask the loader for its size
+  default: return 0;
+  }
+}
+
+/// Sets such an answer, for a step that is run once more as an earlier one. Sizes of the run cannot be set.
+template <class R>
+void set_answer(State<R>& run, Question question, std::int64_t to) {
+  using enum Question;
+  switch (question) {
+  case global_step: run.progress.global_step = to; return;
+  case skipped_steps: run.progress.skipped_steps = to; return;
+  case logged_steps: run.progress.logged_steps = to; return;
+  case current_epoch: run.progress.epoch = static_cast<int>(to); return;
+  case batch_idx: run.facts.batch_idx = to; return;
+  case batch_size: run.facts.batch_size = to; return;
+  case is_last_batch: run.facts.is_last_batch = to != 0; return;
+  case accumulating: run.facts.accumulating = to != 0; return;
+  case stop_requested: run.due.stop = {.holds = to != 0}; return;
+  case accumulate_grad_batches: run.asked.window_length = static_cast<int>(to); return;
+  default: return;
+  }
+}
+
+/// `body(batch, key)`: training_step, clearing, backward.
+template <class R, class Body>
+class StepSeam {
+ public:
+  StepSeam(State<R>& run, StepKey key, Body& body) : run_(run), key_(key), body_(body) {}
+
+  template <class Batch>
+  auto operator()(Batch& batch) {
+    return body_(batch, key_);
+  }
+
+  int epoch() const { return run_.progress.epoch; }
+  /// No other batch follows in this epoch.
+  bool is_last() const { return run_.facts.is_last_batch; }
+
+  /// What the context was asked since the last `forget_questions`.
+  Questions const& questions() const { return run_.watch.questions; }
+  void forget_questions() { run_.watch.questions = {}; }
+  Answers answers(Questions const& asked) const {
+    Answers all{.asked = asked};
+    each_comparable(
+        asked, [&](Question question) { all.numbers[static_cast<std::size_t>(question)] = answer(run_, question); });
+    return all;
+  }
+  /// The first question whose answer is another now.
+  std::optional<Question> changed(Answers const& before) const {
+    std::optional<Question> first;
+    if (before.asked.empty()) return first;
+    each_comparable(before.asked, [&](Question question) {
+      if (!first && before.numbers[static_cast<std::size_t>(question)] != answer(run_, question)) first = question;
+    });
+    return first;
+  }
+
+  /// f() with the place in the window, the answers and the size of an earlier batch. Everything is back afterwards,
+  /// with which gradients count as received.
+  template <class Batch, class F>
+  decltype(auto) as(StepKey key, Batch const& batch, Answers const& answers, F&& f) {
+    auto& optimizer = std::get<0>(run_.parts.optimizers->optimizers);
+    Outside<std::remove_reference_t<decltype(optimizer)>> const outside(run_, key_, optimizer);
+    key_ = key;
+    run_.facts.batch_size = R::Backend::batch_size(batch);
+    run_.facts.in_batch = true;
+    each_comparable(answers.asked, [&](Question question) {
+      set_answer(run_, question, answers.numbers[static_cast<std::size_t>(question)]);
+    });
+    return f();
+  }
+
+ private:
+  /// What `as` puts back.
+  template <class Optimizer>
+  class Outside {
+   public:
+    Outside(State<R>& run, StepKey& key, Optimizer& optimizer)
+        : run_(run),
+          at_(key),
+          optimizer_(optimizer),
+          facts_(run.facts),
+          progress_(run.progress),
+          key_(key),
+          window_(run.asked.window_length),
+          stop_(run.due.stop) {
+      if constexpr (requires { optimizer.received(); }) received_ = optimizer.received();
+    }
+    ~Outside() {
+      run_.facts = facts_;
+      run_.progress = progress_;
+      run_.asked.window_length = window_;
+      run_.due.stop = stop_;
+      at_ = key_;
+      if constexpr (requires { optimizer_.received(); }) optimizer_.set_received(received_);
+    }
+    Outside(Outside const&) = delete;
+    Outside& operator=(Outside const&) = delete;
+
+   private:
+    State<R>& run_;
+    StepKey& at_;
+    Optimizer& optimizer_;
+    Facts facts_;
+    Progress progress_;
+    StepKey key_;
+    int window_;
+    StopRequest stop_;
+    std::vector<bool> received_ = {};
+  };
+
+  State<R>& run_;
+  StepKey key_;
+  Body& body_;
+};
+
+/// Somebody sees what the closure returns: an optimizer that evaluates it, or the model's own optimizer_step.
+template <class R>
+inline constexpr bool closure_is_shown = Optimizers<R>::needs_closure || hook::optimizer_step::named<typename R::Model>;
+
+/// training_step, clearing, backward: everything that a capture records.
+template <class R, class Pack, class Ctx>
+[[gnu::always_inline]] inline auto step_body(State<R>& run, Pack& pack, Ctx& ctx) {
+  return [&run, &pack, &ctx](auto& taken, StepKey key) __attribute__((always_inline)) {
+    using Backend = typename R::Backend;
+    auto& model = *run.parts.model;
+    auto result = [&] {
+      [[maybe_unused]] auto const watched = pack.template profile<action::training_step<R>>();
+      [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
+      [[maybe_unused]] auto const watch = watch_factories(run);
+      return call_training_step(model, taken, run.carried.hidden, ctx);
+    }();
+    check_loss_type(run, loss_of<Backend>(result));
+    if (key.first) clear_gradients(run, pack, ctx);
+    if (auto* loss = loss_of<Backend>(result)) {
+      if constexpr (requires { run.parts.strategy.pre_backward(*loss); }) run.parts.strategy.pre_backward(*loss);
+      tell<hook::on_before_backward>(run, pack, *loss, ctx);
+      hook::timed<action::backward<R>>(pack)(
+          [&]() __attribute__((always_inline)) { backward(run, ctx, *loss, 1.0 / key.divisor); });
+      tell<hook::on_after_backward>(run, pack, ctx);
+      if constexpr (requires { run.parts.strategy.post_backward(*loss); }) run.parts.strategy.post_backward(*loss);
+    }
+    return result;
+  };
+}
+
+/// What a strategy that replays steps has to say goes where all warnings go.
+template <class R>
+void hear_strategy(State<R>& run) {
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    run.parts.strategy.tell(
+        [&](std::string_view identifier, std::string_view sentence) { run.warn_each(identifier, sentence); });
+}
+
+/// Gradients of one batch, through the strategy's seam.
+template <class R, class Pack, class Ctx, class Batch>
+[[gnu::always_inline]] inline auto gradients(State<R>& run, Pack& pack, Ctx& ctx, Batch& batch, StepKey key) {
+  using Backend = typename R::Backend;
+  [[maybe_unused]] auto body = step_body(run, pack, ctx);
+  begin_looks<R, Pack>(run, key);
+  leave_gradients(run, key);
+  auto output = [&] {
+    if constexpr (splits_model<R>) {
+      return split_gradients(run, pack, ctx, batch, key);
+    } else if constexpr (ChecksReplays<typename R::Strategy>) {
+      StepSeam<R, decltype(body)> seam(run, key, body);
+      auto made = run.parts.strategy.gradients(key, batch, run.measured.train_board, seam);
+      hear_strategy(run);
+      return made;
+    } else {
+      return run.parts.strategy.gradients(key, batch, run.measured.train_board,
+                                          [&](auto& taken) { return body(taken, key); });
+    }
+  }();
+  if constexpr (scales_loss<R>)
+    run.facts.has_gradients = loss_of<Backend>(output) != nullptr || (run.facts.has_gradients && !key.first);
+  check_output(run, output);
+  if constexpr (closure_is_shown<R>)
+    if (auto* loss = loss_of<Backend>(output)) run.carried.loss = Backend::detached(*loss, 1.0);
+  return output;
+}
+
+/// Where what replayed steps have made is about to count: each kind of them is checked. Throws WrongReplay.
+template <class R, class Pack, class Ctx>
+void confirm_steps(State<R>& run, Pack& pack, Ctx& ctx) {
+  if constexpr (ChecksReplays<typename R::Strategy>) {
+    if (run.parts.strategy.unchecked() != 0) {
+      auto body = step_body(run, pack, ctx);
+      StepSeam<R, decltype(body)> seam(run, {true, true, 1}, body);
+      run.parts.strategy.confirm(run.measured.train_board, seam);
+      hear_strategy(run);
+    }
+    deliver_held(run, pack);
+  }
+}
+
+}  // namespace fulgurite::loop
 
 namespace fulgurite {
 

@@ -2,20 +2,199 @@
 // What a trainer does between its runs: other options, files and snapshots of all that it owns, searches, a look at its
 // callbacks.
 
+#include <csignal>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <fulgurite/diagnose/checked_options.hpp>
-#include <fulgurite/diagnose/judged_calls.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/diagnose/call_stages.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/diagnose/state_rules.hpp>
-#include <fulgurite/loop/owned_run.hpp>
-#include <fulgurite/loop/save_checkpoint.hpp>
-#include <fulgurite/loop/search_alone.hpp>
-#include <fulgurite/loop/snapshot.hpp>
+#include <fulgurite/diagnose/optimizer_rules.hpp>
+#include <fulgurite/diagnose/option_rules.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/evaluate.hpp>
+#include <fulgurite/loop/fit.hpp>
+#include <fulgurite/loop/kept_run.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_evaluation.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
+
+// The data module of a trainer's last fit, for validate(model) and test(model).
+
+/// Borrowed, with what evaluates on it: the trainer's type does not tell the module's.
+template <class Trainer, class M>
+class LastData {
+ public:
+  using Results = std::vector<std::vector<MetricValue>>;
+
+  /// `Validates`, `Tests`: the module has the loaders, and the model the step that takes their batches.
+  template <bool Validates, bool Tests, class Module>
+  void remember(Module& module) {
+    module_ = const_cast<void*>(static_cast<void const*>(std::addressof(module)));
+    validate_ = test_ = nullptr;
+    if constexpr (Validates)
+      validate_ = [](Trainer& trainer, M& model, void* data) {
+        return trainer.validate(model, *static_cast<Module*>(data));
+      };
+    if constexpr (Tests)
+      test_ = [](Trainer& trainer, M& model, void* data) { return trainer.test(model, *static_cast<Module*>(data)); };
+  }
+  void forget() { *this = {}; }
+
+  template <class Kind>
+  Results evaluate(Trainer& trainer, M& model) const {
+    constexpr bool tests = std::is_same_v<Kind, Testing>;
+    auto const evaluate = tests ? test_ : validate_;
+    if (evaluate) return evaluate(trainer, model, module_);
+    std::string const verb = tests ? "test" : "validate";
+    std::string why = verb;
+    why += "(model) takes the data module of the last fit, and ";
+    why += module_ ? "that one has no " + std::string(tests ? "test" : "val") + "_dataloader(), or the model no " +
+                         (tests ? "test" : "validation") + "_step for it"
+                   : std::string("there was no fit with one that is still a variable");
+    throw Error("fulgurite.trainer.no_data", why + ": pass the data, trainer." + verb + "(model, data)");
+  }
+
+ private:
+  using Evaluate = Results (*)(Trainer&, M&, void*);
+  void* module_ = nullptr;
+  Evaluate validate_ = nullptr, test_ = nullptr;
+};
+
+// What a trainer owns between its calls: options, policies, callbacks, counters; and what may be asked of them.
+
+/// `R` is the key of its runs, `P` the pack of its callbacks.
+template <class R, class P>
+class OwnedRun {
+ public:
+  /// A metric's value of the last finished epoch or evaluation.
+  template <class Metric>
+  std::optional<double> value(Metric const& metric) {
+    state_.facts.validating = false;
+    return Context<R, phase::Validate>(state_).value(metric);
+  }
+
+  /// Where the run is or was: epochs, batches and steps, counted. Kept from fit to fit as a file would keep it.
+  Progress const& progress() const { return state_.progress; }
+  /// What was said once on stderr, each with its identifier.
+  std::vector<std::string> const& warnings() const { return state_.said.all(); }
+  /// What the last run came to: the best file and its score, and the like.
+  Outcome const& outcome() const { return state_.made.outcome; }
+  /// That the runs go by: fast_dev_run, overfit_batches and barebones have replaced some.
+  TrainerOptions const& options() const { return state_.asked.options; }
+  /// As they were given.
+  TrainerOptions const& given_options() const { return state_.asked.given; }
+  /// Automatic or manual optimization as make_trainer, or set_optimization, was told.
+  typename R::Optimization const& optimization() const { return state_.asked.optimization; }
+  /// The device or the strategy of several processes that make_trainer was given.
+  typename R::Strategy const& strategy() const { return state_.parts.strategy; }
+
+ protected:
+  OwnedRun(TrainerOptions options, typename R::Strategy strategy, typename R::Precision precision,
+           typename R::Optimization optimization, P pack)
+      : state_{.asked = {.options = effective(options),
+                         .given = std::move(options),
+                         .optimization = std::move(optimization),
+                         .logs = has_logger<P>},
+               .parts = {.strategy = std::move(strategy), .precision = std::move(precision)}},
+        pack_(std::move(pack)) {}
+
+  State<R> state_;
+  P pack_;
+  NoModule none_{};
+};
+
+// A search between runs: a run of its own, in which nothing but what is tried out happens, and nobody but the search
+// hears of it.
+
+/// The only callback of that run. A fit ends before training.
+template <class R>
+class SearchAlone {
+ public:
+  using Stateless = ByChoice;
+  static constexpr bool searches = true;
+
+  SearchAlone(RunSearch<R> const& search, bool heeds_signals) : search_(&search), heeds_signals_(heeds_signals) {}
+
+  void setup(auto& ctx) { ctx.request_search(*search_); }
+  Flow on_fit_start(auto&) { return Flow::stop; }
+  void end_if_asked() {
+    if (!heeds_signals_) return;
+    if (int const signal = CaughtSignals::caught()) throw Interrupted(signal);
+  }
+
+ private:
+  RunSearch<R> const* search_;
+  bool heeds_signals_;
+};
+
+/// A callback that ends a run where the system asks for its end.
+template <class Pack>
+inline constexpr bool any_ends_if_asked = false;
+template <class... Cs>
+inline constexpr bool any_ends_if_asked<Pack<Cs...>> = (hook::end_if_asked::named<Cs> || ...);
+
+/// Calls `in_run(own, pack)` with a run that has its own optimizers, and a copy of the strategy: those of the trainer's
+/// last fit stay as they are. Model and data module are put back.
+template <class R, class UserPack, class Source, class InRun>
+void run_alone(State<R>& run, UserPack const&, typename R::Model& model, Source& source, RunSearch<R> const& search,
+               InRun&& in_run) {
+  refuse_open(run, "a search");
+  FitIsOpen const is_open(run.loading);
+  State<R> own{.asked = run.asked, .parts = {.strategy = run.parts.strategy, .precision = run.parts.precision}};
+  own.progress = run.progress;
+  own.parts.model = own.parts.fitted = &model;
+  own.said = run.said;
+  own.searching.alone = true;
+  std::optional<CaughtSignals> caught;
+  if constexpr (any_ends_if_asked<UserPack>) caught.emplace(std::vector{SIGINT, SIGTERM});
+  Pack<SearchAlone<R>> pack{Slots<SearchAlone<R>>(SearchAlone<R>(search, caught.has_value()))};
+  KeptModel<R, Source> kept(model, source);
+  put_back_after([&] { in_run(own, pack); },
+                 [&] {
+                   run.said = std::move(own.said);
+                   kept.put_back();
+                 });
+}
+
+template <class R, class UserPack, class Source>
+void search_alone(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
+                  RunSearch<R> const& search) {
+  run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
+    auto& options = own.asked.options;
+    options.num_sanity_val_steps = 0;
+    options.max_time.reset();
+    options.min_epochs.reset();
+    options.min_steps.reset();
+    fit(own, pack, source);
+  });
+}
+
+/// The same over the batches of an evaluation. `Predicted`: what predict_step returns, of a search over its batches.
+template <class Kind, class Predicted, class R, class UserPack, class Source>
+void search_evaluation(State<R>& run, UserPack const& users, typename R::Model& model, Source source,
+                       RunSearch<R> const& search) {
+  run_alone(run, users, model, source, search, [&](auto& own, auto& pack) {
+    if constexpr (std::is_same_v<Kind, Prediction>) {
+      own.asked.options.limit_predict_batches = Batches{0};
+      run_prediction<Predicted>(own, pack, source, false, Anew{});
+    } else {
+      constexpr Stage stage = std::is_same_v<Kind, Testing> ? Stage::test : Stage::validate;
+      run_evaluation<Kind>(own, pack, source, stage, Batches{0}, Anew{});
+    }
+  });
+}
 
 /// `R` is the key of the trainer's runs, `Cs` are its callbacks.
 template <class R, class... Cs>

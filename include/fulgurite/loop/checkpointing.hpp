@@ -6,19 +6,182 @@
 #include <exception>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/file_exists.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/state.hpp>
 #include <fulgurite/loop/checkpoint_files.hpp>
-#include <fulgurite/loop/files_under_way.hpp>
-#include <fulgurite/loop/first_failure.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/non_finite.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
-#include <fulgurite/loop/write_checkpoint.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/whole_run.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
+
+// Several files to write, of which one may fail: the others are written all the same, and no failure goes unsaid.
+
+/// Keeps the failure that is thrown when all has been tried: the first, but an end that was asked for comes before what
+/// fails on the way. The others are warnings: `warn(identifier, sentence)`.
+class FirstFailure {
+ public:
+  explicit FirstFailure(Warn warn) : warn_(warn) {}
+
+  /// Whether it has not failed.
+  FULGURITE_COLD bool attempt(FunctionRef<void()> work) {
+    try {
+      work();
+      return true;
+    } catch (Interrupted const&) {
+      if (first_ && !std::exchange(interrupted_, true)) say_first();
+      first_ = std::current_exception();
+    } catch (std::exception const& error) {
+      if (first_)
+        warn("fulgurite.checkpoint.failed_too",
+             std::string("after another file, this one could not be written: ") + error.what());
+      else first_ = std::current_exception();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+    return false;
+  }
+  /// Nothing where all went well.
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  FULGURITE_COLD void say_first() const {
+    try {
+      std::rethrow_exception(first_);
+    } catch (std::exception const& error) {
+      warn("fulgurite.checkpoint.failed_too",
+           std::string("the run was asked to end, and a file could not be written: ") + error.what());
+    } catch (...) {}  // it has no words
+  }
+
+  void warn(std::string_view identifier, std::string_view sentence) const { warn_(identifier, sentence); }
+
+  Warn warn_;
+  std::exception_ptr first_{};
+  bool interrupted_ = false;
+};
+
+/// What callbacks put into the model for a file is taken out again.
+template <class Pack, class Ctx>
+void restore_after_save(Pack& pack, Ctx& ctx) {
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.after_save(ctx); }) callback.after_save(ctx);
+  });
+}
+
+/// The Backend's file, with the hyper-parameters where it is one that can hold them.
+template <class R, class Source, class Fold>
+void save_model(State<R>& run, Source& source, std::filesystem::path const& path, Fold const& fold) {
+  auto& model = *run.parts.model;
+  if constexpr (requires(std::span<Hyperparameter const> all) { R::Backend::save(path, model, fold, all); }) {
+    auto const declared = declared_hyperparameters(run, source);
+    R::Backend::save(path, model, fold, std::span<Hyperparameter const>(declared));
+  } else {
+    R::Backend::save(path, model, fold);
+  }
+}
+
+/// Writes one file now: weights and the state of the run. A callback may show the file other weights than those in
+/// training: its `before_save(ctx)` and `after_save(ctx)` are called around it, also where it cannot be written.
+template <class R, class Pack, class Save>
+void show_and_save(State<R>& run, Pack& pack, Save&& save) {
+  if (run.watch.finite.fresh) collect_and_check(run);
+  Context<R, phase::Fit> ctx(run);
+  try {
+    pack.each([&](auto& callback) {
+      if constexpr (requires { callback.before_save(ctx); }) callback.before_save(ctx);
+    });
+    save();
+  } catch (...) {
+    restore_after_save(pack, ctx);
+    throw;
+  }
+  restore_after_save(pack, ctx);
+}
+
+/// What a file holds of the run: all, or where it was saved with `weights_only` what belongs to them.
+template <class R, class Pack, class Source>
+auto fold_of_file(State<R>& run, Pack& pack, Source& source, bool weights_only) {
+  return [&run, &pack, &source, weights_only](auto& archive) {
+    fold_assembly(run, pack, archive);
+    if (!weights_only) return fold_everything(run, pack, source, archive);
+    fold_weights_state(run, archive);
+    fold_data_module_of_file(run, source, archive);
+  };
+}
+
+/// Of what a file does not hold, where a program asks for it by itself: beside callbacks that leave files, none of it
+/// compiles.
+template <class R>
+void warn_of_forgotten(State<R>& run, std::filesystem::path const& path) {
+  if (run.loading.forgets_place)
+    run.warn("fulgurite.checkpoint.forgets_place",
+             "a loader of this fit has neither resume_at(batch) nor state(archive), so " + path.string() +
+                 " does not know where it is: give it one of them, or `using Stateless = fulgurite::ByChoice`");
+  if constexpr (!parts_remember<R, ArchiveProbe>)
+    run.warn("fulgurite.checkpoint.forgets_part",
+             "the optimizer or a policy of this trainer has members and no state(archive), so " + path.string() +
+                 " does not hold them: add it, or `using Stateless = fulgurite::ByChoice`");
+}
+
+template <class R, class Pack, class Source>
+void write_checkpoint(State<R>& run, Pack& pack, Source& source, std::filesystem::path const& path,
+                      bool weights_only = false) {
+  [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
+  finish_files(run);
+  if (!weights_only) warn_of_forgotten(run, path);
+  auto const fold = fold_of_file(run, pack, source, weights_only);
+  auto const save = [&] { save_model(run, source, path, fold); };
+  if constexpr (shares<R>) {
+    PartsOfAll<R, Source> const parts(run, source);
+    [[maybe_unused]] auto const whole = whole_state(run, !weights_only);
+    write_together(
+        run, path, [&] { show_and_save(run, pack, save); },
+        [&] { show_and_save(run, pack, [&] { R::Backend::RunFile::Memory::visit(fold); }); });
+  } else {
+    show_and_save(run, pack, save);
+  }
+}
+
+/// Whether another thread can write the files of such a run.
+template <class R>
+inline constexpr bool can_write_later = WritesLater<typename R::Backend> && !shares<R>;
+
+/// Copies the run as it is now; another thread writes the files.
+template <class R, class Pack, class Source>
+void write_later(State<R>& run, Pack& pack, Source& source, HeldFiles::Holder holder,
+                 std::span<CheckpointFiles::Planned const> planned, bool weights_only, CheckpointFiles::Then then) {
+  if constexpr (can_write_later<R>) {
+    [[maybe_unused]] auto const watched = pack.template profile<action::save_checkpoint>();
+    finish_files(run);  // one copy at a time
+    auto& writer = run.under_way.writer;
+    show_and_save(run, pack, [&] {
+      auto const declared = declared_hyperparameters(run, source);
+      R::Backend::image(writer.image(), *run.parts.model, fold_of_file(run, pack, source, weights_only), declared);
+    });
+    writer.clear();
+    for (auto const& one : planned) writer.plan(one.file, one.is_new);
+    run.under_way.holder = holder;
+    run.under_way.then = std::move(then);
+    writer.start();
+  }
+}
 
 /// Does what was requested, one request after the other: each finds the files of those before it on the disk. Where one
 /// fails, the others are done all the same, and the first error is thrown; where it `failed_alone()`, under several
@@ -107,6 +270,31 @@ template <class R, class Pack, class Source>
 [[gnu::always_inline]] inline void write_requests(State<R>& run, Pack& pack, Source& source, SafePoint const& point) {
   if ((!run.due.requests.empty() && !run.facts.accumulating) || answer_waits<Pack>(run)) [[unlikely]]
     write_due(run, pack, source, point);
+}
+
+// A file that the program asks for itself, at once.
+
+/// All of the run: inside of a fit with what that knows of its data, after it with what they had kept of themselves.
+template <class R, class Pack>
+void save_checkpoint(State<R>& run, Pack& pack, NoModule& none, std::filesystem::path const& path) {
+  if (!run.parts.fitted || !run.parts.optimizers)
+    throw Error("fulgurite.trainer.nothing_to_save",
+                "there is no run to save to " + path.string() + " yet: call fit first");
+  FittedModel const fitted(run);
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    if (run.parts.strategy.unchecked() != 0)
+      run.warn("fulgurite.capture.unchecked", "save_checkpoint in a hook: replayed steps were not checked, so " +
+                                                  path.string() + " may hold what is wrong: request_checkpoint");
+  if (run.loading.write) {
+    run.loading.write(path);
+  } else if (run.left) {
+    LeftData<R> data{{none, none}, *run.left};
+    write_checkpoint(run, pack, data, path);
+  } else {
+    GivenLoaders<NoModule, NoModule> no_loaders{none, none};
+    write_checkpoint(run, pack, no_loaders, path);
+  }
+  run.made.held_files.hold(path, nullptr);
 }
 
 }  // namespace fulgurite::loop

@@ -5,21 +5,228 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/evaluation_batch.hpp>
-#include <fulgurite/loop/evaluation_kind.hpp>
-#include <fulgurite/loop/evaluation_meters.hpp>
-#include <fulgurite/loop/evaluation_results.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/exchange.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
-#include <fulgurite/loop/pass_end.hpp>
-#include <fulgurite/loop/shared_figures.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/tell.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
+
+// A pass over evaluation loaders that ends before their batches do: one that is tried out.
+
+/// The pack of a pass that is tried out, whose one callback has `ends_pass()`.
+template <class Pack>
+inline constexpr bool tries_pass_out = false;
+
+/// No other batch of any loader follows.
+template <class Callbacks>
+bool ends_pass([[maybe_unused]] Callbacks& pack) {
+  bool ends = false;
+  if constexpr (tries_pass_out<Callbacks>) pack.each([&](auto& callback) { ends = callback.ends_pass(); });
+  return ends;
+}
+
+// What tells validation from test: their hooks, their step, their phase.
+
+/// The hooks and the step of one kind of evaluation.
+struct Validation {
+  using Phase = phase::Validate;
+  using EndPhase = phase::ValidateEnd;
+  using Step = hook::validation_step;
+  using Loader = hook::val_dataloader;
+  using start = hook::on_validation_start;
+  using end = hook::on_validation_end;
+  using epoch_start = hook::on_validation_epoch_start;
+  using epoch_end = hook::on_validation_epoch_end;
+  using batch_start = hook::on_validation_batch_start;
+  using batch_end = hook::on_validation_batch_end;
+  using model_eval = hook::on_validation_model_eval;
+  using model_train = hook::on_validation_model_train;
+  static constexpr char const* limit = "limit_val_batches";
+};
+struct Testing {
+  using Phase = phase::Test;
+  using EndPhase = phase::TestEnd;
+  using Step = hook::test_step;
+  using Loader = hook::test_dataloader;
+  using start = hook::on_test_start;
+  using end = hook::on_test_end;
+  using epoch_start = hook::on_test_epoch_start;
+  using epoch_end = hook::on_test_epoch_end;
+  using batch_start = hook::on_test_batch_start;
+  using batch_end = hook::on_test_batch_end;
+  using model_eval = hook::on_test_model_eval;
+  using model_train = hook::on_test_model_train;
+  static constexpr char const* limit = "limit_test_batches";
+};
+
+// Metrics that are counted in an evaluation: from updates to values, which go the way of logged ones.
+
+/// An evaluation begins, or is over: nothing is logged or counted, and no memory is kept.
+template <class R>
+void restart_boards(State<R>& run) {
+  for (auto& board : run.measured.eval_boards) board.restart();
+  run.measured.counted = {};
+  if constexpr (State<R>::Board::Counts::any_several) run.measured.several.assign(run.measured.eval_boards.size(), {});
+}
+
+/// The few batches of a sanity check may be too few for a value to be defined, and are no reason to end.
+template <class R, class Meter>
+auto evaluated_value(State<R>& run, Meter& meter) -> std::optional<decltype(meter.compute())> {
+  try {
+    return counted_value(run, meter);
+  } catch (Error const& error) {
+    if (run.facts.sanity_checking && is_too_few(error)) return std::nullopt;
+    throw;
+  }
+}
+
+/// The batches are over: what was counted becomes a value of each loader's board, and one over the samples of all
+/// loaders, which is not the mean of the loaders' values. Every rank comes here.
+template <class R>
+void settle_meters(State<R>& run) {
+  using Counts = typename State<R>::Board::Counts;
+  if constexpr (Counts::any) {
+    Counts merged;
+    for (std::size_t b = 0; b != run.measured.eval_boards.size(); ++b) {
+      auto& board = run.measured.eval_boards[b];
+      board.fold();
+      merged.merge(board.counts);
+      board.counts.each([&](auto at, auto& meter) {
+        using M = typename Counts::template Declared<at>;
+        auto const value = evaluated_value(run, meter);
+        if (!value) return;
+        if constexpr (metric::counts_several<M>)
+          meter.definition().each(*value, [&](std::string_view name, double number) {
+            run.measured.several[b].emplace_back((std::string(M::name()) += '.') += name, number);
+          });
+        else board.settle_count(at, *value, Origin::evaluation);
+      });
+    }
+    merged.each([&](auto at, auto& meter) {
+      if constexpr (metric::counts_several<typename Counts::template Declared<at>>) return;
+      else if (auto const value = evaluated_value(run, meter)) run.measured.counted[at].add(*value, 1);
+    });
+  }
+}
+
+// The values of an evaluation: under whose names, and merged over its loaders.
+
+/// Values of an earlier run are no values of the one that begins.
+template <class R>
+void forget_results(State<R>& run) {
+  run.measured.results = {};
+  for (auto& results : run.measured.loader_results) results = {};
+}
+
+/// Merges the loaders' figures into the run's results: what watching a metric means.
+template <class R>
+void publish(State<R>& run) {
+  for (std::size_t i = 0; i != State<R>::metrics; ++i) {
+    auto const merged = run.measured.over_loaders(i);
+    if (merged.count != 0) run.measured.results[i] = merged;
+    run.measured.logged[i] += merged.count;
+  }
+}
+
+/// It says `static constexpr std::string_view loader_name`; a data member of that name is something else.
+template <class Loader>
+concept NamedLoader = FULGURITE_SAYS_TEXT(Loader, loader_name);
+
+/// A loader's own name (`named<"clean">(loader)`), else its position.
+template <class Loader>
+std::string loader_name(std::size_t position) {
+  if constexpr (NamedLoader<Loader>) return std::string(Loader::loader_name);
+  else return "dataloader_idx_" + std::to_string(position);
+}
+/// The names of a tuple of loaders.
+template <class... Ls>
+std::vector<std::string> loader_names(std::tuple<Ls...> const&) {
+  std::size_t position = 0;
+  return {loader_name<std::remove_cvref_t<Ls>>(position++)...};
+}
+
+// What every evaluation does: the switch of modes around it, and one batch.
+
+/// A loader that says it has nothing: an evaluation of it would have no value, and nobody would know why.
+/// One rank of several may have no part of a small one.
+template <class R, class Loader>
+void check_not_empty(Loader& loader) {
+  if (!shares<R> && size_of(loader) == 0)
+    throw Error("fulgurite.data.empty",
+                "an evaluation loader has no batch: leave it out, or set the limit of its batches to 0");
+}
+
+/// The mode switch around an evaluation: the model's own hook, or eval mode with every sub-module's mode restored
+/// afterwards.
+template <class Kind, class R, class Ctx, class Body>
+void in_evaluation_mode(State<R>& run, Ctx& ctx, Body&& body) {
+  auto& model = *run.parts.model;
+  using Model = typename R::Model;
+  if constexpr (Listens<typename Kind::model_eval, Model, Ctx>) {
+    [[maybe_unused]] auto const modes = R::Backend::evaluating(model, false);
+    invoke<typename Kind::model_eval>(model, ctx);
+    body();
+  } else {
+    [[maybe_unused]] auto const modes = R::Backend::evaluating(model);
+    body();
+  }
+  Context<R, typename Kind::EndPhase> after(run);
+  if constexpr (Listens<typename Kind::model_train, Model, Context<R, typename Kind::EndPhase>>)
+    invoke<typename Kind::model_train>(model, after);
+}
+
+template <class Kind, class R, class Pack, class Source, class Ctx, class Raw>
+Flow evaluation_batch(State<R>& run, Pack& pack, Source& source, Ctx& ctx, Raw&& raw) {
+  using Backend = typename R::Backend;
+  auto& model = *run.parts.model;
+  if (is_none(raw)) return tell<typename Kind::batch_end>(run, pack, ctx);  // left out by its loader: no step
+  return with_batch(
+      run, source, ctx, present(std::forward<Raw>(raw)),
+      [&](auto& batch) {
+        measure(run, batch);
+        run.facts.in_batch = true;
+        Flow flow = tell<typename Kind::batch_start>(run, pack, batch, ctx);
+        auto step = [&]() -> decltype(auto) {
+          [[maybe_unused]] auto const watched =
+              pack.template profile<action::evaluation_step<R, typename Kind::Step>>();
+          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
+          [[maybe_unused]] auto const products = products_scope(run);
+          return call_step<typename Kind::Step>(model, batch, ctx);
+        };
+        if constexpr (splits_model<R>) {
+          flow = graver(flow, split_evaluation<typename Kind::batch_end>(run, pack, ctx, batch, step));
+        } else if constexpr (std::is_void_v<decltype(step())>) {
+          step();
+          NoOutput nothing;
+          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, nothing, batch, ctx));
+        } else {
+          auto&& outputs = step();
+          flow = graver(flow, tell<typename Kind::batch_end>(run, pack, outputs, batch, ctx));
+        }
+        run.facts.in_batch = false;
+        run.measured.eval_boards[run.facts.loader].fold();
+        return flow;
+      },
+      hook::timed<action::batch_to_device<R>>(pack));
+}
 
 [[noreturn]] FULGURITE_COLD void refuse_empty_pass() {
   throw Error("fulgurite.data.empty",
@@ -135,3 +342,100 @@ std::vector<std::vector<MetricValue>> evaluate(State<R>& run, Pack& pack, Source
 }
 
 }  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+// One pass of predict_step over loaders, collecting what it returns.
+
+/// Says that predictions are heard by callbacks alone and not collected: `trainer.predict(model, data,
+/// DiscardPredictions{})`.
+struct DiscardPredictions {};
+
+namespace loop {
+
+struct Prediction {
+  using Phase = phase::Predict;
+  using EndPhase = phase::Predict;
+  using Step = hook::predict_step;
+  using Loader = hook::predict_dataloader;
+  using start = hook::on_predict_start;
+  using end = hook::on_predict_end;
+  using epoch_start = hook::on_predict_epoch_start;
+  using epoch_end = hook::on_predict_epoch_end;
+  using batch_start = hook::on_predict_batch_start;
+  using batch_end = hook::on_predict_batch_end;
+  using model_eval = hook::on_predict_model_eval;
+  struct model_train : hook::on_predict_model_eval {  // predict has no such hook: modes are always restored
+    template <class T>
+    static constexpr bool named = false;
+  };
+};
+
+/// What one batch of a loader makes predict_step return.
+template <class R, class Batch>
+using Predicted = std::remove_cvref_t<decltype(call_step<hook::predict_step>(
+    std::declval<typename R::Model&>(), std::declval<Batch&>(), std::declval<Context<R, phase::Predict>&>()))>;
+
+/// The predictions of each loader, in order; nothing where they are not to be kept. `T` is what predict_step returns.
+template <class T, class R, class Pack, class Source, class Loaders>
+std::vector<std::vector<T>> predict(State<R>& run, Pack& pack, Source& source, Loaders loaders, bool keep) {
+  Context<R, phase::Predict> ctx(run);
+  auto& model = *run.parts.model;
+  auto& facts = run.facts;
+  Facts const outside = facts;
+  std::vector<std::vector<T>> all(std::tuple_size_v<Loaders>);
+  in_evaluation_mode<Prediction>(run, ctx, [&] {
+    [[maybe_unused]] auto const gradients_off = R::Backend::no_grad(run.asked.options.inference_mode);
+    tell<hook::on_predict_start>(run, pack, ctx);
+    tell<hook::on_predict_epoch_start>(run, pack, ctx);
+    each_loader(loaders, [&](auto& loader, std::size_t position) {
+      if (ends_pass(pack)) return;
+      check_not_empty<R>(loader);
+      facts.loader = position;
+      auto const batches = batches_of(loader, run.asked.options.limit_predict_batches, "limit_predict_batches");
+      facts.eval_batches = batches;
+      facts.first_sample = place_in_loader(loader, 0);
+      facts.sample_step = place_in_loader(loader, 1) - facts.first_sample;
+      bool const any = each_batch(
+          loader, batches,
+          [&](auto&& raw, long b, auto&& end) {
+            facts.batch_idx = b;
+            facts.is_last_batch = end.before_step();
+            if (is_none(raw)) tell<hook::on_predict_batch_end>(run, pack, ctx);
+            else
+              with_batch(
+                  run, source, ctx, present(raw),
+                  [&](auto& batch) {
+                    measure(run, batch);
+                    facts.in_batch = true;
+                    tell<hook::on_predict_batch_start>(run, pack, batch, ctx);
+                    auto outputs = [&] {
+                      [[maybe_unused]] auto const watched =
+                          pack.template profile<action::evaluation_step<R, hook::predict_step>>();
+                      [[maybe_unused]] auto const scope =
+                          R::Backend::autocast(run.parts.precision, run.parts.strategy.device());
+                      [[maybe_unused]] auto const products = products_scope(run);
+                      return T(call_step<hook::predict_step>(model, batch, ctx));
+                    }();
+                    tell<hook::on_predict_batch_end>(run, pack, outputs, batch, ctx);
+                    facts.in_batch = false;
+                    if (keep) all[position].push_back(std::move(outputs));
+                    deliver_posted(run, pack, b);
+                  },
+                  hook::timed<action::batch_to_device<R>>(pack));
+            facts.is_last_batch = end.after_step();
+            return !facts.is_last_batch && !ends_pass(pack);
+          },
+          hook::timed<action::EvaluationNext<hook::predict_step>>(pack));
+      if (!shares<R> && !any && batches != 0) refuse_empty_pass();  // of several ranks, one may have none
+    });
+    facts.loader = 0;
+    tell<hook::on_predict_epoch_end>(run, pack, ctx);
+    tell<hook::on_predict_end>(run, pack, ctx);
+  });
+  facts = outside;
+  return all;
+}
+
+}  // namespace loop
+}  // namespace fulgurite

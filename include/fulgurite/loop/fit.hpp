@@ -1,22 +1,286 @@
 #pragma once
 // A fit that is open: begun, gone on with by as little as one batch, and ended.
 
+#include <cstdint>
+#include <cstdio>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/loop/checkpointing.hpp>
-#include <fulgurite/loop/early_looks.hpp>
-#include <fulgurite/loop/end_if_asked.hpp>
-#include <fulgurite/loop/end_reason.hpp>
+#include <fulgurite/loop/context.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/epoch_windows.hpp>
+#include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/fit_checks.hpp>
-#include <fulgurite/loop/fit_epochs.hpp>
-#include <fulgurite/loop/in_place.hpp>
-#include <fulgurite/loop/redo_window.hpp>
-#include <fulgurite/loop/sanity_check.hpp>
-#include <fulgurite/loop/statistics_pass.hpp>
+#include <fulgurite/loop/fit_opening.hpp>
+#include <fulgurite/loop/frame.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/train_epoch.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
+
+// A few validation batches before training, so that a mistake there shows at once.
+
+/// Nothing of it is kept, random numbers included; what hooks asked for before it waits until it is over.
+template <class R, class Pack, class Source>
+void sanity_check(State<R>& run, Pack& pack, Source& source) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    int const batches = run.asked.options.num_sanity_val_steps;
+    bool const inside = run.progress.batch != 0 || (run.point.began && run.point.at < At::epoch_end);
+    if (batches == 0 || !run.facts.has_validation || inside) return;
+    [[maybe_unused]] auto const generators = R::Backend::isolated_rng();
+    Context<R, phase::Fit> ctx(run);
+    run.facts.sanity_checking = true;
+    run.loading.validation_since =
+        validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
+    auto const stop = run.due.stop;
+    run.due.set_aside();
+    auto posted = std::exchange(run.due.posted, {});
+    tell<hook::on_sanity_check_start>(run, pack, ctx);
+    evaluate<Validation>(run, pack, source, evaluation_loaders<hook::val_dataloader>(run, source),
+                         run.asked.options.limit_val_batches,
+                         batches < 0 ? std::nullopt : std::optional<long>(batches));
+    tell<hook::on_sanity_check_end>(run, pack, ctx);
+    run.facts.sanity_checking = false;
+    run.due.stop = stop;  // nothing of a sanity check is kept
+    run.due.requests.clear();
+    run.due.take_back();
+    run.due.posted = std::move(posted);
+  }
+}
+
+// What BatchNorm needs after a model's weights were replaced: one more pass over the training data.
+
+/// What asked for the pass puts its weights into the model first: `before_statistics_pass(ctx)`.
+template <class R, class Pack>
+void prepare_statistics(State<R>& run, Pack& pack) {
+  Context<R, phase::Train> ctx(run);
+  pack.each([&](auto& callback) {
+    if constexpr (requires { callback.before_statistics_pass(ctx); }) callback.before_statistics_pass(ctx);
+  });
+}
+
+/// The training loader is where it was, however the pass over it has ended: a run that is trained on later has the
+/// batches that it would have had without the pass. One that can be told where to begin has the order of the epoch that
+/// would follow, also where the pass is done once more.
+template <class R, class Loader, class Pass>
+void out_of_count([[maybe_unused]] Loader& loader, [[maybe_unused]] long epoch, Pass&& pass) {
+  [[maybe_unused]] auto const stand_between_epochs = [&] {
+    if constexpr (Jumps<Loader>) {
+      if constexpr (requires { loader.set_epoch(epoch); }) loader.set_epoch(epoch);
+      loader.resume_at(0);
+    }
+  };
+  stand_between_epochs();
+  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+    using RunFile = typename R::Backend::RunFile;
+    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
+      typename RunFile::Memory place;
+      auto const fold = [&](auto& archive) { archive.child("train_loader", loader); };
+      auto const put_back = [&] {
+        place.put_back(fold);
+        stand_between_epochs();  // it would end the pass before once more
+      };
+      place.save(fold);
+      try {
+        pass();
+      } catch (...) {
+        put_back();
+        throw;
+      }
+      return put_back();
+    }
+  }
+  pass();
+}
+
+/// The training data once more, through training_step alone: no gradients, no update, no hook but those of the
+/// transfer, nothing logged. BatchNorm takes its statistics from it. Where each of several ranks has passed its own
+/// part of the data, they combine what they have found.
+template <class R, class Pack, class Source>
+void statistics_pass(State<R>& run, Pack& pack, Source& source, EpochPlan const& plan) {
+  using Backend = typename R::Backend;
+  Context<R, phase::Train> ctx(run);
+  auto const outside = run.facts;
+  auto& model = *run.parts.model;
+  if constexpr (R::automatic) {
+    [[maybe_unused]] auto const gradients_off = Backend::no_grad(false);
+    [[maybe_unused]] auto const generators = Backend::isolated_rng();
+    auto& loader = source.train();
+    auto const take = [&](auto&& raw, long b, auto&& end) {
+      run.facts.batch_idx = b;
+      run.facts.is_last_batch = end.before_step();
+      if (!is_none(raw))
+        with_batch(run, source, ctx, present(raw), [&](auto& batch) {
+          run.facts.in_batch = true;  // training_step logs as it does in a step
+          measure(run, batch);
+          [[maybe_unused]] auto const scope = Backend::autocast(run.parts.precision, run.parts.strategy.device());
+          [[maybe_unused]] auto const products = products_scope(run);
+          if constexpr (Recurrent<typename R::Model>) {
+            run.carried.hidden.reset();
+            for (auto& slice : time_slices<R>(model, batch, run.asked.optimization.tbptt, ctx)) {
+              auto const output = call_training_step(model, slice, run.carried.hidden, ctx);
+              if constexpr (!is_optional<std::remove_cvref_t<decltype(output)>>)
+                run.carried.hidden.emplace(Backend::detached_state(output.hidden));
+              else if (output) run.carried.hidden.emplace(Backend::detached_state(output->hidden));
+            }
+          } else {
+            call_training_step(model, batch, run.carried.hidden, ctx);
+          }
+          run.measured.train_board.restart();
+        });
+      end_alone_if_asked<R>(pack);
+      return !end.after_step();
+    };
+    out_of_count<R>(loader, run.progress.epoch, [&] { each_batch(loader, plan.most(), take); });
+    if constexpr (requires { run.parts.strategy.share_statistics(model); }) run.parts.strategy.share_statistics(model);
+  }
+  run.facts = outside;
+}
+
+// The epochs of a fit, one after the other, and what is left of the one in which a resumed run was stopped.
+
+/// `epoch_` is the epoch whose batches are under way, if there is one.
+template <class R, class Pack, class Source, class From>
+class FitEpochs : protected FitOpening<R, Pack, Source, From> {
+  using Base = FitOpening<R, Pack, Source, From>;
+
+ protected:
+  using Base::answer_searches;
+  using Base::Base;
+  using Base::keep_data;
+  using Base::pack_;
+  using Base::plan_;
+  using Base::resumed_;
+  using Base::resumes;
+  using Base::run_;
+  using Base::source_;
+  using Base::start_;
+
+  bool more() const { return trains_ && (epoch_ || !done(run_)); }
+
+  /// One batch, or without `One` all that are left of an epoch, with its beginning and its end; whether more follow.
+  template <bool One>
+  bool walk() {
+    if (!more()) return false;
+    [[maybe_unused]] auto const watched = pack_.template profile<action::run_training_epoch>();
+    if (!epoch_) begin_epoch();
+    if (epoch_ && epoch_->template walk<One>(run_, pack_)) return true;
+    bool const left_early = epoch_ && epoch_->left_early();
+    epoch_.reset();
+    end_epoch(left_early);
+    return more();
+  }
+
+  /// Training had ended. What its loaders and its data module kept is a part of the files to come.
+  void go_on_with_nothing() {
+    tell_of_end();
+    if constexpr (data_has_state<R, Source, typename R::Backend::RunFile::Saver>)
+      if (!run_.asked.options.limit_train_batches.none()) {
+        plan_ = plan_training(run_, source_);
+        check_validation(run_, source_);
+        resumed_->load_data();
+        keep_data();
+      }
+    resumed_->load_random();
+  }
+
+  /// One line: where training continues.
+  void tell_of_start() {
+    auto const& at = run_.progress;
+    if (!speaks_for_all(run_) || run_.asked.options.barebones || is_snapshot<From>) return;
+    fulgurite::tell(stderr, "resumes from " + start_.name() + ": epoch " + std::to_string(at.epoch) +
+                                (at.batch == 0 ? "" : ", batch " + std::to_string(at.batch)) + ", step " +
+                                std::to_string(at.global_step) + "\n");
+  }
+
+  /// Warns where nothing more is trained, though no limit says so; whether it did.
+  bool tell_of_end() {
+    bool const ended = run_.due.stop_of_file && stops(run_) && !steps_exhausted(run_) && !epochs_exhausted(run_);
+    if (ended)
+      run_.warn("fulgurite.resume.finished",
+                "the run of this file had ended because a callback or a hook asked for a stop, so nothing more is "
+                "trained: change max_epochs, max_steps or max_time to go on with it");
+    return ended;
+  }
+
+  /// The rest of what was under way when the file was written.
+  void go_on() {
+    SafePoint point;
+    resumed_->load_all([&] {
+      point = run_.point;  // on_train_start may have asked for a stop
+      using Loader = std::remove_reference_t<decltype(source_.train())>;
+      if constexpr (Jumps<Loader>)
+        if (point.at == At::after_epoch && point.began) source_.train().resume_at(0);
+      if (point.at >= At::epoch_end || (run_.progress.batch == 0 && point.at == At::before_batch && !point.began))
+        return;
+      if constexpr (requires { source_.train().set_epoch(long{}); })
+        source_.train().set_epoch(long{run_.progress.epoch});
+      epoch_.emplace(run_, pack_, source_, plan_);
+      epoch_->find_place(run_, point);
+    });
+    bool const ended = tell_of_end();
+    run_.due.posted.clear();  // what hooks say of the beginning of training has its row
+    Context<R, phase::Fit> ctx(run_);
+    restore_after_save(pack_, ctx);  // the file was written between before_save and after_save
+    resumed_->go_back_if_reopened();
+    run_.loading.resuming = false;
+    resumed_.reset();
+    if (!ended) tell_of_start();
+    run_.point = {.began = epoch_.has_value()};
+    if (epoch_) {
+      bool const more = epoch_->go_on(run_, pack_, point);
+      run_.due.heard = {};
+      if (more) return;
+      bool const left_early = point.at == At::batch_end ? epoch_->left_early() : !point.last;
+      epoch_.reset();
+      return end_epoch(left_early);
+    }
+    if constexpr (KeepsPlace<std::remove_reference_t<decltype(source_.train())>>)
+      if (point.left_early) static_cast<void>(std::begin(source_.train()));  // the pass that was not over
+    if (point.at == At::epoch_end) return end_epoch(point.left_early, point.parts);
+    write_requests(run_, pack_, source_, point);
+  }
+
+  bool trains_ = false;
+  std::optional<TrainEpoch<R, Pack, Source>> epoch_{};
+
+ private:
+  /// No batch follows where a hook asks for a stop.
+  void begin_epoch() {
+    reload_if_due(run_, source_, plan_);
+    auto& loader = source_.train();
+    Context<R, phase::Train> ctx(run_);
+    run_.facts.is_last_batch = false;
+    if (std::exchange(run_.progress.cut_short, -1) >= 0) run_.measured.cut_short = {};
+    forget_cut(run_);
+    if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run_.progress.epoch});
+    begin_shared_epoch(run_);
+    if (tell_or_rest<hook::on_train_epoch_start>(ctx) == Flow::stop) wish_stop(run_);
+    agree_on_stop(run_);
+    deliver_posted(run_, pack_, run_.progress.logged_steps);
+    if (!stops(run_)) answer_searches();
+    warn_of_long_window(run_, plan_);
+    if (!stops(run_)) epoch_.emplace(run_, pack_, source_, plan_);
+  }
+
+  template <class Hook, class Ctx>
+  Flow tell_or_rest(Ctx& ctx) {
+    return loop::tell_or_rest<Hook, resumes>(run_, pack_, ctx);
+  }
+  void end_epoch(bool left_early, std::uint8_t from = 0) {
+    loop::end_epoch<resumes>(run_, pack_, source_, left_early, from);
+  }
+};
 
 /// Making one opens the fit: its frame, setup, optimizers, the sanity check, the hooks up to on_train_start. `advance`
 /// does one batch with all that follows from it, `advance_to_end` all that are left, in a loop that the compiler sees

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -16,10 +19,13 @@
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
-#include <fulgurite/core/sort_seldom.hpp>
-#include <fulgurite/loop/checkpoint_search.hpp>
-#include <fulgurite/loop/ckpt_path.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
 
@@ -162,5 +168,273 @@ Candidates candidates(State<R>& run, Pack& pack, CkptPath const& from) {
   auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
   return {hpc ? hpc_checkpoints(pack, search) : last_checkpoints<R>(pack, search), true};
 }
+
+// Opens the first of several checkpoints that serves its purpose.
+
+/// The file was written by a trainer: it holds weights, and where in a run they were.
+template <class File>
+bool is_of_trainer(File const& file) {
+  return file.state().find("progress") != nullptr;
+}
+/// A fit can go on from the file: it was not saved with save_weights_only.
+template <class File>
+bool holds_run(File const& file) {
+  return file.state().find("optimizers") != nullptr;
+}
+/// A snapshot is taken of a whole run.
+template <class R>
+constexpr bool is_of_trainer(Snapshot<R> const&) {
+  return true;
+}
+
+[[noreturn]] inline void refuse_weights_alone(std::string const& file) {
+  throw Error("fulgurite.resume.weights_only",
+              file + " holds weights alone (was it saved with save_weights_only?), so no fit can go on from it: "
+                     "load_weights(model, file) begins a new run with its weights");
+}
+/// Of a file that no trainer has written.
+[[noreturn]] inline void refuse_weights_of_others(std::string const& file) {
+  throw Error("fulgurite.resume.weights_only",
+              file + " holds weights and nothing of a run (what Python's programs keep beside them is not read), so no "
+                     "fit can go on from it: load_weights(model, file) before fit begins a new run with its weights, "
+                     "and evaluations take it as it is");
+}
+
+/// f(file, its path) for the first candidate that serves a fit or an evaluation. One that was named and serves no fit
+/// is an Error. Of files that were searched for, one that is damaged or holds too little is passed over where another
+/// is left, which is said; files of others do not count. Whether there was any. Error where all that there are are
+/// damaged or hold weights alone.
+template <class R, class F>
+bool with_whole_file(State<R>& run, Candidates const& from, bool for_fit, F&& f) {
+  using RunFile = typename R::Backend::RunFile;
+  auto const& files = from.files;
+  std::exception_ptr damaged;
+  std::string weights;
+  for (std::size_t i = 0; i != files.size(); ++i) {
+    auto const name = files[i].string();
+    auto const instead = i + 1 == files.size() ? "" : ", so the file before it is taken, " + files[i + 1].string();
+    std::optional<RunFile> file;
+    try {
+      file.emplace(files[i]);
+    } catch (Error const& error) {
+      if (instead.empty()) throw;
+      damaged = std::current_exception();
+      run.warn_each("fulgurite.resume.damaged", name + " cannot be read" + instead + ": " + error.what());
+      continue;
+    }
+    if (!from.searched && for_fit && !holds_run(*file)) {
+      if (is_of_trainer(*file)) refuse_weights_alone(name);
+      refuse_weights_of_others(name);
+    }
+    if (!from.searched || (for_fit ? holds_run(*file) : is_of_trainer(*file))) {
+      f(std::move(*file), files[i]);
+      return true;
+    }
+    if (is_of_trainer(*file)) weights = name;
+    run.warn_each("fulgurite.resume.passed_over", name + " holds weights alone" + instead);
+  }
+  if (damaged) std::rethrow_exception(damaged);
+  if (!weights.empty()) refuse_weights_alone(weights);
+  return false;
+}
+
+/// In the place of a StartingFile where a program never goes on from one.
+struct NoFile {
+  explicit NoFile(Anew) {}
+};
+
+template <class R>
+class StartingFile {
+  using RunFile = typename R::Backend::RunFile;
+
+ public:
+  using File = RunFile;
+  template <class From>
+  explicit StartingFile(From const& from) : from_(path_of(from)) {}
+
+  /// Before setup; again after it, where callbacks know of files only then.
+  template <bool ForFit, class Pack>
+  void look(State<R>& run, Pack& pack) {
+    if (file_ || (looked_ && !files_.files.empty())) return;
+    looked_ = true;
+    if (from_) {
+      files_ = candidates(run, pack, *from_);
+    } else if (ForFit && run.asked.options.fast_dev_run == 0) {
+      look_for_rescued(run, pack);
+    }
+    files_of_first_rank(run);
+    with_whole_file(run, files_, ForFit, [&](RunFile file, std::filesystem::path const& path) {
+      file_.emplace(std::move(file));
+      path_ = path;
+      if constexpr (ForFit)
+        if (!files_.searched) run.made.held_files.begins_with(path);
+    });
+  }
+  bool is_found() const { return file_.has_value(); }
+  /// Where the file is, for messages.
+  std::string name() const { return path_.string(); }
+
+  /// Tells loggers which folder the run had: those that have `continue_in(folder)` and save a `folder`. Whether there
+  /// was any.
+  template <class Pack>
+  bool tell_of_folders(Pack& pack) const {
+    bool any = false;
+    auto const* const callbacks = file_->state().find("callbacks");
+    if (callbacks == nullptr) return any;
+    each_remembering<typename RunFile::Saver>(pack, [&](auto& callback, std::string const& name) {
+      using C = std::remove_reference_t<decltype(callback)>;
+      if constexpr (hook::continue_in::accepts<C, std::filesystem::path const>) {
+        auto const* const state = callbacks->find(name);
+        auto const* const folder = state == nullptr ? nullptr : state->find("folder");
+        if (folder == nullptr) return;
+        if (auto const* const text = std::get_if<std::string>(&folder->value)) {
+          callback.continue_in(*text);
+          any = true;
+        }
+      }
+    });
+    return any;
+  }
+
+  /// Nothing where there is none to begin with, which is said where one was asked for.
+  std::optional<RunFile> take(State<R>& run) {
+    if (!file_ && from_ && from_->path() == "hpc")
+      throw Error("fulgurite.resume.no_hpc",
+                  "CkptPath{\"hpc\"}: no callback of this trainer has left a file for a scheduler that starts the run "
+                  "again: name a file, or leave it out");
+    if (!file_ && from_)
+      run.warn("fulgurite.resume.no_last",
+               "CkptPath{\"last\"}: no callback of this trainer has left a file, so the run begins anew");
+    return std::exchange(file_, std::nullopt);
+  }
+
+ private:
+  /// Every rank reads the file that rank 0 has found.
+  void files_of_first_rank([[maybe_unused]] State<R>& run) {
+    if constexpr (shares<R>) {
+      std::string names;
+      for (auto const& file : files_.files) names.append(file.native()).push_back('\0');
+      names = of_first_rank(run, std::move(names));
+      files_.files.clear();
+      for (std::size_t at = 0; at != names.size(); at = names.find('\0', at) + 1)
+        files_.files.emplace_back(names.substr(at, names.find('\0', at) - at));
+    }
+  }
+
+  /// For a call that names no file: a program that a scheduler has started again goes on from its file, and so does a
+  /// fit that ended by an exception.
+  template <class Pack>
+  void look_for_rescued(State<R>& run, Pack& pack) {
+    auto const search = checkpoint_search<typename R::Model>(pack, run.asked.options);
+    files_ = {hpc_checkpoints<true>(pack, search), true};
+    if (!files_.files.empty()) {
+      run.warn_each("fulgurite.resume.after_requeue",
+                    "the scheduler has started this run again; it goes on from " + files_.files.front().string());
+      return;
+    }
+    files_ = {last_checkpoints<R, true>(pack, search), true};
+    if (!files_.files.empty())
+      run.warn_each("fulgurite.resume.after_exception",
+                    "the last fit ended by an exception; this one goes on from " + files_.files.front().string());
+  }
+
+  std::optional<CkptPath> from_;
+  Candidates files_{};
+  bool looked_ = false;
+  std::optional<RunFile> file_{};
+  std::filesystem::path path_{};
+};
+
+/// A snapshot in the place of a file: it is there, and loggers stay in the folder that they have.
+template <class From>
+class StartingSnapshot {
+ public:
+  using File = From;
+  explicit StartingSnapshot(From const& from) : from_(from) {}
+  static std::string name() { return "a snapshot"; }
+
+  template <bool ForFit, class Run, class Pack>
+  void look(Run&, Pack&) {}
+  bool is_found() const { return true; }
+  template <class Pack>
+  bool tell_of_folders(Pack&) const {
+    return false;
+  }
+  template <class Run>
+  std::optional<From> take(Run&) {
+    return from_;
+  }
+
+ private:
+  From from_;
+};
+
+template <class R, class From>
+using StartOf = std::conditional_t<is_snapshot<From>, StartingSnapshot<From>, StartingFile<R>>;
+
+// The file whose weights an evaluation takes.
+
+/// The weights of a file for an evaluation, and what the model and the data module keep beside them. Where one does not
+/// fit, the others are put back. Counters and callbacks stay as they are.
+template <class R, class Pack, class Source, class From>
+class EvaluatedFile {
+ public:
+  EvaluatedFile(State<R>& run, Pack& pack, Source& source, From const& from)
+      : run_(run), pack_(pack), source_(source), start_(from) {}
+
+  void find() { start_.template look<false>(run_, pack_); }
+  void load() {
+    find();
+    if (auto const file = start_.take(run_)) load(*file);
+  }
+
+ private:
+  template <class File>
+  void load(File const& file) {
+    auto& model = *run_.parts.model;
+    auto const progress = run_.progress;
+    KeptWeights<R> before;
+    before.keep(model);
+    file.load_weights(model);
+    try {
+      if (is_of_trainer(file))
+        file.load([&](auto& archive) {
+          fold_weights_state(run_, archive);
+          fold_data_module<R>(source_, archive);
+        });
+      else if constexpr (Stateful<typename R::Model, typename R::Backend::RunFile::Saver>)
+        run_.warn_each("fulgurite.resume.no_state",
+                       "the file holds weights alone: what the model keeps beside them stays as it is");
+    } catch (...) {
+      before.put_back(model);
+      throw;
+    }
+    run_.progress = progress;
+    if constexpr (requires { file.state(); }) warn_of_data(file.state().find("data_module"));
+  }
+
+  /// Where the file and this call do not both have a data module that keeps something, such as means and categories,
+  /// rows may be encoded otherwise than in training. Only the program knows; `kept` is the file's.
+  template <class Node>
+  void warn_of_data(Node const* kept) {
+    if (kept == nullptr || kept->holds_nothing()) return keep_own_data_state(run_, source_);
+    if constexpr (!loads_data_module<R, Source, typename R::Backend::RunFile::Saver>)
+      run_.warn_each("fulgurite.resume.data_state",
+                     "the file keeps what the data module of its run has learned, and this call has no data module "
+                     "that loads it: pass the module, unless these inputs are already encoded as in training");
+  }
+
+  State<R>& run_;
+  Pack& pack_;
+  Source& source_;
+  StartOf<R, From> start_;
+};
+/// Of a call that names no file.
+template <class R, class Pack, class Source>
+struct EvaluatedFile<R, Pack, Source, Anew> {
+  EvaluatedFile(State<R>&, Pack&, Source&, Anew) {}
+  void find() {}
+  void load() {}
+};
 
 }  // namespace fulgurite::loop

@@ -1,17 +1,138 @@
 #pragma once
 // What surrounds every run: preparation and setup before it, the path of an exception around it.
 
+#include <exception>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <type_traits>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/checkpointing.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/failure.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/non_finite.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
-#include <fulgurite/loop/tell_all.hpp>
+#include <fulgurite/loop/tell.hpp>
 
 namespace fulgurite::loop {
+
+// The path of an exception through a run: who hears of it, and what is still written.
+
+/// A fit that fails before it has gone on from its file is no part of that file's run: loggers leave its folder.
+template <class R, class Pack>
+void leave_run(State<R>& run, Pack& pack) {
+  if (run.parts.optimizers && !run.loading.resuming) return;
+  pack.each([&](auto& callback) {
+    if constexpr (hook::do_not_continue::accepts<std::remove_reference_t<decltype(callback)>>)
+      callback.do_not_continue();
+  });
+  run.made.log_dir = run.made.log_dir_before;
+  run.made.outcome.metrics_file = run.made.metrics_file_before;
+}
+
+/// The first error is the one to be thrown on; what fails while cleaning up after it is a warning, and the rest is
+/// still done. Each rank prints what fails on it, unless that is silenced. `interrupted`: the first error is the end
+/// that a signal asked for, and its being thrown again is no failure.
+FULGURITE_COLD void clean_up(Warnings& said, Silence const& silence, bool interrupted, FunctionRef<void()> work) {
+  std::string_view const identifier = "fulgurite.exception.second";
+  bool const aloud = !silence.has(identifier);
+  try {
+    work();
+  } catch (std::exception const& second) {
+    if (interrupted && dynamic_cast<Interrupted const*>(&second) != nullptr) return;
+    said.each(identifier, std::string("after the exception that ended the run, this failed too: ") + second.what(),
+              aloud);
+  } catch (...) {
+    said.each(identifier, "after the exception that ended the run, something was thrown that is no std::exception",
+              aloud);
+  }
+}
+
+template <class R, class Pack, class Source>
+void failed(State<R>& run, Pack& pack, Source& source, std::exception const& error) {
+  run.loading.count_training = nullptr;
+  fails(run, error);
+  bool const interrupted = dynamic_cast<Interrupted const*>(&error) != nullptr;
+  auto const still = [&](FunctionRef<void()> work) {
+    clean_up(run.said, run.asked.options.silence, interrupted, work);
+  };
+  still([&] { finish_files(run); });
+  still([&] { run.due.take_back(); });
+  still([&] {  // what those have to say that will not hear the event again
+    if (run.due.heard.event.empty()) return;
+    deliver_posted(run, pack, run.point.at == At::epoch_end ? last_step(run) : run.progress.logged_steps);
+  });
+  Context<R, phase::Fit> ctx(run);
+  pack.each([&](auto& callback) { still([&] { tell_module<hook::on_exception>(callback, error, ctx); }); });
+  still([&] { tell_module<hook::on_exception>(*run.parts.model, error, ctx); });
+  if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(source.module())>, typename R::Model>)
+    still([&] { tell_module<hook::on_exception>(source.module(), error, ctx); });
+  still([&] { tell_module<hook::on_exception>(run.parts.strategy, error, ctx); });
+  if (dynamic_cast<NotPutBack const*>(&error)) run.due.requests.clear();  // a file of now would hold what was tried
+  if constexpr (ChecksReplays<typename R::Strategy>)
+    still([&] {
+      if (dynamic_cast<WrongReplay const*>(&error)) {  // known to be wrong
+        run.due.held_rows.clear();
+        run.due.requests.clear();
+      } else if (run.parts.strategy.unchecked() != 0) {
+        run.warn("fulgurite.capture.unchecked", std::to_string(run.parts.strategy.unchecked()) +
+                                                    " replayed steps were not checked, since the fit ended by an "
+                                                    "exception: files and rows written now may hold what is wrong");
+      }
+      deliver_held(run, pack);
+    });
+  still([&] {
+    // While a file is loaded, that file is the truth: nothing is written over it.
+    if (run.parts.optimizers && !run.loading.resuming) {
+      redo_window(run, pack, source);
+      if (auto const* const before = before_repeated_validation(run)) expect_rows(pack, run.due.rows - before->rows);
+      write_now(run, pack, source);
+    }
+  });
+  run.loading.write = nullptr;
+  still([&] { finish_files(run); });
+  run.due.requests.clear();
+  run.due.posted.clear();
+  run.due.heard = {};  // it is in the files that were asked for; what comes later begins anew
+  still([&] { leave_run(run, pack); });
+  still([&] { finalize_loggers(pack, Status::failed); });
+  leave_gradients_alone(run);
+  still([&] { run.parts.strategy.teardown(*run.parts.model); });
+  run.facts = {};
+  run.point = {};
+  run.before_validation.reset();
+  if constexpr (shares<R>) run.shared = {};
+  run.progress.batch = run.progress.window_start = 0;  // a later fit begins the epoch anew
+  run.measured.train_board.restart();
+}
+
+/// Runs `body`. On an exception: on_exception for callbacks and model, requested checkpoints written, loggers told,
+/// then it is thrown on. No end or teardown hook runs then.
+template <class R, class Pack, class Source, class Body>
+decltype(auto) rescued(State<R>& run, Pack& pack, Source& source, Body&& body) {
+  try {
+    return body();
+  } catch (std::exception const& error) {
+    failed(run, pack, source, error);
+    throw;
+  } catch (...) {
+    Error const error("fulgurite.exception.unknown",
+                      "what was thrown is no std::exception: derive it from one, so that its reason can be told");
+    failed(run, pack, source, error);
+    throw;
+  }
+}
 
 /// A rule that only the machine can decide: with a device chosen at run time, scaling still needs a GPU.
 template <class R>
@@ -59,6 +180,62 @@ decltype(auto) framed(State<R>& run, Pack& pack, Source& source, Body&& body) {
   [[maybe_unused]] auto const algorithms =
       R::Backend::algorithms(run.asked.options.deterministic, run.asked.options.benchmark);
   return rescued(run, pack, source, body);
+}
+
+// What can be known to be wrong with a fit before anything of it starts.
+
+/// The options of automatic optimization against the model, the strategy and the optimizer.
+template <class R>
+void check_optimization(State<R>& run) {
+  if constexpr (R::automatic) {
+    using M = typename R::Model;
+    int const k = run.asked.optimization.accumulate_grad_batches;
+    check_window<R>("accumulate_grad_batches", k);
+    check_slices<M>(run.asked.optimization.tbptt, k);
+    using O = std::tuple_element_t<0, decltype(Optimizers<R>::optimizers)>;
+    check_clip<R, O>(run.asked.optimization.clip);
+    if (k > 1 && (hook::optimizer_step::named<M> || hook::optimizer_zero_grad::named<M>))
+      run.warn("fulgurite.hook.once_a_window",
+               "the model has an optimizer_step or optimizer_zero_grad of its own: with accumulate_grad_batches = " +
+                   std::to_string(k) + " it is called once a window, not for every batch");
+    run.asked.window_length = k;
+  }
+}
+
+/// max_time beside a Timer that has a limit: which of them would count?
+template <class R, class Pack>
+void check_timers(State<R>& run, Pack& pack) {
+  if (!run.asked.options.max_time) return;
+  pack.each([](auto& callback) {
+    if constexpr (requires { callback.limits_time(); })
+      if (callback.limits_time())
+        throw Error("fulgurite.options.two_timers",
+                    "max_time and a Timer with a limit both end the run: leave one of them out");
+  });
+}
+
+/// Errors of this kind find no run yet: no hook hears of them.
+template <class R, class Pack, class Source>
+void check_fit(State<R>& run, Pack& pack, Source& source) {
+  auto const& options = run.asked.options;
+  check_optimization(run);
+  check_timers(run, pack);
+  if constexpr (requires { typename R::Backend::RunFile; }) refuse_equal_keys(pack);
+  if constexpr ((!WritesLater<typename R::Backend> || shares<R>) && any_names_files<Pack>)
+    if (options.save_in_background)
+      run.warn("fulgurite.options.save_in_background",
+               std::string("save_in_background is set, and ") +
+                   (shares<R> ? "several processes save together"
+                              : "the strategy's tensor library has no form of files that another thread could write") +
+                   ": they are written at once, and training waits for each");
+  check_special(run, pack);
+  if (options.barebones && observes_any<R>)
+    throw Error("fulgurite.options.barebones",
+                "barebones keeps no metric, and a schedule follows one: leave one of them out");
+  if (options.reload_dataloaders_every_n_epochs != 0 && !requires { source.reload_training(); })
+    throw Error("fulgurite.options.reload",
+                "reload_dataloaders_every_n_epochs = " + std::to_string(options.reload_dataloaders_every_n_epochs) +
+                    " asks for new loaders, and fit was given some: pass a data module, which can make them again");
 }
 
 }  // namespace fulgurite::loop

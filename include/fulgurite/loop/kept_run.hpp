@@ -2,20 +2,82 @@
 // All of an open run that steps can change, kept in memory between two epochs, and put back.
 
 #include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/each_of.hpp>
+#include <fulgurite/concept/concepts.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/kept_place.hpp>
-#include <fulgurite/loop/kept_weights.hpp>
 #include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/whole_run.hpp>
 
 namespace fulgurite::loop {
+
+// What a run counts, knows and owes, kept while something is tried out.
+
+/// Options, counters, facts, rows and requests that wait, logged values, clocks: all of a run's state but its parts and
+/// what it has said. What a rank knows of a failure, its own or that of all ranks, is not restored: it is still true.
+template <class R>
+class KeptPlace {
+ public:
+  explicit KeptPlace(State<R> const& run)
+      : asked_(run.asked),
+        progress_(run.progress),
+        point_(run.point),
+        facts_(run.facts),
+        carried_(run.carried),
+        watch_(run.watch),
+        due_(run.due),
+        measured_(run.measured),
+        loading_(run.loading),
+        clock_(run.clock),
+        shared_(run.shared),
+        made_(run.made) {}
+
+  void put_back(State<R>& run) const {
+    run.asked = asked_;
+    run.progress = progress_;
+    run.point = point_;
+    run.facts = facts_;
+    run.carried = carried_;
+    run.watch = watch_;
+    run.due = due_;
+    run.measured = measured_;
+    run.loading = loading_;
+    run.clock = clock_;
+    if constexpr (shares<R>) {
+      bool const together = run.shared.together, alone = run.shared.alone;
+      run.shared = shared_;
+      run.shared.together = together, run.shared.alone = alone;
+    }
+    run.made = made_;
+  }
+  Progress const& progress() const { return progress_; }
+
+ private:
+  Asked<R> asked_;
+  Progress progress_;
+  SafePoint point_;
+  Facts facts_;
+  Carried<R> carried_;
+  Watch<R> watch_;
+  Due due_;
+  Measured<R> measured_;
+  Loading loading_;
+  RunClock clock_;
+  [[no_unique_address]] SharedOf<R> shared_;
+  Made made_;
+};
 
 /// The gradients that a model's parameters have, and those that have none.
 template <class R>
@@ -111,6 +173,140 @@ class KeptRun {
   std::vector<std::vector<bool>> received_{};
   Memory parts_{}, loader_{};
   decltype(Backend::rng_state()) random_ = Backend::rng_state();
+};
+
+// A model and its data module as they are, kept while something is tried out.
+
+/// Weights, buffers, gradients, what model and data module save of themselves, and random numbers.
+template <class R, class Source>
+class KeptModel {
+  using Backend = typename R::Backend;
+
+ public:
+  KeptModel(typename R::Model& model, Source& source) : model_(model), source_(source) {
+    weights_.keep(model);
+    gradients_.keep(model);
+    state_.save([&](auto& archive) { fold(archive); });
+  }
+  void put_back() {
+    // Layers that configure_model has only just made were not there to be kept.
+    if (weights_.difference(model_).empty()) {
+      weights_.put_back(model_);
+      gradients_.put_back(model_);
+    }
+    state_.put_back([&](auto& archive) { fold(archive); });
+    random_.restore();
+  }
+
+ private:
+  template <class Archive>
+  void fold(Archive& archive) {
+    fold_data_module<R>(source_, archive);
+    if constexpr (Stateful<typename R::Model, Archive>) archive.child("model", model_);
+  }
+
+  typename R::Model& model_;
+  Source& source_;
+  KeptWeights<R> weights_{};
+  KeptGradients<R> gradients_{};
+  typename Backend::RunFile::Memory state_{};
+  decltype(Backend::rng_state()) random_ = Backend::rng_state();
+};
+
+// What steps of training and batches of an evaluation have in common when they are tried out.
+
+/// Some callback of the pack asks for searches.
+template <class Pack>
+inline constexpr bool any_searches = false;
+template <class... Cs>
+inline constexpr bool any_searches<Pack<Cs...>> = (judge::searches<Cs>() || ...);
+
+inline void check_steps(RehearsalPlan const& plan) {
+  if (plan.steps < 1)
+    refuse_option("fulgurite.tuner.steps", "a rehearsal's steps", plan.steps, "it has 1 step or more");
+}
+
+/// In the place of what writes a file.
+inline constexpr auto refuse_to_write = [](std::filesystem::path const& file) {
+  throw Error("fulgurite.tuner.saves", "save_checkpoint(" + file.string() +
+                                           ") in steps that are tried out, of which nothing is written: ask "
+                                           "ctx.rehearsing() first");
+};
+
+/// From here on nothing is written, until the run is put back.
+template <class R>
+void begin_trying_out(State<R>& run) {
+  run.searching.rehearsing = true;
+  run.loading.write = refuse_to_write;
+}
+
+/// A run ends: what was asked for too late is not done, and that is said.
+template <class R>
+void warn_of_unanswered(State<R>& run) {
+  if (run.searching.due.empty() && run.searching.settings.empty()) return;
+  run.warn("fulgurite.tuner.unanswered",
+           "what ctx.request_search or ctx.request_setting asked for was not done, since no place for it followed: ask "
+           "in setup, on_fit_start or on_train_epoch_start, of an epoch that is trained; in an evaluation in setup");
+}
+
+/// Nothing that was asked for in this run is done in another one.
+template <class R>
+void forget_searches(State<R>& run) {
+  run.searching.due.clear();
+  run.searching.settings.clear();
+  run.searching.answers = false;
+}
+
+// The learning rates of a run's optimizers as one list.
+
+/// Error [fulgurite.tuner.rates] where each group has not its rate.
+inline void check_rates(std::size_t given, std::size_t groups) {
+  if (given != groups)
+    throw Error("fulgurite.tuner.rates", std::to_string(given) + " rates were given to " + std::to_string(groups) +
+                                             " parameter groups: a plan sets one for each, as rates().now() lists them "
+                                             "(more where a callback has added groups, none in an evaluation)");
+}
+
+template <class R>
+class RatesOf final : public LearningRates {
+ public:
+  explicit RatesOf(State<R>& run) : run_(run) {}
+
+  std::vector<double> now() const override {
+    std::vector<double> all;
+    each([&](auto& optimizer, auto&) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(optimizer.lr(g));
+    });
+    return all;
+  }
+  std::vector<double> initial() const override {
+    std::vector<double> all;
+    each([&](auto& optimizer, auto& scheduler) {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) all.push_back(scheduler.initial(g));
+    });
+    return all;
+  }
+  void set(std::span<double const> rates) override {
+    check_rates(rates.size(), now().size());
+    each([&, i = std::size_t{0}](auto& optimizer, auto&) mutable {
+      for (std::size_t g = 0; g != optimizer.groups(); ++g) optimizer.set_lr(g, rates[i++]);
+    });
+  }
+  void begin_from(std::span<double const> rates) override {
+    check_rates(rates.size(), now().size());
+    each([&, i = std::size_t{0}](auto& optimizer, auto& scheduler) mutable {
+      scheduler.begin_from(rates.subspan(i, optimizer.groups()));
+      i += optimizer.groups();
+    });
+  }
+
+ private:
+  template <class F>
+  void each(F&& f) const {
+    run_.parts.optimizers->each_with_first(f);
+  }
+
+  State<R>& run_;
 };
 
 }  // namespace fulgurite::loop

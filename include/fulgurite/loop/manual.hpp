@@ -2,6 +2,7 @@
 // Manual optimization: the model's training_step drives its optimizers through its context.
 
 #include <concepts>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -10,18 +11,148 @@
 
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/diagnose/member_sentences.hpp>
-#include <fulgurite/loop/actions.hpp>
-#include <fulgurite/loop/borrowed_optimizer.hpp>
-#include <fulgurite/loop/closure_step.hpp>
 #include <fulgurite/loop/context.hpp>
 #include <fulgurite/loop/exchange.hpp>
-#include <fulgurite/loop/guarded_update.hpp>
+#include <fulgurite/loop/names.hpp>
 #include <fulgurite/loop/non_finite.hpp>
-#include <fulgurite/loop/precision_step.hpp>
+#include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/tell.hpp>
-#include <fulgurite/loop/toggled.hpp>
 
 namespace fulgurite {
+
+// What a manual training_step holds of an optimizer: everything but its step, which belongs to the context.
+
+/// `auto& [g, d] = ctx.optimizers(); g.zero_grad(); ctx.backward(loss); ctx.step(g);` A step past the context would
+/// leave out the precision's unscaling, the hooks and the count of steps, so `g.step()` does not compile.
+template <class O>
+class BorrowedOptimizer {
+ public:
+  static constexpr bool needs_closure = O::needs_closure;
+  static constexpr bool stable_gradients = O::stable_gradients;
+
+  explicit BorrowedOptimizer(O& optimizer) : optimizer_(&optimizer) {}
+
+  void zero_grad() { optimizer_->zero_grad(); }
+  std::size_t groups() const { return optimizer_->groups(); }
+  double lr(std::size_t group = 0) const { return optimizer_->lr(group); }
+  void set_lr(std::size_t group, double value) { optimizer_->set_lr(group, value); }
+  decltype(auto) parameters() { return optimizer_->parameters(); }
+
+  template <bool Fine = false, class... Args>
+  void step(Args const&...) {
+    static_assert(Fine, FULGURITE_SENTENCE_OPTIMIZER_RAW_STEP);
+  }
+
+  /// The optimizer itself, for what the trainer does not know; stepping it is yours to answer for.
+  O& unsafe_raw() { return *optimizer_; }
+
+ private:
+  O* optimizer_;
+};
+
+/// All of them, as `ctx.optimizers()` of a manual training_step returns them: a tuple. Used as if it were the one
+/// optimizer that Lightning's `self.optimizers()` may be, it does not compile.
+template <class... Os>
+class BorrowedOptimizers : public std::tuple<BorrowedOptimizer<Os>...> {
+ public:
+  using std::tuple<BorrowedOptimizer<Os>...>::tuple;
+
+  template <bool Fine = false>
+  void zero_grad() {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+  }
+  template <bool Fine = false, class... Args>
+  void step(Args const&...) {
+    static_assert(Fine, FULGURITE_SENTENCE_CONTEXT_ALL_OPTIMIZERS);
+  }
+};
+
+}  // namespace fulgurite
+
+template <class... Os>
+struct std::tuple_size<fulgurite::BorrowedOptimizers<Os...>> : std::tuple_size<std::tuple<Os...>> {};
+template <std::size_t I, class... Os>
+struct std::tuple_element<I, fulgurite::BorrowedOptimizers<Os...>>
+    : std::tuple_element<I, std::tuple<fulgurite::BorrowedOptimizer<Os>...>> {};
+
+namespace fulgurite {
+
+namespace loop {
+template <class O>
+O& raw(BorrowedOptimizer<O>& handle) {
+  return handle.unsafe_raw();
+}
+template <class O>
+O& raw(O& optimizer) {
+  return optimizer;
+}
+
+/// Handles of a tuple of optimizers.
+template <class Tuple>
+struct HandlesOf;
+template <class... Os>
+struct HandlesOf<std::tuple<Os...>> {
+  using type = BorrowedOptimizers<Os...>;
+  static type of(std::tuple<Os...>& optimizers) {
+    return std::apply(
+        [](auto&... optimizer) {
+          return type(BorrowedOptimizer<std::remove_reference_t<decltype(optimizer)>>(optimizer)...);
+        },
+        optimizers);
+  }
+};
+}  // namespace loop
+
+// The scope in which one optimizer's parameters alone receive gradients.
+
+namespace loop {
+struct NothingToUndo {};
+
+/// The result of a ctx.toggle that does not compile. It has a destructor, so that no compiler calls it unused.
+struct NotToggled {
+  ~NotToggled() {}
+  void untoggle() {}
+};
+
+/// Several processes: whether gradients are exchanged after a backward is put back when the scope ends.
+template <class OfStrategy>
+class Unsynced {
+ public:
+  template <class Strategy>
+  Unsynced(Strategy&& of_strategy, bool& syncs, bool now)
+      : of_strategy_(of_strategy()), syncs_(syncs), before_(std::exchange(syncs, now)) {}
+  Unsynced(Unsynced const&) = delete;
+  Unsynced& operator=(Unsynced const&) = delete;
+  ~Unsynced() { syncs_ = before_; }
+
+ private:
+  [[maybe_unused, no_unique_address]] OfStrategy of_strategy_;
+  bool& syncs_;
+  bool before_;
+};
+template <class Strategy>
+Unsynced(Strategy&&, bool&, bool) -> Unsynced<std::invoke_result_t<Strategy&>>;
+}  // namespace loop
+
+/// The scope that ctx.toggle returns.
+template <class Gradients, class Exchange>
+class Toggled {
+ public:
+  template <class G, class E>
+  Toggled(G&& gradients, E&& exchange)
+      : gradients_(std::in_place, loop::InPlace{gradients}), exchange_(std::in_place, loop::InPlace{exchange}) {}
+  Toggled(Toggled const&) = delete;
+  Toggled& operator=(Toggled const&) = delete;
+  /// Parameters receive gradients again as they did before; the end of the scope does the same.
+  void untoggle() {
+    exchange_.reset();
+    gradients_.reset();
+  }
+
+ private:
+  std::optional<Gradients> gradients_;
+  std::optional<Exchange> exchange_;
+};
 
 /// How ctx.toggle(optimizer) shuts out the other optimizers.
 struct ToggleOptions {

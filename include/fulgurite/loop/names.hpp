@@ -2,16 +2,70 @@
 // The names under which metrics are reported: per step, per epoch, per loader.
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
 #include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/actions.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
+
+namespace fulgurite::action {
+
+// The actions of the loops, under the names that Lightning's profilers give them.
+
+using run_training_epoch = Plain<"run_training_epoch", RunPart::loop>;
+using run_training_batch = Plain<"run_training_batch", RunPart::loop>;
+/// Ours: Lightning has no name for a whole validation inside a fit.
+using run_validation = Plain<"run_validation", RunPart::loop>;
+using train_next = Plain<"[_TrainingEpochLoop].train_dataloader_next", RunPart::data>;
+using save_checkpoint = Plain<"save_checkpoint", RunPart::saving>;
+
+/// The same of a loader of validation_step, test_step, predict_step.
+template <class Step>
+struct EvaluationNext {
+  static constexpr RunPart part = RunPart::data;
+  static std::string name() {
+    if constexpr (std::is_same_v<Step, hook::validation_step>) return "[_EvaluationLoop].val_next";
+    else if constexpr (std::is_same_v<Step, hook::test_step>) return "[_EvaluationLoop].test_next";
+    else return "[_PredictionLoop].predict_next";
+  }
+};
+
+template <class R>
+using batch_to_device = Of<"Strategy", typename R::Strategy, "batch_to_device", RunPart::transfer>;
+template <class R>
+using training_step = Of<"Strategy", typename R::Strategy, "training_step", RunPart::step>;
+template <class R>
+using backward = Of<"Strategy", typename R::Strategy, "backward", RunPart::backward>;
+/// Of several ranks: their gradients become one.
+template <class R>
+using exchange = Of<"Strategy", typename R::Strategy, "reduce_gradients", RunPart::exchange>;
+template <class R, class Step>
+using evaluation_step = HookOf<"Strategy", typename R::Strategy, Step, RunPart::evaluation>;
+
+/// The update alone. Lightning's time of that name has the closure in it as well, training_step and backward.
+template <class R>
+using optimizer_step = HookOf<"LightningModule", typename R::Model, hook::optimizer_step, RunPart::update>;
+template <class R>
+using zero_grad = HookOf<"LightningModule", typename R::Model, hook::optimizer_zero_grad, RunPart::update>;
+/// Clipping, and the look at gradients that it takes along.
+template <class R>
+using clipping = HookOf<"LightningModule", typename R::Model, hook::configure_gradient_clipping, RunPart::update>;
+
+template <class L>
+using log_metrics = HookOf<"Logger", L, hook::log_metrics, RunPart::logging>;
+
+}  // namespace fulgurite::action
 
 namespace fulgurite {
 
@@ -123,3 +177,83 @@ template <class R, class Pack>
 
 }  // namespace loop
 }  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+// Options that stand for several others: fast_dev_run, overfit_batches, barebones. What they replace, and what they
+// silence, is said.
+
+/// fast_dev_run = n: one epoch of n batches, as many of validation, test and predict, no sanity check. A batch may take
+/// several steps, and validation comes all the same, so no limit of steps is below that of batches.
+inline void apply_dev_run(TrainerOptions& o) {
+  if (!o.overfit_batches) o.limit_train_batches = o.limit_val_batches = o.fast_dev_run;
+  o.limit_test_batches = o.limit_predict_batches = o.fast_dev_run;
+  if (o.max_steps && *o.max_steps >= 0 && *o.max_steps < o.fast_dev_run) o.max_steps = o.fast_dev_run;
+  o.max_epochs = 1;
+  o.min_epochs.reset();
+  o.min_steps.reset();
+  o.num_sanity_val_steps = 0;
+  o.val_check_interval = {};
+  o.check_val_every_n_epoch = 1;
+}
+
+/// The options that the run goes by, of options that were checked.
+inline TrainerOptions effective(TrainerOptions given) {
+  if (given.overfit_batches) given.limit_train_batches = given.limit_val_batches = *given.overfit_batches;
+  if (given.barebones) given.log_every_n_steps = given.num_sanity_val_steps = 0;
+  if (given.fast_dev_run != 0) apply_dev_run(given);
+  return given;
+}
+
+/// Reports, measures or saves, so barebones has no use for it.
+template <class C>
+inline constexpr bool is_output = hook::log_metrics::named<C> || Profiler<C> || order_of<C>() == Order::progress ||
+                                  order_of<C>() == Order::summary || order_of<C>() == Order::checkpoint;
+/// Reads metrics, of which barebones keeps none.
+template <class Watches>
+inline constexpr bool watches_some = false;
+template <class M, class... Ms>
+inline constexpr bool watches_some<MetricTypes<M, Ms...>> = true;
+template <class C>
+consteval bool is_watcher() {
+  if constexpr (requires { typename C::Watches; }) return watches_some<typename C::Watches>;
+  else return false;
+}
+/// Does nothing in a fast_dev_run: it would save, stop or log on behalf of a run that is none.
+template <class C>
+consteval bool is_inert_in_dev_run() {
+  if constexpr (FULGURITE_SAYS(C, bool, inert_in_dev_run)) return C::inert_in_dev_run;
+  else return hook::log_metrics::named<C>;
+}
+
+[[noreturn]] FULGURITE_COLD void refuse_output(std::string_view callback) {
+  throw Error("fulgurite.options.barebones",
+              "barebones runs the loop alone, and there is a " + std::string(callback) + ": leave it out");
+}
+FULGURITE_COLD void warn_of_dev_run(Warn warn, long batches, std::string const& idle) {
+  warn("fulgurite.options.dev_run", "fast_dev_run: " + std::to_string(batches) +
+                                        (batches == 1 ? " batch" : " batches") +
+                                        " of each loop, one epoch, no sanity check" + idle);
+}
+
+/// Before anything starts: barebones has no callback that reports, but for those that make_trainer has added, which are
+/// idle then; a fast_dev_run says what it replaces and who is idle.
+template <class R, class... Cs>
+void check_special(State<R>& run, Pack<Cs...> const&) {
+  auto const& o = run.asked.options;
+  if (o.barebones) {
+    std::string_view output;
+    [[maybe_unused]] std::size_t left = sizeof...(Cs);  // of these the last ones are added
+    ((left-- > run.asked.added && (is_output<Cs> || is_watcher<Cs>()) ? void(output = type_name<Cs>()) : void()), ...);
+    if (!output.empty()) refuse_output(output);
+  }
+  if (o.fast_dev_run != 0) {
+    std::string idle;
+    ((is_inert_in_dev_run<Cs>() ? void(idle += (idle.empty() ? "; idle: " : ", ") + std::string(type_name<Cs>()))
+                                : void()),
+     ...);
+    warn_of_dev_run(Warn::to<&State<R>::warn>(run), o.fast_dev_run, idle);
+  }
+}
+
+}  // namespace fulgurite::loop

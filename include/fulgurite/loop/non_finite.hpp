@@ -4,23 +4,161 @@
 // On the CPU a loss is one load and the gradients one pass over memory (or their norm, where clipping has it anyway). A
 // GPU is not waited for: there the losses are added up, times zero, in a tensor that is read together with the metrics,
 // at the cadence of the logs, and before anything is written; the weights are looked at then. The gradients of a scaled
-// loss (Fp16Mixed) are left to its scaler (guarded_update.hpp); the loss itself is never multiplied, and is looked at.
+// loss (Fp16Mixed) are left to its scaler; the loss itself is never multiplied, and is looked at.
 
 #include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/each_of.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/precision_step.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/step_output.hpp>
-#include <fulgurite/loop/warnings.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 namespace fulgurite::loop {
+
+// The parts of a step that depend on the precision: what it makes from nothing, the seed of backward, unscaling.
+
+template <class R>
+inline constexpr bool scales_loss = R::Precision::scales_loss;
+
+/// The precision computes in another type than Float: what training_step makes without naming a type is then not of it.
+template <class R>
+concept NamesTypes = R::Precision::parameters != Dtype::float32 && requires(typename R::Precision const& precision) {
+  R::Backend::watch_factories(precision, nullptr);
+};
+
+/// Watches the first training_step of a fit; a later one only where that did not run to its end.
+template <class R>
+auto watch_factories([[maybe_unused]] State<R>& run) {
+  if constexpr (NamesTypes<R>) {
+    using Tell = std::function<void(std::string const&, std::string const&, std::string const&)>;
+    auto tell = [&run](std::string const& function, std::string const& made, std::string const& wanted) {
+      run.warn("fulgurite.precision.default_type",
+               "training_step calls torch::" + function + " without a type, which gives " + made +
+                   ", where this fit computes in " + wanted + ": name the type, as in torch::" + function +
+                   "(..., x.options()) with a tensor of the batch. LibTorch's default type belongs to "
+                   "the whole process, so a precision leaves it alone");
+    };
+    return R::Backend::watch_factories(run.parts.precision, run.facts.types_seen ? Tell() : Tell(tell));
+  } else {
+    return 0;
+  }
+}
+
+/// After the first training_step of a fit: a loss of another type than the precision's was promoted on its way.
+template <class R, class Loss>
+void check_loss_type(State<R>& run, Loss const* loss) {
+  if constexpr (NamesTypes<R>) {
+    if (run.facts.types_seen || !loss) return;
+    run.facts.types_seen = true;
+    if (auto const other = R::Backend::other_type(*loss, run.parts.precision); !other.empty())
+      run.warn("fulgurite.precision.loss_type",
+               "training_step returns a loss of type " + other + " in a fit of " + std::string(R::Precision::name) +
+                   ", so something in it has another type than the batch and the parameters: name the type of what "
+                   "training_step makes itself, or convert the loss where that is meant: loss.to(x.scalar_type())");
+  }
+}
+
+/// The gradient that backward starts from: 1/K, times the scale of a scaling precision. The loss itself is never
+/// multiplied.
+template <class R, class Loss>
+auto seed(State<R>& run, Loss& loss, double factor) {
+  if constexpr (scales_loss<R>) return run.parts.scaler->seed(loss, factor);
+  else return R::Backend::seed(loss, factor);
+}
+
+/// backward, or the model's own in its place, which receives the loss already multiplied by what the seed would hold.
+template <class R, class Ctx, class Loss>
+void backward(State<R>& run, Ctx& ctx, Loss& loss, double factor) {
+  auto& model = *run.parts.model;
+  if constexpr (requires { R::Backend::require_graph(loss); }) R::Backend::require_graph(loss);
+  if constexpr (Overrides<hook::backward, typename R::Model, Ctx, Loss>) {
+    double by = factor;
+    if constexpr (scales_loss<R>) by *= run.parts.scaler->scale();
+    auto scaled = R::Backend::scaled(loss, by);
+    call_override<hook::backward>(model, ctx, scaled);
+  } else {
+    run.parts.strategy.backward(loss, seed(run, loss, factor));
+  }
+}
+
+template <class R, class O>
+void unscale(State<R>& run, O& optimizer) {
+  if constexpr (scales_loss<R>) run.parts.scaler->unscale(optimizer.parameters());
+}
+
+// Large gradients of steps that this process makes alone: they are looked at as soon as backward has made them, not
+// when the update is due, where nobody can have changed them in between; and they stay there where nobody needs them in
+// one piece.
+
+/// Nobody hears an event between backward and the look that comes before the update, where a gradient could be written
+/// to in a way that its version does not tell.
+template <class R, class Pack>
+inline constexpr bool nobody_between =
+    !Pack::template names<hook::on_after_backward> && !Pack::template names<hook::on_before_optimizer_step> &&
+    !hook::on_after_backward::named<typename R::Model> && !hook::on_before_optimizer_step::named<typename R::Model> &&
+    !requires(typename R::Strategy& strategy, typename R::Value& loss) { strategy.post_backward(loss); };
+
+template <class R, class Pack>
+inline constexpr bool looks_early = R::automatic && !scales_loss<R> && !shares<R> && !Optimizers<R>::needs_closure &&
+                                    nobody_between<R, Pack> && requires { typename R::Backend::GradientLooks; };
+
+/// Nobody needs gradients in one piece, or after another backward: a window of several batches adds to them, where two
+/// that share their memory would both receive what is added to one.
+template <class R>
+inline constexpr bool may_leave_gradients =
+    R::automatic && !shares<R> && !ChecksReplays<typename R::Strategy> &&
+    !hook::configure_gradient_clipping::named<typename R::Model> &&
+    requires(Optimizers<R>& all) { R::Backend::leave_gradients(all.optimizers, true); };
+
+/// Large gradients stay where backward makes them, or do not, from the clearing of this batch on.
+template <class R>
+[[gnu::always_inline]] inline void leave_gradients([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
+  if constexpr (may_leave_gradients<R>) {
+    auto const& asked = run.asked;
+    bool const leave = asked.window_length == 1 && asked.optimization.clip.kind == Clip::Kind::none;
+    if (key.first && leave != run.parts.leaves_gradients) [[unlikely]]
+      R::Backend::leave_gradients(run.parts.optimizers->optimizers, run.parts.leaves_gradients = leave);
+  }
+}
+
+/// When the optimizers of a fit are there.
+template <class R, class Pack>
+void arrange_gradients([[maybe_unused]] State<R>& run, Pack const&) {
+  run.parts.leaves_gradients = false;
+  if constexpr (looks_early<R, Pack>) {
+    bool const clips_by_norm = run.asked.optimization.clip.kind == Clip::Kind::norm;  // the norm tells
+    if (run.watch.finite.look == Look::on && !clips_by_norm) run.parts.looks.attach(*run.parts.model);
+  }
+}
+/// When it has ended: model and optimizers are the user's again.
+template <class R>
+void leave_gradients_alone([[maybe_unused]] State<R>& run) {
+  if constexpr (requires { run.parts.looks.detach(); }) run.parts.looks.detach();
+  if constexpr (may_leave_gradients<R>)
+    if (run.parts.optimizers && std::exchange(run.parts.leaves_gradients, false))
+      R::Backend::leave_gradients(run.parts.optimizers->optimizers, false);
+}
+
+/// Before the gradients of a batch.
+template <class R, class Pack>
+[[gnu::always_inline]] inline void begin_looks([[maybe_unused]] State<R>& run, [[maybe_unused]] StepKey key) {
+  if constexpr (looks_early<R, Pack>)
+    if (run.parts.looks) [[unlikely]]
+      run.parts.looks->begin(key.closes);
+}
 
 /// Infinite, or not a number: the only ones whose difference to themselves is no number.
 [[gnu::always_inline]] inline bool is_finite(double value) { return !std::isnan(value - value); }
@@ -208,6 +346,110 @@ template <class R, class O>
     bool const waits = Backend::reading_waits(norm);
     if (waits && run.asked.options.non_finite == NonFinite::stop) note(run, norm);
     else if (waits || !is_finite(Backend::read(norm))) check_gradients(run, optimizer, loss);
+  }
+}
+
+/// A scale is halved some 40 times on its way from the largest that is sensible to one that makes no difference any
+/// more: what is still not finite then is not so because of the scale.
+inline constexpr int most_scaled_out = 100;
+
+/// After each update that the scaler has left out. Waits for the device, as the scaler just did.
+template <class R>
+[[gnu::cold, gnu::noinline]] void scaled_out(State<R>& run) {
+  double const scale = run.parts.scaler->scale();
+  if (++run.watch.finite.scaled_out < most_scaled_out && scale >= double{std::numeric_limits<float>::min()}) return;
+  auto const who = "the scaler of " + std::string(R::Precision::name);
+  auto const count = std::to_string(run.watch.finite.scaled_out), left = std::to_string(scale);
+  if (run.asked.options.non_finite == NonFinite::stop)
+    throw Error("fulgurite.loop.scaler_skips",
+                who + " has left out the last " + count + " updates, and its scale has come down to " + left +
+                    ": gradients that are not finite at any scale do not come from the scale. Look at the losses and "
+                    "at the learning rate; detect_anomaly = true names the function. Bf16Mixed has the range of "
+                    "float32 and needs no scaler; non_finite = NonFinite::skip warns and goes on");
+  run.warn("fulgurite.loop.scaler_skips", who + " has left out the last " + count +
+                                              " updates, and its scale has come down to " + left +
+                                              ": the fit goes on without a step, as non_finite asks for");
+}
+
+/// The update. One whose loss or gradients are not finite is left out and counted; a scaled one without gradients is
+/// left out.
+template <class R, class Update>
+void guarded(State<R>& run, [[maybe_unused]] bool has_gradients, Update&& update) {
+  auto& finite = run.watch.finite;
+  if constexpr (scales_loss<R>) {
+    if (!has_gradients) return;
+    bool const fits = run.parts.scaler->finite();
+    // The scaler has waited for the gradients. A loss that was noted is read now, unless the update is left out anyway.
+    if (finite.fresh && run.asked.options.non_finite == NonFinite::skip) {
+      if (fits) wait_for_finite(run, std::span<typename R::Value const>());
+      else finite.noted.reset(), finite.fresh = false;
+    }
+    if (fits && finite.look != Look::found) update();
+    else ++run.progress.skipped_steps;
+    if (finite.look == Look::found) finite.look = Look::on;
+    run.parts.scaler->update();
+    if (fits) finite.scaled_out = 0;
+    else scaled_out(run);
+  } else if (finite.look == Look::found) [[unlikely]] {
+    ++run.progress.skipped_steps;
+    finite.look = Look::on;
+  } else {
+    update();
+  }
+}
+
+/// After a model's own optimizer_step: an update that was to be left out went through optimizer.step(closure), or
+/// nobody has left it out.
+template <class R>
+void require_left_out(State<R>& run) {
+  if (run.watch.finite.look != Look::found) return;
+  throw Error("fulgurite.hook.stepped_past_skip",
+              "a loss or a gradient is not finite, and optimizer_step did not call optimizer.step(closure), which "
+              "would have left the update out: what it did instead, such as optimizer.optimizer().step(), was done "
+              "with these gradients. Call optimizer.step(closure), or look in optimizer_step itself and say "
+              "non_finite = NonFinite::ignore");
+}
+
+/// Thrown to get out of the step of an optimizer, where the first evaluation of the closure is not finite.
+struct LeftOut {};
+
+/// After an evaluation of a closure: the first one is looked at, others are the optimizer's own trials.
+template <class R>
+void evaluated(State<R>& run) {
+  if (run.watch.finite.look == Look::found) throw LeftOut{};
+  run.watch.finite.look = Look::off;
+}
+
+/// A step that evaluates its closure several times. Weights that it leaves infinite are put back, but for those on a
+/// device, which are looked at with what is noted.
+template <class R, class O, class Step>
+void closure_step(State<R>& run, O& optimizer, Step&& step) {
+  using Backend = typename R::Backend;
+  using Value = typename R::Value;
+  auto& finite = run.watch.finite;
+  if (finite.look == Look::off) return step();
+  auto&& parameters = optimizer.parameters();
+  std::span<Value const> const weights(parameters);
+  bool const waits = Backend::gradients_wait(parameters);
+  if (!waits && finite.before.size() != weights.size()) finite.before = Backend::clones(weights);
+  else if (!waits)
+    for (std::size_t i = 0; i != weights.size(); ++i) Backend::copy_into(finite.before[i], weights[i]);
+  try {
+    step();
+  } catch (LeftOut const&) {}
+  if (finite.look != Look::found) {
+    finite.look = Look::on;
+    if (!waits && !Backend::weights_finite(weights)) {
+      for (std::size_t i = 0; i != weights.size(); ++i) {
+        Value weight = weights[i];
+        Backend::copy_into(weight, finite.before[i]);
+      }
+      found_non_finite(run, "the weights that the optimizer arrived at are not finite");
+    }
+  }
+  if (finite.look == Look::found) {
+    ++run.progress.skipped_steps;
+    finite.look = Look::on;
   }
 }
 

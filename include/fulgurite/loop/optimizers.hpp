@@ -4,15 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
-#include <fulgurite/core/each_of.hpp>
-#include <fulgurite/core/type_name.hpp>
-#include <fulgurite/loop/scheduled.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/scheduler.hpp>
 
 namespace fulgurite::loop {
@@ -142,6 +144,123 @@ struct OptimizerSet<Backend, OptimizerList<Os...>> {
   static void call(F& f, S& scheduler) {
     if constexpr (S::exists) f(scheduler);
   }
+};
+
+}  // namespace fulgurite::loop
+
+namespace fulgurite {
+
+// Training without an optimizer: steps count, nothing moves.
+
+/// `NoOptimizer configure_optimizers() { return {}; }`: for measuring a model, or one that updates itself. Backward
+/// runs, hooks are called, steps are counted; no parameter changes and no gradient is cleared.
+struct NoOptimizer {};
+
+namespace loop {
+
+/// What the loops drive in its place.
+template <class Value>
+struct AbsentOptimizer {
+  static constexpr bool needs_closure = false;
+  static constexpr bool stable_gradients = true;
+  static constexpr bool state_in_parts = true;
+  static constexpr std::string_view name() { return "NoOptimizer"; }
+  void zero_grad() {}
+  void step() {}
+  std::size_t groups() const { return 0; }
+  double lr(std::size_t) const { return 0; }
+  void set_lr(std::size_t, double) {}
+  std::vector<Value> const& parameters() const { return none; }
+  void state(auto&) {}
+  std::vector<Value> none = {};
+};
+
+template <class Backend>
+struct Entry<Backend, NoOptimizer> {
+  static constexpr bool scheduled = false;
+  using Optimizer = AbsentOptimizer<typename Backend::Value>;
+  using Schedulers = std::tuple<Scheduler<Optimizer, NoSchedule>>;
+  static Optimizer optimizer(NoOptimizer&&) { return {}; }
+  static Schedulers schedulers(NoOptimizer&) {
+    return {Scheduler<Optimizer, NoSchedule>(NoSchedule{}, ScheduleOptions{})};
+  }
+};
+
+}  // namespace loop
+}  // namespace fulgurite
+
+namespace fulgurite::loop {
+
+// Part of a run's state: the parts that it was assembled from.
+
+template <class R>
+decltype(auto) configure_optimizers(typename R::Model& model, Context<R, phase::Fit>& ctx) {
+  if constexpr (requires { model.configure_optimizers(ctx); }) return model.configure_optimizers(ctx);
+  else return model.configure_optimizers();
+}
+
+template <class R>
+using Optimizers =
+    OptimizerSet<typename R::Backend,
+                 typename AsList<std::remove_cvref_t<decltype(configure_optimizers<R>(
+                     std::declval<typename R::Model&>(), std::declval<Context<R, phase::Fit>&>()))>>::type>;
+
+/// A window of several batches: what it asks of the optimizer, as soon as both are known.
+template <class R>
+void check_window(char const* name, int batches) {
+  if (batches < 1) refuse_option("fulgurite.options.accumulate", name, batches, "a window has at least 1 batch");
+  if (Optimizers<R>::needs_closure && batches > 1)
+    throw Error("fulgurite.optimizer.closure_accumulates",
+                "an optimizer that evaluates its closure several times would see only the last of " +
+                    std::to_string(batches) + " accumulated batches: use " + name + " = 1");
+}
+
+struct NoScaler {};
+template <class Backend, class P>
+struct ScalerOf {
+  using type = NoScaler;
+};
+template <class Backend, class P>
+  requires P::scales_loss
+struct ScalerOf<Backend, P> {
+  using type = std::optional<typename Backend::template Scaler<P>>;
+};
+
+struct NoLooks {};
+template <class Backend>
+struct LooksOf {
+  using type = NoLooks;
+};
+template <class Backend>
+  requires requires { typename Backend::GradientLooks; }
+struct LooksOf<Backend> {
+  using type = typename Backend::GradientLooks;
+};
+
+template <class R>
+struct Parts {
+  typename R::Strategy strategy;
+  typename R::Precision precision;
+  typename R::Model* model = nullptr;   ///< borrowed; there from the first call that brings one
+  typename R::Model* fitted = nullptr;  ///< that of the last fit, whose state optimizers and counters are
+  std::optional<Optimizers<R>> optimizers = std::nullopt;
+  typename ScalerOf<typename R::Backend, typename R::Precision>::type scaler{};
+  bool leaves_gradients = false;  ///< large ones stay where backward makes them
+  [[no_unique_address]] typename LooksOf<typename R::Backend>::type looks{};  ///< at gradients: see non_finite.hpp
+};
+
+/// While one lives, the run's model is that of the last fit; an evaluation since then may have had another one.
+template <class State>
+class FittedModel {
+ public:
+  explicit FittedModel(State& run) : run_(run), before_(std::exchange(run.parts.model, run.parts.fitted)) {}
+  FittedModel(FittedModel const&) = delete;
+  FittedModel& operator=(FittedModel const&) = delete;
+  ~FittedModel() { run_.parts.model = before_; }
+
+ private:
+  State& run_;
+  decltype(std::declval<State&>().parts.model) before_;
 };
 
 }  // namespace fulgurite::loop

@@ -1,18 +1,289 @@
 #pragma once
-// Everything a trainer can be told, with Lightning's names. What it must fulfil: checked_options.hpp.
+// Everything a trainer can be told, with Lightning's names. What it must fulfil: diagnose/option_rules.hpp.
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/root_folder.hpp>
-#include <fulgurite/loop/elsewhere.hpp>
-#include <fulgurite/loop/limits.hpp>
-#include <fulgurite/loop/silence.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/diagnose/member_sentences.hpp>
+#include <fulgurite/metric/board.hpp>
+
+namespace fulgurite::elsewhere {
+
+// Options of Lightning's Trainer that are written elsewhere here: each is refused in a sentence that says where.
+
+enum class Place : std::uint8_t { strategy, precision, optimization, callbacks, left_out, call };
+
+/// What such a member is initialized with where a program does not name it.
+struct Unset {};
+inline constexpr Unset unset{};
+
+/// The type of such a member. It takes any value, to refuse it. `Which` makes each a type of its own, so that none
+/// takes room.
+template <Place place, int Which>
+struct Option {
+  constexpr Option(Unset) {}
+  template <Place written = place, class... Values>
+  constexpr Option(Values const&...) {
+    constexpr bool no_strategy = written != Place::strategy, no_precision = written != Place::precision,
+                   no_optimization = written != Place::optimization, no_callback = written != Place::callbacks,
+                   no_default = written != Place::left_out, no_file = written != Place::call;
+    static_assert(no_strategy, "[fulgurite.options.strategy] devices and processes are an argument beside the options: "
+                               "write make_trainer<Net>(TrainerOptions{...}, SingleDevice{cuda(0)}), or "
+                               "DistributedDataParallel{.devices = 2}");
+    static_assert(no_precision, "[fulgurite.options.precision] the precision is an argument beside the options: write "
+                                "make_trainer<Net>(TrainerOptions{...}, Bf16Mixed{}), or Fp16Mixed{}");
+    static_assert(no_optimization, "[fulgurite.options.optimization] accumulation and clipping are an argument beside "
+                                   "the options: write make_trainer<Net>(TrainerOptions{...}, "
+                                   "Automatic{.accumulate_grad_batches = 4, .clip = ClipNorm{1.0}})");
+    static_assert(no_callback, "[fulgurite.options.callbacks] callbacks, loggers and profilers are arguments beside "
+                               "the options: write make_trainer<Net>(TrainerOptions{...}, EarlyStopping{Net::loss}, "
+                               "CSVLogger{}, SimpleProfiler{})");
+    static_assert(no_default, "[fulgurite.options.left_out] what make_trainer adds is left out by an argument beside "
+                              "the options: write make_trainer<Net>(TrainerOptions{...}, NoProgressBar{}), "
+                              "NoCheckpoints{} or NoModelSummary{}");
+    static_assert(no_file, FULGURITE_SENTENCE_TRAINER_CKPT_PATH);
+  }
+};
+
+template <int Which>
+using Strategy = Option<Place::strategy, Which>;
+using Precision = Option<Place::precision, 0>;
+template <int Which>
+using Optimization = Option<Place::optimization, Which>;
+template <int Which>
+using Callbacks = Option<Place::callbacks, Which>;
+template <int Which>
+using LeftOut = Option<Place::left_out, Which>;
+template <int Which>
+using Call = Option<Place::call, Which>;
+
+}  // namespace fulgurite::elsewhere
 
 namespace fulgurite {
+
+/// Which of the trainer's functions is at work.
+enum class Stage : std::uint8_t { fit, validate, test, predict };
+
+/// The four types that decide everything a step sees; contexts are keyed on it, so they never know the callbacks.
+template <class M, class S, class P, class O>
+struct Run {
+  using Model = M;
+  using Strategy = S;
+  using Precision = P;
+  using Optimization = O;
+  using Backend = typename S::Backend;
+  using Value = typename Backend::Value;
+  using Metrics = typename MetricsOf<M>::type;
+  static constexpr bool automatic = O::automatic;
+};
+
+namespace phase {
+struct Fit;
+}
+template <class R, class Phase>
+class Context;
+
+// The phases of a run, which decide what a context offers.
+
+/// The phases of a run. `setup`, `teardown`, `on_fit_*` and `configure_optimizers` run in Fit (or in the stage's own
+/// phase).
+namespace phase {
+/// Before the first and after the last batch of a run.
+struct Fit {
+  static constexpr bool logs = false, trains = true, evaluates = false;
+};
+/// Training: steps, and the hooks around batches and epochs.
+struct Train {
+  static constexpr bool logs = true, trains = true, evaluates = false;
+};
+/// Validation, inside a fit or by validate().
+struct Validate {
+  static constexpr bool logs = true, trains = true, evaluates = true;
+};
+/// test().
+struct Test {
+  static constexpr bool logs = true, trains = false, evaluates = true;
+};
+/// on_train_end, on_validation_end, on_test_end: the rows are written, what would be logged now could go nowhere.
+struct TrainEnd : Train {
+  static constexpr bool logs = false;
+};
+/// on_validation_end.
+struct ValidateEnd : Validate {
+  static constexpr bool logs = false;
+};
+/// on_test_end.
+struct TestEnd : Test {
+  static constexpr bool logs = false;
+};
+/// predict(): what a step returns is the result, so nothing is logged.
+struct Predict {
+  static constexpr bool logs = false, trains = false, evaluates = true;
+};
+}  // namespace phase
+
+/// A span of time, as an option takes it: `.max_time = "00:12:00:00"` (days, hours, minutes, seconds), `Seconds{90}`,
+/// or any duration of std::chrono, such as 2h. Another text is an Error.
+struct TimeSpan : Seconds {
+  template <class Rep, class Period>
+  constexpr TimeSpan(std::chrono::duration<Rep, Period> time) : Seconds(time) {}
+  template <std::convertible_to<std::string_view> Text>
+  constexpr TimeSpan(Text const& days_hours_minutes_seconds) : Seconds(time_of(days_hours_minutes_seconds)) {}
+};
+
+/// A number of batches: `.limit_train_batches = Batches{10}`; a plain integer means the same.
+struct Batches {
+  long count;
+};
+
+/// A part of a loader, in [0, 1]: `.val_check_interval = Fraction{0.25}` validates four times an epoch.
+struct Fraction {
+  double part;
+};
+
+namespace loop {
+template <class T>
+inline constexpr bool is_plain_fraction = std::floating_point<T>;
+/// true would be one batch, and is mostly meant as all of them.
+template <class T>
+inline constexpr bool is_truth = std::same_as<T, bool>;
+template <class T>
+consteval void refuse_truth() {
+  static_assert(!is_truth<T>, FULGURITE_SENTENCE_OPTIONS_LIMIT_TRUTH);
+}
+/// 0.5 is a part and 10.0 perhaps a count: the number alone does not tell.
+template <class T>
+consteval void refuse_plain_fraction() {
+  static_assert(!is_plain_fraction<T>, FULGURITE_SENTENCE_OPTIONS_PLAIN_FRACTION);
+}
+}  // namespace loop
+
+/// A count or a part of a loader; the default is all of it, 0 disables the loop.
+struct Limit {
+  enum class Kind : std::uint8_t { fraction, batches };
+  Kind kind = Kind::fraction;
+  long batches = 0;
+  double part = 1.0;
+
+  constexpr Limit() = default;
+  template <std::integral I>
+  constexpr Limit(I count) : Limit(Batches{static_cast<long>(count)}) {
+    loop::refuse_truth<I>();
+  }
+  constexpr Limit(Batches count) : kind(Kind::batches), batches(count.count) {}
+  constexpr Limit(Fraction of) : part(of.part) {}
+  template <std::floating_point F>
+  constexpr Limit(F) {
+    loop::refuse_plain_fraction<F>();
+  }
+
+  constexpr bool all() const { return kind == Kind::fraction && part == 1.0; }
+  constexpr bool none() const { return kind == Kind::fraction ? part == 0.0 : batches == 0; }
+};
+
+/// When validation runs inside an epoch: every so many batches, after each part of an epoch, or after so much time.
+struct ValidationInterval {
+  enum class Kind : std::uint8_t { fraction, batches, time };
+  Kind kind = Kind::fraction;
+  long batches = 0;
+  double part = 1.0;
+  Seconds time{};
+
+  constexpr ValidationInterval() = default;
+  template <std::integral I>
+  constexpr ValidationInterval(I count) : ValidationInterval(Batches{static_cast<long>(count)}) {
+    loop::refuse_truth<I>();
+  }
+  constexpr ValidationInterval(Batches count) : kind(Kind::batches), batches(count.count) {}
+  constexpr ValidationInterval(Fraction of) : part(of.part) {}
+  template <class Rep, class Period>
+  constexpr ValidationInterval(std::chrono::duration<Rep, Period> every) : kind(Kind::time), time(every) {}
+  /// "00:00:15:00": days, hours, minutes, seconds.
+  template <std::convertible_to<std::string_view> Text>
+  constexpr ValidationInterval(Text const& every) : kind(Kind::time), time(time_of(every)) {}
+  template <std::floating_point F>
+  constexpr ValidationInterval(F) {
+    loop::refuse_plain_fraction<F>();
+  }
+
+  constexpr bool epoch_end() const { return kind == Kind::fraction && part == 1.0; }
+};
+
+// Identifiers of warnings: their form, those of the library, and a list of them that are not to be printed.
+
+namespace loop {
+
+/// Everything that the library warns of, without `fulgurite.` in front.
+// clang-format off
+inline constexpr auto library_warnings = std::to_array<std::string_view>({
+    "callback.checkpoint_folder", "callback.checkpoint_gone", "callback.checkpoint_moved",
+    "callback.checkpoint_old_value", "callback.checkpoint_waits", "callback.learning_rate", "callback.once_a_window",
+    "callback.patience_spent",
+    "callback.profiler_too_short",
+    "capture.eager", "capture.gone_back", "capture.unchecked", "checkpoint.failed_too", "checkpoint.forgets_part",
+    "checkpoint.forgets_place", "cli.variable", "data.none", "data.uneven", "data.waits", "exception.second",
+    "hook.once_a_window", "logger.new_folder", "logger.rows_dropped", "loop.non_finite_skipped", "loop.scaler_skips",
+    "manual.dropped_gradients", "manual.no_gradients", "manual.not_cleared", "metric.no_logger", "metric.undefined",
+    "options.barebones_log", "options.dev_run", "options.few_rows", "options.long_window", "options.overfit_order",
+    "options.save_in_background", "precision.default_type", "precision.loss_type", "resume.after_exception",
+    "resume.after_requeue", "resume.callback", "resume.damaged", "resume.data_state", "resume.finished",
+    "resume.hidden", "resume.no_callback", "resume.no_last", "resume.no_state", "resume.options", "resume.passed_over",
+    "resume.skips", "resume.untold", "run.failing", "run.requeue", "schedule.metric", "tuner.no_suggestion",
+    "tuner.not_searched", "tuner.unanswered"});
+// clang-format on
+
+/// Words of lower-case letters, digits and underscores with points between them, two at least.
+constexpr bool is_identifier(std::string_view text) {
+  bool const spelt = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  return spelt && text.find('.') != text.npos && !text.starts_with('.') && !text.ends_with('.') &&
+         text.find("..") == text.npos;
+}
+/// It is one, and where it says that it is of the library, the library has it.
+constexpr bool is_warning(std::string_view identifier) {
+  constexpr std::string_view ours = "fulgurite.";
+  if (!is_identifier(identifier)) return false;
+  return !identifier.starts_with(ours) || std::find(library_warnings.begin(), library_warnings.end(),
+                                                    identifier.substr(ours.size())) != library_warnings.end();
+}
+
+}  // namespace loop
+
+/// Warnings that are not printed: `.silence = {"fulgurite.capture.eager"}`. `trainer.warnings()` holds them all the
+/// same. The texts are borrowed: give literals.
+class Silence {
+ public:
+  constexpr Silence() = default;
+  constexpr Silence(std::initializer_list<std::string_view> identifiers)
+      : Silence(std::vector<std::string_view>(identifiers)) {}
+  constexpr explicit Silence(std::vector<std::string_view> identifiers) : identifiers_(std::move(identifiers)) {
+    for (auto const identifier : identifiers_)
+      if (!loop::is_warning(identifier))
+        throw Error("fulgurite.options.silence", std::string(identifier) + " is no warning of the library: write the "
+                                                                           "identifier that it has in front");
+  }
+  constexpr bool has(std::string_view identifier) const {
+    return std::find(identifiers_.begin(), identifiers_.end(), identifier) != identifiers_.end();
+  }
+  constexpr std::vector<std::string_view> const& all() const { return identifiers_; }
+
+ private:
+  std::vector<std::string_view> identifiers_{};
+};
 
 /// What a loss or a gradient does that is infinite or not a number. On the CPU it is found before the update. Buffers,
 /// such as the statistics of a batch norm, are written while the loss is computed: a bad batch may spoil them, and they
@@ -48,7 +319,7 @@ struct TrainerOptions {
   std::optional<int> check_val_every_n_epoch = 1;  ///< nullopt: val_check_interval counts batches across epochs
   int num_sanity_val_steps = 2;                    ///< validation batches tried before training; -1: all
   int log_every_n_steps = 50;                      ///< 0: never
-  int fast_dev_run = 0;  ///< n: n batches of every loop, once, to see that all of it runs; see special_run.hpp
+  int fast_dev_run = 0;  ///< n: n batches of every loop, once, to see that all of it runs; see names.hpp
   std::optional<Limit> overfit_batches =
       std::nullopt;                           ///< the same first batches in every epoch, of training and of validation
   int reload_dataloaders_every_n_epochs = 0;  ///< loaders are asked for again after so many epochs; 0: never
@@ -66,7 +337,7 @@ struct TrainerOptions {
   Silence silence = {};             ///< warnings that are not printed, by their identifiers
   Clock::time_point (*now)() = &Clock::now;  ///< replaced in tests
 
-  // Refused: options of Lightning's Trainer that are written elsewhere, by elsewhere.hpp. They stand last, so that a
+  // Refused: options of Lightning's Trainer that are written elsewhere, by this file. They stand last, so that a
   // compiler prints their sentence first, in whatever order a program has them.
   [[no_unique_address]] elsewhere::Strategy<0> accelerator =
       elsewhere::unset;  ///< SingleDevice{cuda(0)}, DistributedDataParallel{...}

@@ -1,26 +1,189 @@
 #pragma once
 // Steps of the real trainer on a copy of its state: tried out at a place between two epochs, and put back.
 
+#include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
 
 #include <fulgurite/core/error.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/batch_sizes.hpp>
-#include <fulgurite/loop/conductor.hpp>
-#include <fulgurite/loop/end_if_asked.hpp>
-#include <fulgurite/loop/epoch_end.hpp>
-#include <fulgurite/loop/in_place.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/epoch_windows.hpp>
+#include <fulgurite/loop/evaluate.hpp>
 #include <fulgurite/loop/kept_run.hpp>
-#include <fulgurite/loop/put_back.hpp>
-#include <fulgurite/loop/searching.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 #include <fulgurite/loop/tell.hpp>
 #include <fulgurite/loop/train_epoch.hpp>
-#include <fulgurite/loop/training_plan.hpp>
-#include <fulgurite/loop/training_rows.hpp>
-#include <fulgurite/loop/tried_out.hpp>
+#include <fulgurite/loop/validation_timing.hpp>
 
 namespace fulgurite::loop {
+
+// What training is given: its loader, the shape of its epochs, and whether validation's loaders fit their limits.
+
+/// The training loader, as the options want it, and the shape that it gives an epoch.
+template <class R, class Source>
+EpochPlan plan_training(State<R>& run, Source& source) {
+  auto& loader = training_loader(run, source);
+  auto const mine = batches_of(loader, run.asked.options.limit_train_batches, "limit_train_batches");
+  auto const [taken, size] = fewest_batches(run, {.taken = mine, .size = size_of(loader)});
+  auto const plan = plan_epoch(run.asked.options, size, taken, run.facts.has_validation);
+  run.facts.train_batches = plan.most();
+  run.loading.training_is_open = true;
+  if (size == 0)
+    throw Error("fulgurite.data.empty",
+                "the training loader has no batch (is drop_last set, with a batch larger than the data?): "
+                "limit_train_batches = 0 is how to say that nothing is trained");
+  return plan;
+}
+
+/// reload_dataloaders_every_n_epochs: the training loader is asked for anew when so many epochs have gone by.
+template <class R, class Source>
+void reload_if_due(State<R>& run, Source& source, EpochPlan& plan) {
+  int const every = run.asked.options.reload_dataloaders_every_n_epochs;
+  if (every == 0 || run.progress.epoch - run.loading.training_since < every) return;
+  if constexpr (requires { source.reload_training(); }) source.reload_training();
+  run.loading.training_since = run.progress.epoch;
+  plan = plan_training(run, source);
+}
+
+/// Warns where an epoch has too few steps for any to have a row.
+template <class R>
+void warn_of_few_rows(State<R>& run, EpochPlan const& plan) {
+  auto const& options = run.asked.options;
+  if (!plan.batches || options.fast_dev_run != 0) return;
+  long const steps = (*plan.batches + run.asked.window_length - 1) / run.asked.window_length;
+  if (options.log_every_n_steps > steps)
+    run.warn("fulgurite.options.few_rows",
+             "the steps of an epoch (" + std::to_string(steps) + ") are fewer than log_every_n_steps = " +
+                 std::to_string(options.log_every_n_steps) + ": lower it to see the values of steps");
+}
+
+/// Warns where an accumulation window is longer than an epoch, at whose end each window is closed.
+template <class R>
+void warn_of_long_window(State<R>& run, EpochPlan const& plan) {
+  if (!plan.batches || run.asked.window_length <= *plan.batches || run.asked.options.fast_dev_run != 0) return;
+  run.warn("fulgurite.options.long_window",
+           "accumulate_grad_batches = " + std::to_string(run.asked.window_length) + " is more than the " +
+               std::to_string(*plan.batches) +
+               " batches of an epoch. A window ends with its epoch, so each step is the mean of " +
+               std::to_string(*plan.batches) + " batches: lower accumulate_grad_batches, or make epochs longer");
+}
+
+/// Asks for the validation loaders now, so that a limit which does not fit them is known before training.
+template <class R, class Source>
+void check_validation(State<R>& run, Source& source) {
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    if (!run.facts.has_validation) return;
+    if (run.asked.options.num_sanity_val_steps == 0)
+      run.loading.validation_since =
+          validates_in(run.asked.options, run.progress.epoch) ? run.progress.epoch : never_loaded;
+    auto loaders = evaluation_loaders<hook::val_dataloader>(run, source);
+    run.loading.validation_is_open = true;
+    each_loader(loaders, [&](auto& loader, std::size_t) {
+      check_not_empty<R>(loader);
+      batches_of(loader, run.asked.options.limit_val_batches, Validation::limit);
+    });
+  }
+}
+
+// The one callback of a rehearsal: it calls the functions of the plan, and counts its steps.
+
+/// `end_if_asked()` throws where the program is to end.
+template <class R>
+class Conductor {
+ public:
+  using Stateless = ByChoice;
+
+  Conductor(State<R>& run, RehearsalPlan const& plan, EpochPlan const& epoch, LearningRates& rates,
+            std::function<void()> end_if_asked)
+      : run_(&run),
+        plan_(&plan),
+        epoch_(&epoch),
+        rates_(&rates),
+        end_if_asked_(std::move(end_if_asked)),
+        begin_(run.progress.global_step) {}
+
+  Flow on_train_batch_start(auto&) {
+    auto const& progress = run_->progress;
+    bool const opens = run_->facts.batch_idx == progress.window_start + progress.left_out;
+    if (R::automatic && !opens) return Flow::proceed;
+    step_.emplace(*rates_, run_->progress.global_step - begin_);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
+    return Flow::proceed;
+  }
+  Flow on_train_batch_end(auto& outputs, auto&, auto&) { return after(&outputs); }
+  Flow on_train_batch_end(auto&, auto&) { return after(static_cast<NoOutput*>(nullptr)); }
+  /// The loader left this batch out. A window that it closes may have been stepped, and has no loss that is its own.
+  Flow on_train_batch_end(auto&) {
+    end_if_asked_();
+    return step_ && run_->point.counts ? tell_step() : Flow::proceed;
+  }
+
+  /// An epoch is over. Where its end was found late, its last step followed the hooks of its last batch.
+  void end_epoch() {
+    if (std::exchange(waits_, false) && step_ && run_->progress.global_step != heard_) tell_step();
+  }
+
+ private:
+  using Backend = typename R::Backend;
+
+  template <class Outputs>
+  Flow after(Outputs* outputs) {
+    end_if_asked_();
+    if (!step_) return Flow::proceed;
+    bool const closes = !R::automatic || !run_->facts.accumulating;
+    waits_ = !closes && run_->facts.end_unknown;
+    if (!closes && !waits_) return Flow::proceed;
+    auto loss = loss_of_batch(outputs);
+    if (waits_ && loss) loss = [value = loss()] { return value; };  // the outputs will be gone
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, std::move(loss));
+    return closes ? tell_step() : Flow::proceed;
+  }
+  Flow tell_step() {
+    heard_ = run_->progress.global_step;
+    step_->set_made(heard_ - begin_);
+    if (plan_->after_step) plan_->after_step(*step_);
+    if (!step_->stops()) return Flow::proceed;
+    auto& stop = run_->due.stop;
+    stop.holds = stop.asked = true;  // of several ranks all have seen the same loss
+    return Flow::stop;
+  }
+
+  template <class Outputs>
+  std::function<double()> loss_of_batch([[maybe_unused]] Outputs* outputs) const {
+    if constexpr (!std::is_same_v<Outputs, NoOutput>) {
+      if (auto* loss = loss_of<Backend>(*outputs))
+        return [run = run_, loss, batches = batches_of_window()] {
+          return mean_of_ranks(*run, Backend::read(*loss) * static_cast<double>(batches));
+        };
+    }
+    return nullptr;
+  }
+  /// The number of batches that the whole window would have had. The outputs of a step are divided by it.
+  long batches_of_window() const {
+    auto const& progress = run_->progress;
+    auto const& most = epoch_->batches;
+    return (most ? std::min(progress.window_end, *most) : progress.window_end) - progress.window_start;
+  }
+
+  State<R>* run_;
+  RehearsalPlan const* plan_;
+  EpochPlan const* epoch_;
+  LearningRates* rates_;
+  std::function<void()> end_if_asked_;
+  long begin_;
+  std::optional<RehearsedStep> step_ = std::nullopt;
+  bool waits_ = false;  ///< whether the batch at hand has ended its window is not known yet
+  long heard_ = -1;     ///< the step that was told of last
+};
 
 /// A source as rehearsed steps see it: without validation.
 template <class Source>
@@ -142,5 +305,34 @@ class Rehearsal final : public Rehearser<R> {
   RatesOf<R> rates_;
   BatchSizesOf<R, Source> sizes_;
 };
+
+// What callbacks wanted tried out, answered by a fit where nothing else is under way.
+
+/// Loaders of another batch size, which the epoch at hand begins with.
+template <class R, class Source>
+void load_anew(State<R>& run, Source& source, EpochPlan& plan) {
+  if constexpr (requires { source.reload_training(); }) {
+    source.reload_training();
+    source.reload_validation();
+  }
+  if (!run.loading.training_is_open) return;  // they are asked for later
+  plan = plan_training(run, source);
+  int const since = run.loading.validation_since;  // when the next reload is due stays as it was
+  check_validation(run, source);
+  run.loading.validation_since = since;
+  auto& loader = source.train();
+  if constexpr (requires { loader.set_epoch(long{}); }) loader.set_epoch(long{run.progress.epoch});
+}
+
+/// Each of `searches` gets a rehearsal. What it sets is what training goes on with.
+template <class Searches, class R, class Pack, class Source>
+void answer(Searches searches, State<R>& run, Pack& pack, Source& source, EpochPlan& plan) {
+  Rehearsal<R, Pack, Source> rehearsal(run, pack, source);
+  for (auto const& search : searches) {
+    search(rehearsal);
+    // The next search goes by the size that this one has found.
+    if (std::exchange(run.searching.sizes_changed, false)) load_anew(run, source, plan);
+  }
+}
 
 }  // namespace fulgurite::loop

@@ -1,18 +1,193 @@
 #pragma once
 // validate and test: the frame and one evaluation.
 
+#include <functional>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include <fulgurite/loop/end_if_asked.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/loop/data_source.hpp>
 #include <fulgurite/loop/evaluate.hpp>
-#include <fulgurite/loop/evaluated_file.hpp>
-#include <fulgurite/loop/evaluation_rehearsal.hpp>
+#include <fulgurite/loop/found_checkpoints.hpp>
 #include <fulgurite/loop/frame.hpp>
-#include <fulgurite/loop/special_run.hpp>
-#include <fulgurite/loop/transfer.hpp>
+#include <fulgurite/loop/kept_run.hpp>
+#include <fulgurite/loop/loader_state.hpp>
+#include <fulgurite/loop/names.hpp>
+#include <fulgurite/loop/run.hpp>
 
 namespace fulgurite::loop {
+
+/// An evaluation moves no rates.
+class NoRates final : public LearningRates {
+ public:
+  std::vector<double> now() const override { return {}; }
+  std::vector<double> initial() const override { return {}; }
+  void set(std::span<double const> rates) override { check_rates(rates.size(), 0); }
+  void begin_from(std::span<double const> rates) override { check_rates(rates.size(), 0); }
+};
+
+/// The one callback of an evaluation that is tried out: it calls the functions of the plan at each batch.
+template <class R, class UserPack>
+class EvaluationConductor {
+ public:
+  using Stateless = ByChoice;
+
+  EvaluationConductor(State<R>& run, RehearsalPlan const& plan, LearningRates& rates, UserPack& users)
+      : run_(&run), plan_(&plan), rates_(&rates), users_(&users) {}
+
+  void on_validation_batch_start(auto&) { before(); }
+  void on_test_batch_start(auto&) { before(); }
+  void on_predict_batch_start(auto&) { before(); }
+  void on_validation_batch_end(auto&) { after(); }
+  void on_test_batch_end(auto&) { after(); }
+  void on_predict_batch_end(auto&) { after(); }
+
+  /// One of the plan's functions has asked for it.
+  bool ends_pass() const { return ends_pass_; }
+
+ private:
+  void before() {
+    step_.emplace(*rates_, number_++);
+    step_->set_batch(run_->facts.batch_idx, run_->facts.batch_size, nullptr);
+    if (plan_->before_step) plan_->before_step(*step_);
+  }
+  void after() {
+    end_alone_if_asked<R>(*users_);
+    if (!step_) return;  // a batch that its loader left out
+    if (plan_->after_step) plan_->after_step(*step_);
+    ends_pass_ = step_->stops();
+    step_.reset();
+  }
+
+  State<R>* run_;
+  RehearsalPlan const* plan_;
+  LearningRates* rates_;
+  UserPack* users_;
+  std::optional<RehearsedStep> step_ = std::nullopt;
+  long number_ = 0;
+  bool ends_pass_ = false;
+};
+template <class R, class UserPack>
+inline constexpr bool tries_pass_out<Pack<EvaluationConductor<R, UserPack>>> = true;
+
+/// `UserPack`: the callbacks of the trainer, which are asked whether the program is to end, and hear nothing else.
+/// `Predicted`: what predict_step returns, of an evaluation by it.
+template <class Kind, class Predicted, class R, class UserPack, class Source>
+class EvaluationRehearsal final : public Rehearser<R> {
+ public:
+  EvaluationRehearsal(State<R>& run, UserPack& users, Source& source)
+      : run_(run), users_(users), source_(source), sizes_(run, source) {}
+
+  /// Each step of the plan is a batch, of each loader; they are numbered through all loaders.
+  void rehearse(RehearsalPlan const& plan) override {
+    check_steps(plan);
+    auto own = source_.anew();
+    KeptPlace<R> const place(run_);
+    KeptModel<R, Source> kept(*run_.parts.model, own);
+    std::vector<std::function<void()>> put_loaders_back;
+    put_back_after(
+        [&] {
+          auto& options = run_.asked.options;
+          if (plan.options) plan.options(options);
+          options.limit_predict_batches = Batches{plan.steps};
+          run_.asked.window_length = 1;
+          begin_trying_out(run_);
+          auto const loaders = evaluation_loaders<typename Kind::Loader>(run_, own);
+          std::apply([&](auto&... loader) { (put_loaders_back.push_back(place_of(loader)), ...); }, loaders);
+          auto& first = std::get<0>(loaders);
+          if (plan.on_loader) plan.on_loader(facts_of(first, size_of(first)));
+          evaluate_on(plan, own, loaders);
+        },
+        [&] {
+          run_.searching.rehearsing = false;
+          place.put_back(run_);
+          kept.put_back();
+          for (auto const& put_loader_back : put_loaders_back) put_loader_back();
+        });
+    end_alone_if_asked<R>(users_);
+  }
+  LearningRates& rates() override { return rates_; }
+  Context<R, phase::Fit> context() override { return Context<R, phase::Fit>(run_); }
+  BatchSizes& batch_sizes() override { return sizes_; }
+
+ private:
+  using Conductor = EvaluationConductor<R, UserPack>;
+  using RunFile = typename R::Backend::RunFile;
+
+  /// What puts a loader back to where its next pass begins, if it keeps its place.
+  template <class Loader>
+  static std::function<void()> place_of(Loader& loader) {
+    if constexpr (Stateful<Loader, typename RunFile::Saver>) {
+      // One that is told its place says where a pass is that has begun, not that the one before it was over.
+      if constexpr (Jumps<Loader>) static_cast<void>(std::begin(loader));
+      auto place = std::make_shared<typename RunFile::Memory>();
+      place->save([&](auto& archive) { archive.child("loader", loader); });
+      return [place, &loader] { place->put_back([&](auto& archive) { archive.child("loader", loader); }); };
+    } else {
+      return [] {};
+    }
+  }
+
+  template <class Loaders>
+  void evaluate_on(RehearsalPlan const& plan, Source& own, Loaders const& loaders) {
+    Pack<Conductor> pack{Slots<Conductor>(Conductor(run_, plan, rates_, users_))};
+    if constexpr (std::is_same_v<Kind, Prediction>) predict<Predicted>(run_, pack, own, loaders, false);
+    else evaluate<Kind>(run_, pack, own, loaders, Batches{plan.steps}, std::nullopt);
+  }
+
+  State<R>& run_;
+  UserPack& users_;
+  Source& source_;
+  NoRates rates_{};
+  BatchSizesOf<R, Source> sizes_;
+};
+
+/// While it lives, an evaluation answers what its callbacks want tried out.
+template <class R>
+class AnswersSearches {
+ public:
+  explicit AnswersSearches(State<R>& run) : run_(run) {
+    forget_searches(run);
+    run.searching.answers = true;
+  }
+  ~AnswersSearches() { forget_searches(run_); }
+  AnswersSearches(AnswersSearches const&) = delete;
+  AnswersSearches& operator=(AnswersSearches const&) = delete;
+
+  /// When all have heard setup, and before any loader is asked for. Where nothing is evaluated, nothing is tried out.
+  template <class Kind, class Predicted, class Pack, class Source>
+  void answer(Pack& pack, Source& source, Limit const& limit) const {
+    if (limit.none() && !run_.searching.alone) {
+      run_.searching.settings.clear();
+      run_.searching.due.clear();
+      return;
+    }
+    EvaluationRehearsal<Kind, Predicted, R, Pack, Source> rehearsal(run_, pack, source);
+    for (auto* const due : {&run_.searching.settings, &run_.searching.due})
+      for (auto const& search : std::exchange(*due, {})) search(rehearsal);
+    run_.searching.sizes_changed = false;
+  }
+  void warn() const { warn_of_unanswered(run_); }
+
+ private:
+  State<R>& run_;
+};
+/// Of a trainer whose callbacks ask for none.
+struct NoSearches {
+  template <class R>
+  explicit NoSearches(State<R>&) {}
+  template <class Kind, class Predicted, class Pack, class Source>
+  void answer(Pack&, Source&, Limit const&) const {}
+  void warn() const {}
+};
+template <class R, class Pack>
+using SearchesOf = std::conditional_t<any_searches<Pack>, AnswersSearches<R>, NoSearches>;
 
 /// One list of values for each loader.
 template <class Kind, class R, class Pack, class Source, class From>
@@ -39,6 +214,37 @@ std::vector<std::vector<MetricValue>> run_evaluation(State<R>& run, Pack& pack, 
   });
   end_if_asked(pack);
   return results;
+}
+
+// predict: the frame and one pass.
+
+/// One list of predictions for each loader, each of them a `T`; empty ones where they are not to be kept.
+template <class T, class R, class Pack, class Source, class From>
+std::vector<std::vector<T>> run_prediction(State<R>& run, Pack& pack, Source& source, bool keep, From const& from) {
+  if constexpr (splits_model<R>)
+    throw Error("fulgurite.pipeline.predict",
+                "predict returns what predict_step makes, and under this strategy one process alone would have it: "
+                "load the file into a program with SingleDevice{cpu}, and predict there");
+  auto const limit = run.asked.options.limit_predict_batches;
+  check_special(run, pack);
+  run.facts = {};
+  run.facts.stage = Stage::predict;
+  Context<R, phase::Predict> ctx(run);
+  SearchesOf<R, Pack> const searches(run);
+  auto all = framed(run, pack, source, [&] {
+    set_up(run, pack, source, ctx, EvaluatedFile<R, Pack, Source, From>(run, pack, source, from));
+    searches.template answer<Prediction, T>(pack, source, limit);
+    std::vector<std::vector<T>> predictions;
+    if (!limit.none())
+      predictions = predict<T>(run, pack, source, evaluation_loaders<hook::predict_dataloader>(run, source), keep);
+    run.parts.strategy.teardown(*run.parts.model);
+    tell_all<hook::teardown>(run, pack, source, ctx);
+    searches.warn();
+    finalize_loggers(pack, Status::success);
+    return predictions;
+  });
+  end_if_asked(pack);
+  return all;
 }
 
 }  // namespace fulgurite::loop

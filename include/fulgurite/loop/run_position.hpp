@@ -6,19 +6,112 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/each_of.hpp>
+#include <fulgurite/concept/concepts.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/loop/before_validation.hpp>
-#include <fulgurite/loop/open_slices.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/automatic.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/step_gradients.hpp>
+#include <fulgurite/loop/run_state.hpp>
+#include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite::loop {
+
+// A batch that is cut along time and was left between two of its slices: how many were stepped on, and the model's
+// state behind them.
+
+/// What a file can hold of a Hidden: tensors, numbers, whatever has `state(archive)`, and tuples, pairs, arrays and
+/// vectors of those.
+template <class Backend, class T>
+inline constexpr bool hidden_is_kept =
+    Backend::template is_value<T> || Stateful<T, ArchiveProbe> || std::is_arithmetic_v<T>;
+template <class Backend, class T>
+inline constexpr bool hidden_is_kept<Backend, std::vector<T>> = hidden_is_kept<Backend, T>;
+template <class Backend, class T>
+  requires(!Backend::template is_value<T> && !Stateful<T, ArchiveProbe> && requires { std::tuple_size<T>::value; })
+inline constexpr bool hidden_is_kept<Backend, T> = []<std::size_t... I>(std::index_sequence<I...>) {
+  return (hidden_is_kept<Backend, std::tuple_element_t<I, T>> && ...);
+}(std::make_index_sequence<std::tuple_size_v<T>>());
+
+/// One part of a Hidden. A tensor that is loaded gets the device of `beside`.
+template <class Backend, class Archive, class T>
+void fold_hidden(Archive& archive, std::string const& name, T& part, typename Backend::Value const& beside) {
+  if constexpr (Backend::template is_value<T>) {
+    if constexpr (Archive::loading) {
+      if (lacks(archive, name)) return;  // it was no tensor at all
+      auto saved = Backend::saved(beside);
+      archive.tensor(name, saved);
+      part = Backend::made_from(saved, beside);
+    } else if (part.defined()) {
+      archive.tensor(name, Backend::saved(part));
+    }
+  } else if constexpr (Stateful<T, ArchiveProbe>) {
+    archive.child(name, part);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    archive(name, part);
+  } else {
+    archive.child(name, [&](auto& inner) {
+      auto one = [&, at = 0](auto& element) mutable {
+        fold_hidden<Backend>(inner, std::to_string(at++), element, beside);
+      };
+      if constexpr (requires { std::tuple_size<T>::value; }) {
+        std::apply([&](auto&... all) { (one(all), ...); }, part);
+      } else {
+        // Which of them are tensors that are there. A list is as long as its text: a number of elements could say
+        // anything, in a file of a stranger's.
+        std::vector<bool> there;
+        for (auto const& element : part) {
+          if constexpr (requires { element.defined(); }) there.push_back(element.defined());
+          else there.push_back(true);
+        }
+        inner("there", there);
+        part.resize(there.size());
+        for (auto& element : part) one(element);
+      }
+    });
+  }
+}
+
+/// Nothing where no batch is open.
+template <class R, class Archive>
+void fold_slices(State<R>& run, Archive& archive) {
+  if constexpr (Recurrent<typename R::Model>) {
+    using Backend = typename R::Backend;
+    auto& carried = run.carried;
+    if constexpr (Archive::loading) {
+      carried.slices = 0;
+      if (lacks(archive, "slices")) return;
+      carried.hidden.reset();
+    } else if (carried.slices == 0) {
+      return;
+    }
+    if constexpr (hidden_is_kept<Backend, typename R::Model::Hidden>) {
+      auto const weights = Backend::weights(*run.parts.model);
+      if (weights.empty()) return;
+      archive.child("slices", [&](auto& inner) {
+        inner("stepped", carried.slices);
+        bool given = carried.hidden.has_value();
+        inner("given", given);
+        if (!given) return;
+        if (!carried.hidden) carried.hidden.emplace();
+        fold_hidden<Backend>(inner, "hidden", *carried.hidden, weights.front());
+      });
+    } else {
+      run.warn(
+          "fulgurite.resume.hidden",
+          "the run was left between two slices of a batch, and a file cannot hold the model's Hidden: the batch is "
+          "done again with all of its slices; give Hidden a state(archive)");
+    }
+  }
+}
 
 /// The gradients of one optimizer's parameters. Where all of them are there all the time, as slices of one memory, the
 /// optimizer knows which were received.
@@ -156,7 +249,7 @@ template <class R, class Archive>
 void fold_run(State<R>& run, Archive& archive) {
   archive("point", run.point)("heard", run.due.heard);
   if (long shares_of_epoch = shares_of_data(run); !lacks(archive, "shares_of_epoch"))
-    archive("shares_of_epoch", shares_of_epoch);  // compared before training: see resumed_loaders.hpp
+    archive("shares_of_epoch", shares_of_epoch);  // compared before training: see fit_opening.hpp
   fold_window_length(run, archive);
   fold_clip(run, archive);
   if (auto const* const before = before_repeated_validation(run)) {
@@ -206,6 +299,115 @@ void fold_run(State<R>& run, Archive& archive) {
     run.facts.is_last_batch = run.point.last;
     run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
   }
+}
+
+// An epoch that a limit or a stop has ended before its data: what the run was before hooks heard of that end. Its files
+// hold this, too, so that a fit that goes on inside the epoch goes on as if it had never ended.
+
+/// A callback of the pack keeps files; one changes weights at an epoch's end.
+template <class Pack>
+inline constexpr bool any_keeps_files = false;
+template <class... Cs>
+inline constexpr bool any_keeps_files<Pack<Cs...>> = (judge::keeps_checkpoints<Cs>() || ...);
+template <class Pack>
+inline constexpr bool any_moves_weights = false;
+template <class... Cs>
+inline constexpr bool any_moves_weights<Pack<Cs...>> = (judge::moves_weights<Cs>() || ...);
+
+/// Whether files hold weights of that time, too. A process that has a part of them alone cannot say what they were.
+template <class R, class Pack>
+inline constexpr bool keeps_moved_weights =
+    any_moves_weights<Pack> && !splits_model<R> && !judge::shards_parameters<typename R::Strategy>();
+
+template <class R, class Archive>
+void fold_weights(State<R>& run, Archive& archive) {
+  using Backend = typename R::Backend;
+  auto const weights = Backend::weights(*run.parts.model);
+  std::vector<decltype(Backend::saved(weights.front()))> saved;
+  for (auto const& weight : weights) saved.push_back(Backend::saved(weight));
+  archive("weights", saved);
+  if constexpr (Archive::loading) {
+    auto const count = std::min(weights.size(), saved.size());
+    for (std::size_t i = 0; i != count; ++i) Backend::require_fit(weights[i], saved[i]);
+    Backend::restore(std::span(weights).first(count), std::span(std::as_const(saved)).first(count));
+  }
+}
+
+/// What hooks of an epoch's end can reach, but for weights and moments, which they leave alone unless a callback says
+/// that it moves weights. One that keeps files is not in it: they are on the disk, and its ranking is of them.
+template <class R, class Pack, class Archive>
+void fold_before_cut(State<R>& run, Pack& pack, Archive& archive) {
+  archive.child("before_cut", [&](auto& inner) {
+    if constexpr (Stateful<typename R::Model, Archive> && !splits_model<R>) inner.child("model", *run.parts.model);
+    inner.child("callbacks", [&](auto& all) {
+      each_remembering<Archive>(pack, [&]<class C>(C& callback, std::string const& name) {
+        if constexpr (!judge::keeps_checkpoints<C>())
+          if (!lacks(all, name)) all.child(name, callback);
+      });
+      leave_out_others(all);
+    });
+    run.parts.optimizers->state(inner);
+    inner.child("results", [&](auto& all) { fold_results(run, all); });
+    fold_window_length(run, inner);
+    inner("statistics_pass", run.due.statistics_pass);
+    // The program that goes on may have other callbacks than the one that wrote the file.
+    auto const is_there = [&](char const* name) { return !Archive::loading || !lacks(inner, name); };
+    if (!any_keeps_files<Pack> && is_there("outcome")) inner("outcome", run.made.outcome);
+    if constexpr (keeps_moved_weights<R, Pack>)
+      if (is_there("weights")) fold_weights(run, inner);
+  });
+}
+
+/// Where an epoch is cut short, before hooks hear of its end.
+template <class R, class Pack>
+void keep_before_cut(State<R>& run, Pack& pack) {
+  auto stop = run.due.stop;
+  stop.asked = stop.asked || stop.waits;
+  run.due.stop_before_cut = stop.lasting();
+  if constexpr (requires { typename R::Backend::RunFile::Memory; }) {
+    run.carried.cut_random.emplace(R::Backend::rng_state());
+    run.before_cut.emplace().save([&](auto& archive) { fold_before_cut(run, pack, archive); });
+  }
+}
+
+/// Training goes on after it: with the next epoch, or inside that one.
+template <class R>
+void forget_cut(State<R>& run) {
+  run.before_cut.reset();
+  run.carried.cut_random.reset();
+}
+
+/// Random numbers are each rank's own.
+template <class R, class Archive>
+void fold_cut_random(State<R>& run, Archive& archive) {
+  auto& random = run.carried.cut_random;
+  if constexpr (Archive::loading) {
+    random.reset();
+    if (!lacks(archive, "cut_random")) random.emplace(R::Backend::rng_state());
+  }
+  if (random) archive.child("cut_random", *random);
+}
+
+/// A file's part of it.
+template <class R, class Archive>
+void fold_kept_cut(State<R>& run, Archive& archive) {
+  fold_cut_random(run, archive);
+  if constexpr (!Archive::loading) {
+    if (run.before_cut) run.before_cut->add_to(archive);
+  } else {
+    run.before_cut.reset();
+    if (!lacks(archive, "before_cut")) run.before_cut.emplace().take("before_cut", archive);
+  }
+}
+
+/// For a run that was set back inside such an epoch: undoes what hooks did at its end. The weights in training are
+/// those of that time already.
+template <class R, class Pack>
+void go_back_before_cut(State<R>& run, Pack& pack) {
+  if (!run.before_cut) return;
+  run.before_cut->load([&](auto& archive) { fold_before_cut(run, pack, archive); });
+  if (run.carried.cut_random) run.carried.cut_random->restore();
+  forget_cut(run);
 }
 
 }  // namespace fulgurite::loop

@@ -3,6 +3,8 @@
 // replayed steps and resuming are the same fold. See docs/checkpoint.md.
 
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -10,16 +12,97 @@
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/each_of.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/core/types.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/loop/before_validation.hpp>
+#include <fulgurite/loop/loader_state.hpp>
 #include <fulgurite/loop/run.hpp>
-#include <fulgurite/loop/state_keys.hpp>
 
 namespace fulgurite::loop {
+
+// The names under which the participants of a run keep their states in its files.
+
+/// It says itself under which key its state is kept.
+template <class C>
+concept SaysKey = requires(C const& participant) { std::string(participant.state_key()); };
+
+/// A key, and the type behind it unless it begins with that: a state is never taken up by another type.
+FULGURITE_COLD std::string key_with_type(std::string key, std::string_view type) {
+  auto const is_of_a_name = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  if (key.starts_with(type) && (key.size() == type.size() || !is_of_a_name(key[type.size()]))) return key;
+  return std::move(key) + " (" + std::string(type) + ")";
+}
+
+/// Under which name a participant's state is kept: what its `state_key()` says, with its type; else the name of its
+/// type.
+template <class C>
+std::string state_key_of(C const& participant) {
+  if constexpr (SaysKey<C>) return key_with_type(participant.state_key(), type_name<C>());
+  else return std::string(type_name<C>());
+}
+
+/// Tells names apart that are equal, by their number. Those are types of one name: two namespaces may have one each.
+class NumberedNames {
+ public:
+  FULGURITE_COLD std::string name(std::string const& key) {
+    auto name = key;
+    for (int n = 2; !known_.insert(name).second; ++n) name = key + " #" + std::to_string(n);
+    return name;
+  }
+  std::set<std::string> const& known() const { return known_; }
+
+ private:
+  std::set<std::string> known_;
+};
+
+/// f(callback, name) for each callback that keeps a state in such an archive.
+template <class Archive, class Pack, class F>
+std::set<std::string> each_remembering(Pack& pack, F&& f) {
+  NumberedNames names;
+  pack.each([&](auto& callback) {
+    if constexpr (Stateful<std::remove_reference_t<decltype(callback)>, Archive>)
+      f(callback, names.name(state_key_of(callback)));
+  });
+  return names.known();
+}
+
+/// Some callback of the pack says its key, and it is not alone.
+template <class Pack>
+inline constexpr bool any_says_key = false;
+template <template <class...> class Pack, class... Cs>
+inline constexpr bool any_says_key<Pack<Cs...>> = sizeof...(Cs) > 1 && (SaysKey<Cs> || ...);
+
+/// Keys of callbacks, and whether they have said them.
+class SaidKeys {
+ public:
+  FULGURITE_COLD void add(std::string const& key, bool is_said) {
+    auto const [at, is_new] = keys_.try_emplace(key, is_said);
+    if (is_new) return;
+    if (!is_said && !at->second) return;
+    throw Error("fulgurite.callback.state_key",
+                "two callbacks keep their states under the key '" + key +
+                    "', and each would take up the other's where their order changes: let state_key() of one of them "
+                    "say what makes it another");
+  }
+
+ private:
+  std::map<std::string, bool> keys_;
+};
+
+/// Callbacks of one key, where one of them has said it, could take up each other's states.
+template <class Pack>
+void refuse_equal_keys(Pack& pack) {
+  if constexpr (any_says_key<Pack>) {
+    SaidKeys keys;
+    pack.each([&]<class C>(C& callback) {
+      if constexpr (Stateful<C, ArchiveProbe>) keys.add(state_key_of(callback), SaysKey<C>);
+    });
+  }
+}
 
 /// The callbacks, each under its key, so that a program may gain one and still read its files.
 template <class R, class Pack, class Archive>
@@ -109,6 +192,83 @@ void fold_optimizers(State<R>& run, Archive& archive) {
   archive.child("optimizers", [&](auto& inner) { fold_each_optimizer(made.optimizers, inner); });
   made.state(archive);
   if constexpr (R::Precision::scales_loss) archive.child("scaler", *run.parts.scaler);
+}
+
+// What a run was put together from, by name, for its files: where one does not fit a program, the Error says in which
+// of these parts they differ.
+
+/// The loaders of a fit, as "train TensorLoader" and "validation 0 TensorLoader".
+template <class Source>
+std::vector<std::string> loader_names() {
+  std::vector<std::string> names;
+  auto const add = [&]<class L>(std::string what, std::type_identity<L>) {
+    names.push_back((what += ' ') += type_name<std::remove_cvref_t<L>>());
+  };
+  if constexpr (Source::trains) add("train", std::type_identity<decltype(std::declval<Source&>().train())>());
+  if constexpr (Source::template evaluates<hook::val_dataloader>) {
+    auto each = [&, i = 0]<class... Ls>(std::type_identity<std::tuple<Ls...>>) mutable {
+      (add("validation " + std::to_string(i++), std::type_identity<Ls>()), ...);
+    };
+    each(std::type_identity<decltype(std::declval<Source&>().template evaluation<hook::val_dataloader>())>());
+  }
+  return names;
+}
+
+/// The optimizers, which need not be there yet, by the names that they have in the state.
+template <class... Os>
+std::vector<std::string> optimizer_names(std::tuple<Os...> const*) {
+  std::vector<std::string> names;
+  (names.push_back(std::to_string(names.size()) + " " + optimizer_kind<Os>()), ...);
+  return names;
+}
+
+/// Their schedules, each with the number of its optimizer.
+template <class Set, class... Ss>
+std::vector<std::string> schedule_names(std::tuple<Ss...> const*) {
+  std::vector<std::string> names;
+  auto add = [&, i = std::size_t{0}]<class S>(std::type_identity<S>) mutable {
+    auto key = Set::key(i++);
+    if constexpr (S::exists) names.push_back((key += ' ') += S::kind());
+  };
+  (add(std::type_identity<Ss>()), ...);
+  return names;
+}
+
+/// What a participant is kept under, as a list.
+template <class C>
+std::vector<std::string> keys(C const& participant) {
+  return {state_key_of(participant)};
+}
+
+/// A strategy that only runs the steps of another in a faster way, with the same bits, has the other's name: their
+/// files are the same.
+template <class S>
+std::vector<std::string> strategy_names(S const& strategy) {
+  if constexpr (requires { typename S::AsWritten; }) {
+    return keys(static_cast<typename S::AsWritten const&>(strategy));
+  } else {
+    return keys(strategy);
+  }
+}
+
+/// Saves the list. Loading passes over it: what has to fit is told by what is loaded.
+template <class R, class Pack, class Archive>
+void fold_assembly(State<R>& run, Pack& pack, Archive& archive) {
+  if constexpr (Archive::loading) {
+    if (!lacks(archive, "assembly")) archive.child("assembly", [](auto& inner) { leave_out_others(inner); });
+  } else {
+    archive.child("assembly", [&](auto& inner) {
+      auto const optimizers = optimizer_names(static_cast<decltype(Optimizers<R>::optimizers) const*>(nullptr));
+      auto const schedules =
+          schedule_names<Optimizers<R>>(static_cast<typename Optimizers<R>::Schedulers const*>(nullptr));
+      std::vector<std::string> callbacks;
+      each_remembering<Archive>(pack, [&](auto&, std::string const& name) { callbacks.push_back(name); });
+      inner("strategy", strategy_names(run.parts.strategy))("precision", keys(run.parts.precision))(
+          "optimization", keys(run.asked.optimization))("optimizers", optimizers)("schedules", schedules)("callbacks",
+                                                                                                          callbacks);
+      inner("loaders", run.loading.loaders == nullptr ? std::vector<std::string>() : run.loading.loaders());
+    });
+  }
 }
 
 }  // namespace fulgurite::loop

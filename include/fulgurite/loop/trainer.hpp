@@ -4,43 +4,332 @@
 // In this order, so that each header with sentences is included from here: compilers print every #include between a
 // sentence and the program.
 // clang-format off
-#include <fulgurite/loop/not_here.hpp>
-#include <fulgurite/loop/elsewhere.hpp>
-#include <fulgurite/loop/context_place.hpp>
+#include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/context_values.hpp>
-#include <fulgurite/loop/context_dynamic.hpp>
-#include <fulgurite/loop/context_log.hpp>
 #include <fulgurite/loop/context.hpp>
-#include <fulgurite/loop/borrowed_optimizer.hpp>
 #include <fulgurite/loop/manual.hpp>
-#include <fulgurite/diagnose/argument_rules.hpp>
-#include <fulgurite/diagnose/policy_rules.hpp>
-#include <fulgurite/diagnose/model_rules.hpp>
 #include <fulgurite/diagnose/callback_rules.hpp>
 #include <fulgurite/diagnose/optimizer_rules.hpp>
-#include <fulgurite/diagnose/state_rules.hpp>
 #include <fulgurite/diagnose/trainer_rules.hpp>
 #include <fulgurite/diagnose/data_rules.hpp>
 #include <fulgurite/diagnose/call_rules.hpp>
 #include <fulgurite/diagnose/call_stages.hpp>
-#include <fulgurite/diagnose/function_refusals.hpp>
 #include <fulgurite/diagnose/hook_refusals.hpp>
 #include <fulgurite/diagnose/misspelt_evaluation.hpp>
 #include <fulgurite/diagnose/misspelt_events.hpp>
 #include <fulgurite/diagnose/misspelt_functions.hpp>
 #include <fulgurite/diagnose/near_miss_refusals.hpp>
 #include <fulgurite/diagnose/option_rules.hpp>
-#include <fulgurite/diagnose/checked_options.hpp>
-#include <fulgurite/diagnose/hollow_trainer.hpp>
-#include <fulgurite/diagnose/other_calls.hpp>
-#include <fulgurite/diagnose/judged_calls.hpp>
 #include <fulgurite/loop/between_runs.hpp>
 // clang-format on
 
-#include <fulgurite/loop/make_trainer.hpp>
-#include <fulgurite/loop/trainer_body.hpp>
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/fit.hpp>
+#include <fulgurite/loop/run.hpp>
+#include <fulgurite/loop/run_evaluation.hpp>
 
 namespace fulgurite {
+
+// What a trainer that the compiler has found sound does: each call is judged, then handed to the loops.
+
+template <class M, class S, class P, class O, class... Cs>
+class TrainerBody<true, M, S, P, O, Cs...> : public loop::BetweenRuns<fulgurite::Run<M, S, P, O>, Cs...>,
+                                             public judge::OtherCalls<M> {
+  using Owned = loop::BetweenRuns<fulgurite::Run<M, S, P, O>, Cs...>;
+  using Other = judge::OtherCalls<M>;
+  using Owned::none_;
+  using Owned::pack_;
+  using Owned::state_;
+
+ public:
+  using Run = fulgurite::Run<M, S, P, O>;
+  using Results = std::vector<std::vector<MetricValue>>;  ///< for each loader
+
+ private:
+  template <class Data, bool Evaluation = false>
+  using SourceOf = loop::SourceOf<Data, Evaluation>;
+  using Calls = judge::Calls<Run, Cs...>;
+  template <class Model, class Source, bool Waived, bool Mixed, class... Data>
+  using Fit = typename Calls::template Fit<Model, Source, Waived, Mixed, Data...>;
+  template <class Model, class Kind, class Data>
+  using Evaluation = typename Calls::template Evaluation<Model, Kind, Data>;
+
+ public:
+  using Other::fit;
+  using Other::predict;
+  using Other::test;
+  using Other::validate;
+
+  TrainerBody(TrainerOptions options, S strategy, P precision, O optimization, Cs... callbacks)
+      : Owned(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
+              Pack<Cs...>{Slots<Cs...>(std::move(callbacks)...)}) {}
+  /// Of make_trainer: so many of the last callbacks were not named.
+  TrainerBody(loop::AddedCallbacks added, TrainerOptions options, S strategy, P precision, O optimization,
+              Cs... callbacks)
+      : TrainerBody(std::move(options), std::move(strategy), std::move(precision), std::move(optimization),
+                    std::move(callbacks)...) {
+    state_.asked.added = added.count;
+  }
+
+  /// Trains on a data module, which may bring validation loaders; or on a loader, without validation. Each of these
+  /// takes as its last argument where the run goes on from: `trainer.fit(net, data, CkptPath{"last"})`.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Data>, false, false, Data>>::type>
+    requires(!loop::names_file<Data>)
+  void fit(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) remember<Data>(data), fit_from(model, loop::source_of(data, none_), from);
+  }
+  /// Trains on a loader, validates on one (or a std::tuple of them). NoValidation{} says that there is none on purpose.
+  template <class Model, class Data, class Val,
+            class Source = loop::SourceOfTwo<std::remove_reference_t<Data>, std::remove_reference_t<Val>>,
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<
+                Fit<Model, Source, loop::is_waiver<Val>, loop::is_mixed<Data, Val, Source>, Data, Val>>::type>
+    requires(!loop::names_file<Val>)
+  void fit(Model&& model, Data&& data, Val&& val, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) {
+      remember<Data>(data);
+      if constexpr (LoaderLike<std::remove_reference_t<Data>>) fit_from(model, Source{data, val}, from);
+      else fit_from(model, Source(data), from);
+    }
+  }
+  /// The model has the loaders itself.
+  template <class Model, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, SourceOf<Model>, false, false>>::type>
+  void fit(Model&& model, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) last_.forget(), fit_from(model, SourceOf<Model>(model), from);
+  }
+
+  /// The same without validation.
+  template <class Model, class Source = loop::ModuleLoaders<std::remove_reference_t<Model>, false>,
+            loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Fit<Model, Source, true, false>>::type>
+  void fit(Model&& model, NoValidation, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) last_.forget(), fit_from(model, Source(model), from);
+  }
+
+  /// One pass of validation_step, gradients off; the values of each loader.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Validation, Data>>::type>
+  Results validate(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok)
+      return evaluate_from<loop::Validation>(model, loop::source_of<true>(data, none_), Stage::validate,
+                                             state_.asked.options.limit_val_batches, from);
+    else return {};
+  }
+  /// One pass of test_step, gradients off; the values of each loader.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Testing, Data>>::type>
+  Results test(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok)
+      return evaluate_from<loop::Testing>(model, loop::source_of<true>(data, none_), Stage::test,
+                                          state_.asked.options.limit_test_batches, from);
+    else return {};
+  }
+  /// The same on the model's own loaders, else on the data module of the last fit. The trainer borrows that one, so the
+  /// variable that was given to fit has to live until then. Error [fulgurite.trainer.no_data] where the last fit had
+  /// loaders, or a module that was no variable.
+  Results validate(M& model) {
+    if constexpr (SourceOf<M, true>::template evaluates<hook::val_dataloader>) return validate(model, model);
+    else return last_.template evaluate<loop::Validation>(*this, model);
+  }
+  Results test(M& model) {
+    if constexpr (SourceOf<M, true>::template evaluates<hook::test_dataloader>) return test(model, model);
+    else return last_.template evaluate<loop::Testing>(*this, model);
+  }
+  /// What predict_step returned for each batch, for each loader.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
+  auto predict(Model&& model, Data&& data, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) return predict_from(model, loop::source_of<true>(data, none_), true, from);
+    else return std::vector<std::vector<refusal::Nothing>>{};
+  }
+  /// The same on the model's own loader. That of the last fit's data module has to be passed: its batches decide the
+  /// type of what is predicted.
+  template <class Model>
+    requires(judge::is_model<M, Model&> && SourceOf<M, true>::template evaluates<hook::predict_dataloader>)
+  auto predict(Model& model) {
+    return predict(model, model);
+  }
+  /// The same for callbacks that take predictions as they come: nothing is collected.
+  template <class Model, class Data, loop::StartingPoint From = loop::Anew,
+            class Verdict = typename judge::VerdictOnCall<Evaluation<Model, loop::Prediction, Data>>::type>
+  void predict(Model&& model, Data&& data, DiscardPredictions, From from = {}) {
+    static_cast<void>(Verdict::Rules::template judge<true, typename Verdict::Whom>());
+    if constexpr (Verdict::ok) predict_from(model, loop::source_of<true>(data, none_), false, from);
+  }
+
+ private:
+  template <class Source, class From>
+  void fit_from(M& model, Source source, From const& from) {
+    loop::check_end(state_.asked.options);
+    state_.parts.model = state_.parts.fitted = &model;
+    if constexpr (judge::of_this_run<Run, From>()) loop::fit(state_, pack_, source, from);
+  }
+
+  template <class Kind, class Data>
+  static constexpr bool can_evaluate = judge::VerdictOnCall<Evaluation<M&, Kind, Data&>>::type::ok;
+  template <class Data, class D>
+  void remember(D& data) {
+    last_.forget();
+    if constexpr (std::is_lvalue_reference_v<Data> && !LoaderLike<D>)
+      last_.template remember<can_evaluate<loop::Validation, D>, can_evaluate<loop::Testing, D>>(data);
+  }
+
+  template <class Kind, class Source, class From>
+  Results evaluate_from(M& model, Source source, Stage stage, Limit const& limit, From const& from) {
+    state_.parts.model = &model;
+    if constexpr (judge::of_this_run<Run, From>())
+      return loop::run_evaluation<Kind>(state_, pack_, source, stage, limit, from);
+    else return {};
+  }
+
+  template <class Source, class From>
+  auto predict_from(M& model, Source source, bool keep, From const& from) {
+    state_.parts.model = &model;
+    return loop::run_prediction<judge::PredictedBy<Run, Source>>(state_, pack_, source, keep, from);
+  }
+
+  loop::LastData<TrainerBody, M> last_{};
+};
+
+template <class M, class S, class P, class O, class... Cs>
+class Trainer;
+
+namespace loop {
+
+/// Where the arguments of a kind stand among `Given`.
+template <judge::Argument Kind, class... Given>
+consteval auto places() {
+  std::array<std::size_t, judge::count_of<Kind, Given...>> places{};
+  std::size_t at = 0, found = 0;
+  ((judge::argument_of<Given>() == Kind ? void(places[found++] = at) : void(), ++at), ...);
+  return places;
+}
+
+template <class T>
+struct ByDefault {
+  static T make() { return {}; }
+};
+
+/// What the arguments of make_trainer make: the type is known before anything is made, so that a rule which the trainer
+/// breaks speaks at the program's own line. `type` is hollow where the arguments themselves are refused.
+template <class M, bool Sound, class... Given>
+struct Assembly {
+  using type = TrainerBody<false, M, int, int, int>;
+};
+template <class M, class... Given>
+struct Assembly<M, true, Given...> {
+  using All = Slots<Given*...>;
+  static constexpr auto callbacks = places<judge::Argument::callback, Given...>();
+
+  /// The one that is named, else that of the defaults.
+  template <judge::Argument Kind, class Otherwise>
+  static auto policy([[maybe_unused]] All& given) {
+    constexpr auto place = places<Kind, Given...>();
+    if constexpr (place.size() != 0) return std::move(*given.template get<place[0]>());
+    else return Otherwise::make();
+  }
+  static auto strategy(All& given) { return policy<judge::Argument::strategy, DefaultStrategy<M>>(given); }
+  static auto precision(All& given) { return policy<judge::Argument::precision, ByDefault<Float32>>(given); }
+  static auto optimization(All& given) { return policy<judge::Argument::optimization, ByDefault<Automatic>>(given); }
+  static auto added() {
+    if constexpr (judge::PartRules<M, Given...>::adds) return DefaultCallbacks<Given...>::make();
+    else return std::tuple<>();
+  }
+
+  template <class Named, class Added>
+  struct Of;
+  template <std::size_t... I, class... Added>
+  struct Of<std::index_sequence<I...>, std::tuple<Added...>> {
+    using type = Trainer<M, decltype(strategy(std::declval<All&>())), decltype(precision(std::declval<All&>())),
+                         decltype(optimization(std::declval<All&>())), TypeAt<callbacks[I], Given...>..., Added...>;
+    static type make(TrainerOptions options, All given, [[maybe_unused]] std::tuple<Added...> added) {
+      return type(AddedCallbacks{sizeof...(Added)}, std::move(options), strategy(given), precision(given),
+                  optimization(given), std::move(*given.template get<callbacks[I]>())...,
+                  std::move(std::get<Added>(added))...);
+    }
+  };
+  using Whole = Of<std::make_index_sequence<callbacks.size()>, decltype(added())>;
+  using type = typename Whole::type;
+
+  static type make(TrainerOptions options, Given&... given) {
+    return Whole::make(std::move(options), All(&given...), added());
+  }
+};
+/// The assembly of a call that leaves parts to defaults. A call that names everything needs none: `type` is void.
+template <class M, bool AsWritten, class... Given>
+struct AssemblyOf {
+  using type = void;
+};
+template <class M, class... Given>
+struct AssemblyOf<M, false, Given...> : Assembly<M, decltype(judge::PartRules<M, Given...>::judge())::ok, Given...> {};
+
+}  // namespace loop
+
+/// A trainer that is what is written, since its tensor library adds nothing: the shortest way to its type.
+template <class M, class S, class P, class O, class... Cs>
+  requires(judge::as_written<TrainerOptions, S, P, O, Cs...>)
+Trainer<M, S, P, O, Cs...> make_trainer(TrainerOptions options, S strategy, P precision, O optimization,
+                                        Cs... callbacks) {
+  return Trainer<M, S, P, O, Cs...>(std::move(options), std::move(strategy), std::move(precision),
+                                    std::move(optimization), std::move(callbacks)...);
+}
+
+/// A trainer from options, then policies, callbacks and words in any order. fulgurite/defaults.hpp says what is taken
+/// in the place of a policy that is not named, and which callbacks are added, whatever is named: one of the same kind
+/// replaces one of these, a word such as NoLogger{} leaves one out, NoDefaults{} all of them.
+///   auto trainer = make_trainer<Net>(TrainerOptions{.max_epochs = 10});
+///   auto other = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, EarlyStopping{Net::val_loss}, Bf16Mixed{});
+///   auto bare = make_trainer<Net>(TrainerOptions{.max_epochs = 10}, SingleDevice{cpu}, NoDefaults{});
+template <class M, class... Given>
+  requires(!judge::as_written<TrainerOptions, Given...>)
+auto make_trainer(TrainerOptions options, Given... given) ->
+    typename loop::AssemblyOf<M, judge::as_written<TrainerOptions, Given...>, Given...>::type {
+  using Rules = judge::PartRules<M, Given...>;
+  static_cast<void>(Rules::template judge<true>());
+  if constexpr (decltype(Rules::judge())::ok)
+    return loop::Assembly<M, true, Given...>::make(std::move(options), given...);
+  else return {};
+}
+/// Refused: options come first.
+template <class M, class... Args>
+  requires(!judge::begins_with_options<Args...>)
+TrainerBody<false, M, int, int, int> make_trainer(Args&&...) {
+  static_cast<void>(judge::ArgumentRules<M, false>::template judge<true>());
+  return {};
+}
+
+/// The model is named by its type alone: `make_trainer(net, TrainerOptions{...})` is make_trainer<Net>(...), and
+/// `fit(net, data)` is given the model.
+template <int = 0, class Model, class... Args>
+  requires(std::is_class_v<std::remove_cvref_t<Model>> &&
+           !std::is_convertible_v<std::remove_cvref_t<Model>, TrainerOptions>)
+auto make_trainer(Model&&, Args&&... args)
+    -> decltype(make_trainer<std::remove_cvref_t<Model>>(std::forward<Args>(args)...)) {
+  return make_trainer<std::remove_cvref_t<Model>>(std::forward<Args>(args)...);
+}
+/// Refused: neither a type in angle brackets nor a model. A type is no number, so only calls without one come here.
+template <int = 0, class... Args>
+TrainerBody<false, int, int, int, int> make_trainer(Args&&...) {
+  static_cast<void>(judge::NamelessRules<Args...>::template judge<true>());
+  return {};
+}
 
 /// A trainer for one model type, of a strategy, a precision, an optimization and callbacks; see make_trainer.
 template <class M, class S = refusal::Nothing, class P = refusal::Nothing, class O = refusal::Nothing, class... Cs>

@@ -4,14 +4,70 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/loop/estimate.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/loop/options.hpp>
 #include <fulgurite/loop/run.hpp>
 #include <fulgurite/loop/shared_decisions.hpp>
 
 namespace fulgurite::loop {
+
+// How many batches and optimizer steps a run will have, as far as that is known.
+
+/// Batches of a loader, nullopt where it does not say.
+template <class Loader>
+std::optional<long> size_of(Loader& loader) {
+  if constexpr (SizedLoader<Loader>) return static_cast<long>(loader.size());
+  else return std::nullopt;
+}
+
+/// Batches after the limit; a part of an unsized loader, or one that comes to nothing, is an early Error.
+inline std::optional<long> limited(std::optional<long> size, Limit const& limit, std::string const& name) {
+  if (limit.kind == Limit::Kind::batches) return size ? std::min(*size, limit.batches) : limit.batches;
+  if (limit.none()) return 0;
+  if (!size) {
+    if (limit.all()) return std::nullopt;
+    throw Error("fulgurite.options.fraction_of_unsized",
+                name + " is a Fraction, but the loader has no size(): use a count of batches");
+  }
+  auto const part = static_cast<long>(static_cast<double>(*size) * limit.part);
+  if (part == 0 && *size > 0)
+    throw Error("fulgurite.options.fraction_too_small",
+                name + " = " + std::to_string(limit.part) + " of " + std::to_string(*size) +
+                    " batches is less than one: use at least " + std::to_string(1.0 / static_cast<double>(*size)));
+  return part;
+}
+
+/// Batches of a loader after the limit; a part of several combined loaders is that part of each.
+template <class Loader>
+std::optional<long> batches_of(Loader& loader, Limit const& limit, std::string const& name) {
+  if constexpr (requires { loader.limit_each(1.0); }) {
+    bool const part = limit.kind == Limit::Kind::fraction && !limit.none();
+    loader.limit_each(part ? limit.part : 1.0);
+    if (part) return size_of(loader);
+  }
+  return limited(size_of(loader), limit, name);
+}
+
+/// ceil(batches / window) * epochs, capped by max_steps (Lightning's estimated_stepping_batches). Asked for in
+/// configure_optimizers, it loads the training data early.
+template <class State>
+std::optional<long> estimated_steps(State const& state) {
+  auto const& o = state.asked.options;
+  std::optional<long> const most = o.max_steps && *o.max_steps >= 0 ? o.max_steps : std::nullopt;
+  if (!o.max_epochs || *o.max_epochs < 0 || Recurrent<typename State::Key::Model>)
+    return most;  // slices are known batch by batch
+  auto batches = state.facts.train_batches;
+  if (!batches && state.loading.count_training) batches = state.loading.count_training();
+  if (!batches) return most;
+  long const window = std::max(1, state.asked.window_length);
+  long const steps = (*batches + window - 1) / window * std::max(*o.max_epochs, 1);
+  return most ? std::min(*most, steps) : steps;
+}
 
 /// The epoch's shape, fixed when its loader is known.
 struct EpochPlan {
@@ -110,6 +166,51 @@ template <class R>
   if (!plan.interval) return false;
   long const batches = o.check_val_every_n_epoch ? run.progress.batch : run.progress.total_batches;
   return batches % *plan.interval == 0;
+}
+
+// Why a fit has ended, in words.
+
+/// Empty where nothing has ended it.
+template <class R>
+std::string end_reason(State<R> const& run) {
+  auto const& options = run.asked.options;
+  auto const& stop = run.due.stop;
+  if (steps_exhausted(run)) return "max_steps = " + std::to_string(*options.max_steps);
+  if (epochs_exhausted(run)) return "max_epochs = " + std::to_string(*options.max_epochs);
+  if (!stops(run)) return {};
+  if (!stop.asked && !stop.monitors.empty()) return stop.monitors.front().why;
+  if (!stop.why.empty()) return stop.why;
+  return stop.by_time ? "max_time" : "a stop that the model or a callback requested";
+}
+
+// An epoch that a limit or a stop has ended before its data, in a run that goes on with other limits.
+
+/// Sets a run that was left at `point`, at such an epoch's end or after it, back inside the epoch, behind its last
+/// batch, where training may go on: as if nothing had ended it. An epoch that was ended before its first batch begins
+/// once more. Whether it was set back.
+template <class R>
+bool reopen_epoch(State<R>& run, SafePoint& point) {
+  auto& progress = run.progress;
+  bool const ends = point.at == At::epoch_end && !point.last;
+  bool const ended = point.at > At::epoch_end && progress.cut_short >= 0;
+  if ((!ends && !ended) || steps_exhausted(run) || stops(run)) return false;
+  if (ended) {
+    --progress.epoch;
+    progress.batch = progress.window_start = std::exchange(progress.cut_short, -1);
+  }
+  if (progress.batch == 0) point = {.at = At::after_epoch};
+  else point = {.at = At::before_batch, .began = true, .observed = progress.global_step};
+  return true;
+}
+
+/// The same of all that was loaded, with the figures of the epoch.
+template <class R>
+bool reopen_epoch(State<R>& run) {
+  if (!reopen_epoch(run, run.point)) return false;
+  run.measured.train_board = std::exchange(run.measured.cut_short, {});
+  run.due.heard = {};
+  run.facts.batch_idx = std::max(0L, run.progress.batch - 1);
+  return true;
 }
 
 }  // namespace fulgurite::loop

@@ -1,19 +1,97 @@
 #pragma once
 // A metric at work: a definition, and what it has seen so far. Knows no tensor library: a Store does.
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/metric/keeps.hpp>
-#include <fulgurite/metric/over_ranks.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::metric {
+
+// What a metric keeps, over all ranks: through a context, `accuracy.compute(ctx)`, or through the strategy itself.
+
+/// A context: it gives all ranks what each has.
+template <class Ranks>
+concept Gathers = requires(Ranks& ranks, std::span<double const> numbers) { ranks.all_gather(numbers); };
+/// Such a context, or a strategy of several processes.
+template <class Ranks>
+concept SeveralRanks = Gathers<Ranks> || requires { requires Ranks::is_distributed; };
+
+/// The numbers of each rank, in their order.
+template <SeveralRanks Ranks>
+std::vector<std::vector<double>> of_each_rank(Ranks& ranks, std::vector<double> const& mine) {
+  if constexpr (Gathers<Ranks>) {
+    return ranks.all_gather(std::span<double const>(mine));
+  } else {
+    std::string bytes(mine.size() * sizeof(double), '\0');
+    if (!mine.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
+    std::vector<std::vector<double>> all;
+    for (auto const& part : ranks.gather(bytes)) {
+      auto& numbers = all.emplace_back(part.size() / sizeof(double));
+      if (!part.empty()) std::memcpy(numbers.data(), part.data(), part.size());
+    }
+    return all;
+  }
+}
+
+/// Two numbers of a sum's kind as one.
+constexpr double combined(Reduce how, double a, double b) {
+  if (how == Reduce::sum) return a + b;
+  if (a != a || b != b) return a + b;  // not a number: it stays visible
+  return how == Reduce::max ? std::max(a, b) : std::min(a, b);
+}
+
+/// Sums, and the number of updates, become those of all ranks. Every rank has to come here.
+template <class Ranks>
+void combine_over_ranks(Ranks& ranks, std::vector<double>& sums, Combining how, long& updates) {
+  if constexpr (SeveralRanks<Ranks>) {
+    if constexpr (!Gathers<Ranks>)
+      if (!how.join) {
+        std::vector<Reduce> each(sums.size(), how.reduce);
+        each.push_back(Reduce::sum);
+        sums.push_back(static_cast<double>(updates));
+        ranks.reduce_in_place(std::span<double>(sums), std::span<Reduce const>(each));
+        updates = static_cast<long>(sums.back());
+        sums.pop_back();
+        return;
+      }
+    auto mine = sums;
+    mine.push_back(static_cast<double>(updates));
+    updates = 0;
+    for (auto& more : of_each_rank(ranks, mine)) {
+      auto const more_updates = static_cast<long>(more.back());
+      more.pop_back();
+      if (more_updates == 0) continue;
+      if (updates == 0) sums = more;
+      else if (how.join) how.join(sums, more);
+      else
+        for (std::size_t i = 0; i != sums.size(); ++i) sums[i] = combined(how.reduce, sums[i], more[i]);
+      updates += more_updates;
+    }
+  }
+}
+
+/// Samples become those of all ranks, in their order.
+template <class Ranks>
+void join_over_ranks(Ranks& ranks, std::vector<double>& samples, long& updates) {
+  if constexpr (SeveralRanks<Ranks>) {
+    auto const all = of_each_rank(ranks, samples);
+    samples.clear();
+    for (auto const& part : all) samples.insert(samples.end(), part.begin(), part.end());
+  }
+  if (!samples.empty()) updates = std::max(updates, 1L);
+}
 
 /// Options that are wrong are an Error, or where `constexpr` asks a definition's own fault(), a compile error.
 template <class D>
@@ -139,6 +217,66 @@ class BasicMeter {
   D definition_;
   Store store_{definition_};
   long updates_ = 0;
+};
+
+// The meters of a model's declared metrics, for one loader.
+
+/// What a metric without definition has in the place of a meter.
+struct NoMeter {};
+
+namespace declared {
+template <class M, class Backend>
+struct Place {
+  using type = NoMeter;
+  static type made(M const&) { return {}; }
+};
+template <class M, class Backend>
+  requires is_counted<M>
+struct Place<M, Backend> {
+  using type = typename Backend::template Meter<typename M::metric::Definition>;
+  static type made(M const& metric) { return type(metric.how); }
+};
+}  // namespace declared
+
+/// One for each metric of the list that has a definition; `Backend::Meter<Definition>` knows the tensors.
+template <class List, class Backend>
+class DeclaredMeters;
+
+template <auto... Ms, class Backend>
+class DeclaredMeters<MetricList<Ms...>, Backend> {
+ public:
+  static constexpr bool any = (is_counted<decltype(Ms)> || ...);
+  /// Some of them have several numbers.
+  static constexpr bool any_several = (counts_several<decltype(Ms)> || ...);
+  /// The type of a metric, by its position.
+  template <std::size_t I>
+  using Declared = std::remove_const_t<std::tuple_element_t<I, std::tuple<decltype(Ms)...>>>;
+
+  template <std::size_t I>
+  auto& get() {
+    return std::get<I>(meters_);
+  }
+  /// f(position as a constant, meter) for each.
+  template <class F>
+  void each([[maybe_unused]] F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (at<I>(f), ...); }(std::index_sequence_for<decltype(Ms)...>());
+  }
+  void restart() {
+    each([](auto, auto& meter) { meter.reset(); });
+  }
+
+ private:
+  template <class M>
+  using Place = declared::Place<std::remove_const_t<M>, Backend>;
+
+  template <std::size_t I, class F>
+  void at(F& f) {
+    if constexpr (!std::is_same_v<std::tuple_element_t<I, All>, NoMeter>)
+      f(std::integral_constant<std::size_t, I>(), std::get<I>(meters_));
+  }
+
+  using All = std::tuple<typename Place<decltype(Ms)>::type...>;
+  All meters_{Place<decltype(Ms)>::made(Ms)...};
 };
 
 }  // namespace fulgurite::metric

@@ -2,19 +2,342 @@
 // The description of a trainer's types, as a constant: its parts, who hears what in which order, what is off, and what
 // a checkpoint holds.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include <fulgurite/core/constant.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/type_name.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/policy_hooks.hpp>
+#include <fulgurite/loop/checkpoint_files.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run_state.hpp>
 #include <fulgurite/loop/trainer.hpp>
-#include <fulgurite/report/described_calls.hpp>
-#include <fulgurite/report/described_functions.hpp>
+#include <fulgurite/metric/metric.hpp>
+
+namespace fulgurite::report {
+
+/// Takes a text while a constant is computed; without memory it only counts. No template, so that what writes is
+/// compiled once for both.
+struct TextBuilder {
+  char* text;
+  std::size_t size = 0;
+
+  constexpr explicit TextBuilder(char* memory = nullptr) : text(memory) {}
+
+  constexpr TextBuilder& operator<<(std::string_view more) {
+    if (text != nullptr) std::copy(more.begin(), more.end(), text + size);
+    size += more.size();
+    auto const end = more.rfind('\n');
+    line_ = end == more.npos ? line_ + more.size() : more.size() - end - 1;
+    return *this;
+  }
+  /// Adds blanks up to a column of the last line, at least one.
+  constexpr TextBuilder& to_column(std::size_t column) {
+    do *this << " ";
+    while (line_ < column);
+    return *this;
+  }
+
+ private:
+  std::size_t line_ = 0;  ///< characters of the line at hand
+};
+
+/// The text that `Writer::build(TextBuilder)` puts together, in exactly the memory that it needs: it is counted first,
+/// then written.
+template <class Writer>
+struct ConstantText {
+  static constexpr std::size_t size = Writer::build(TextBuilder()).size;
+  static constexpr auto built = [] {
+    std::array<char, size> text{};
+    Writer::build(TextBuilder(text.data()));
+    return text;
+  }();
+  static constexpr std::string_view view{built.data(), size};
+};
+
+// A line for a hook in the description of a trainer: its name, and who has it, in the order in which they hear it.
+
+/// Writes such lines for one trainer type.
+template <class M, class S, class P, class O, class... Cs>
+class DescribedHooks {
+ protected:
+  using R = Run<M, S, P, O>;
+  using Callbacks = Pack<Cs...>;
+  static constexpr bool automatic = O::automatic;
+  static constexpr bool scheduled = []<class... Ss>(std::type_identity<std::tuple<Ss...>>) {
+    return (Ss::exists || ...);
+  }(std::type_identity<decltype(loop::Optimizers<R>::schedulers)>{});
+
+  template <std::size_t I>
+  using At = typename Callbacks::template At<Callbacks::firing_order[I]>;
+  template <class F>
+  static constexpr void each_callback(F&& f) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (f.template operator()<At<I>>(), ...);
+    }(std::make_index_sequence<sizeof...(Cs)>{});
+  }
+  template <class Hook>
+  static constexpr bool heard() {
+    return (Hook::template named<Cs> || ... ||
+            (Hook::template named<M> || (loop::strategy_hears<Hook> && Hook::template named<S>)));
+  }
+
+  /// Writes the name of a hook that somebody has, and who hears it, in order.
+  template <class Hook>
+  constexpr void event(Hook, std::string_view indent) {
+    if constexpr (heard<Hook>() && (automatic || Hook::in_manual)) {
+      out << indent << Hook::name();
+      out.to_column(34);
+      bool any = false;
+      auto const name = [&](std::string_view who) {
+        out << (any ? ", " : "") << who;
+        any = true;
+      };
+      each_callback([&]<class C>() {
+        if (Hook::template named<C> && !(hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor))
+          name(type_name<C>());
+      });
+      if (Hook::template named<M>) name(type_name<M>());
+      each_callback([&]<class C>() {
+        if (Hook::template named<C> && hook::model_before_monitors<Hook> && order_of<C>() >= Order::monitor)
+          name(type_name<C>());
+      });
+      if (loop::strategy_hears<Hook> && Hook::template named<S>) name(type_name<S>());
+      out << "\n";
+    }
+  }
+  /// A function that is asked of callbacks alone, and who has it.
+  template <class Hook>
+  constexpr void of_callbacks(Hook, std::string_view indent) {
+    if constexpr ((Hook::template named<Cs> || ...)) {
+      out << indent << Hook::name();
+      out.to_column(34);
+      bool any = false;
+      each_callback([&]<class C>() {
+        if (Hook::template named<C>) out << (std::exchange(any, true) ? ", " : "") << type_name<C>();
+      });
+      out << "\n";
+    }
+  }
+  /// A function that a strategy may have.
+  template <class Hook>
+  constexpr void of_strategy(Hook, std::string_view indent) {
+    if constexpr (Hook::template named<S>) {
+      out << indent << Hook::name();
+      out.to_column(34) << type_name<S>() << "\n";
+    }
+  }
+  /// Writes what the loop does at a hook that a model may override: the model's function where it has one, else
+  /// `otherwise`.
+  template <class Hook>
+  constexpr void action(Hook, std::string_view indent, std::string_view otherwise) {
+    if constexpr (!automatic && !Hook::in_manual) return;
+    out << indent << Hook::name();
+    out.to_column(34) << (Hook::template named<M> ? type_name<M>() : otherwise) << "\n";
+  }
+
+  TextBuilder out{};
+};
+
+// What is called in a fit and in an evaluation, from above to below, as the description of a trainer has it.
+
+/// Writes it for one trainer type.
+template <class M, class S, class P, class O, class... Cs>
+class DescribedCalls : protected DescribedHooks<M, S, P, O, Cs...> {
+  using Base = DescribedHooks<M, S, P, O, Cs...>;
+
+ protected:
+  using Base::action;
+  using Base::automatic;
+  using Base::event;
+  using Base::of_callbacks;
+  using Base::of_strategy;
+  using Base::out;
+  using Base::scheduled;
+
+  constexpr void fit() {
+    out << "\nfit\n";
+    of_callbacks(hook::limits_time{}, "  ");
+    of_callbacks(hook::profile_action{}, "  ");
+    event(hook::prepare_data{}, "  ");
+    of_strategy(hook::process_dataloader{}, "  ");
+    event(hook::setup{}, "  ");
+    event(hook::configure_model{}, "  ");
+    action(hook::configure_optimizers{}, "  ", "");
+    event(hook::on_fit_start{}, "  ");
+    of_callbacks(hook::log_hyperparams{}, "  ");
+    event(hook::on_sanity_check_start{}, "  ");
+    event(hook::on_sanity_check_end{}, "  ");
+    event(hook::train_dataloader{}, "  ");
+    event(hook::on_train_start{}, "  ");
+    out << "  each epoch\n";
+    event(hook::on_train_epoch_start{}, "    ");
+    out << "    each batch\n";
+    batch();
+    if constexpr (hook::validation_step::named<M>) {
+      out << "    validation, when it is due\n";
+      event(hook::on_validation_model_zero_grad{}, "      ");
+    }
+    event(hook::on_train_epoch_end{}, "    ");
+    of_callbacks(hook::before_statistics_pass{}, "  ");
+    event(hook::on_train_end{}, "  ");
+    event(hook::on_fit_end{}, "  ");
+    event(hook::teardown{}, "  ");
+    event(hook::on_exception{}, "  ");
+    of_callbacks(hook::end_if_asked{}, "  ");
+  }
+  constexpr void batch() {
+    transfer("      ");
+    event(hook::on_train_batch_start{}, "      ");
+    action(hook::training_step{}, "      ", "");
+    event(hook::on_before_zero_grad{}, "      ");
+    action(hook::optimizer_zero_grad{}, "      ", "optimizer.zero_grad(), at the first batch of a window");
+    of_strategy(hook::pre_backward{}, "      ");
+    event(hook::on_before_backward{}, "      ");
+    action(hook::backward{}, "      ",
+           automatic ? "loss.backward(1 / batches of the window)" : "ctx.backward(loss), by training_step");
+    event(hook::on_after_backward{}, "      ");
+    of_strategy(hook::post_backward{}, "      ");
+    if constexpr (!automatic) of_strategy(hook::no_sync{}, "      ");
+    event(hook::on_before_optimizer_step{}, "      ");
+    action(hook::configure_gradient_clipping{}, "      ", "as optimization says");
+    action(hook::optimizer_step{}, "      ", "optimizer.step(), at the last batch of a window");
+    if constexpr (scheduled) action(hook::lr_scheduler_step{}, "      ", "scheduler.step()");
+    event(hook::on_train_batch_end{}, "      ");
+  }
+  constexpr void transfer(std::string_view indent) {
+    event(hook::on_before_batch_transfer{}, indent);
+    event(hook::transfer_batch_to_device{}, indent);
+    event(hook::on_after_batch_transfer{}, indent);
+  }
+
+  template <class Step>
+  constexpr void evaluation(Step, std::string_view name) {
+    if constexpr (Step::template named<M>) {
+      out << "\n" << name << "\n";
+      using V = hook::validation_step;
+      using T = hook::test_step;
+      using namespace hook;
+      if constexpr (std::is_same_v<Step, V>)
+        evaluation_rows<val_dataloader, on_validation_model_eval, on_validation_start, on_validation_epoch_start,
+                        on_validation_batch_start, V, on_validation_batch_end, on_validation_epoch_end,
+                        on_validation_end, on_validation_model_train>();
+      else if constexpr (std::is_same_v<Step, T>)
+        evaluation_rows<test_dataloader, on_test_model_eval, on_test_start, on_test_epoch_start, on_test_batch_start, T,
+                        on_test_batch_end, on_test_epoch_end, on_test_end, on_test_model_train>();
+      else
+        evaluation_rows<predict_dataloader, on_predict_model_eval, on_predict_start, on_predict_epoch_start,
+                        on_predict_batch_start, Step, on_predict_batch_end, on_predict_epoch_end, on_predict_end>();
+    }
+  }
+  template <class... Hooks>
+  constexpr void evaluation_rows() {
+    (event(Hooks{}, "  "), ...);
+  }
+
+  /// What loggers hear, in a fit as elsewhere.
+  constexpr void rows() {
+    if constexpr ((hook::log_metrics::named<Cs> || ...)) {
+      out << "\nrows of metrics\n";
+      of_callbacks(hook::log_metrics{}, "  ");
+      of_callbacks(hook::finalize{}, "  ");
+    }
+  }
+};
+
+// Which of the functions that are no events a part has: what the loops ask of callbacks, optimizers, schedules,
+// strategies and loaders only where it is there.
+
+/// f(name), where `T` can be called so.
+template <class Hook, class T, class... Args, class F>
+constexpr void name_if(F& f) {
+  if constexpr (Hook::template accepts<T, Args...>) f(Hook::name());
+}
+
+/// f(name) for each function that an optimizer has beside those that every one has.
+template <class O, class F>
+constexpr void each_function_of_optimizer(F f) {
+  using namespace hook::of_optimizer;
+  name_if<momentum, O, std::size_t>(f);
+  name_if<set_momentum, O, std::size_t, double>(f);
+  name_if<weight_decay, O, std::size_t>(f);
+  name_if<group_name, O, std::size_t>(f);
+  name_if<gradients_finite, O>(f);
+  name_if<received, O>(f);
+  if constexpr (Stateful<O, ArchiveProbe>) f(std::string_view("state"));
+}
+
+/// f(name) for each function that a schedule on an optimizer `O` has beside its call operator.
+template <class S, class O, class F>
+constexpr void each_function_of_schedule(F f) {
+  using namespace hook::of_schedule;
+  name_if<attach, S, O>(f);
+  name_if<move, S, O>(f);
+  name_if<hook::of_schedule::metric, S const>(f);
+  name_if<strict, S const>(f);
+  name_if<observe, S, double, O>(f);
+  name_if<momentum, S const, long>(f);
+  name_if<moves_momentum, S const>(f);
+  name_if<check, S const>(f);
+  if constexpr (Stateful<S, ArchiveProbe>) f(std::string_view("state"));
+}
+
+/// f(name) for each function that a strategy has beside those that every one has, and beside those around a step.
+template <class S, class F>
+constexpr void each_function_of_strategy(F f) {
+  using namespace hook::of_strategy;
+  name_if<world, S>(f);
+  name_if<local_rank, S>(f);
+  name_if<agree, S, bool>(f);
+  name_if<reduce, S, double, Reduce>(f);
+  name_if<reduce_in_place, S, std::span<double>, std::span<Reduce const>>(f);
+  name_if<reduce_gradients, S, std::span<double>, std::tuple<>>(f);
+  if constexpr (broadcast::accepts_given<S, std::string>) f(broadcast::name());
+  if constexpr (gather::accepts_given<S, std::string>) f(gather::name());
+  name_if<barrier, S, std::string_view>(f);
+  name_if<matmul_scope, S>(f);
+  name_if<share_state, S, std::tuple<>>(f);
+  name_if<whole_state, S, std::tuple<>>(f);
+  name_if<share_statistics, S, std::tuple<>>(f);
+  name_if<hook::account, S>(f);
+}
+
+/// f(name) for each function by which a callback speaks of files, or a logger of its folders.
+template <class C, class F>
+constexpr void each_function_of_callback(F f) {
+  if constexpr (loop::SaysKey<C>) f(hook::state_key::name());
+  if constexpr (loop::NamesLast<C>) f(hook::last_checkpoints::name());
+  if constexpr (loop::NamesHpc<C>) f(hook::hpc_checkpoints::name());
+  name_if<hook::resumes_hpc, C>(f);
+  if constexpr (loop::NamesBest<C>) f(hook::best_model_path::name());
+  name_if<hook::do_not_continue, C>(f);
+  name_if<hook::continue_in, C, std::filesystem::path const>(f);
+  name_if<hook::earlier_runs, C, TrainerOptions const>(f);
+}
+
+/// f(name) for each function that a loader has beside `begin` and `end`.
+template <class L, class F>
+constexpr void each_function_of_loader(F f) {
+  if constexpr (SizedLoader<L>) f(std::string_view("size"));
+  if constexpr (SettableBatchSize<L>) f(std::string_view("batch_size"));
+  if constexpr (ShardableLoader<L>) f(std::string_view("shard"));
+  name_if<hook::set_epoch, L, long>(f);
+  name_if<hook::in_order, L, bool>(f);
+  name_if<hook::limit_each, L, double>(f);
+  name_if<hook::resume_at, L, long>(f);
+  if constexpr (Stateful<L, ArchiveProbe>) f(std::string_view("state"));
+}
+
+}  // namespace fulgurite::report
 
 namespace fulgurite {
 

@@ -2,10 +2,13 @@
 // What a run has logged, as curves: kept short however long the run is.
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -119,5 +122,135 @@ class History {
   std::size_t most_;
   std::vector<Series> series_{};
 };
+
+// Curves that are the cells of a square matrix, as those of metric::ConfusionMatrix: val/pairs.0.0, val/pairs.0.1, ...
+
+/// Its cells row by row, each with its values over the steps.
+struct Matrix {
+  std::string name;
+  std::size_t size = 0;  ///< rows, and columns
+  std::vector<Curve> cells{};
+};
+
+namespace matrices {
+
+struct Cell {
+  std::string name;  ///< of the matrix
+  std::size_t row = 0, column = 0;
+};
+
+/// The whole number behind the last point, which is taken off with it. "07" is a text, as no matrix writes it.
+inline std::optional<std::size_t> take_number(std::string_view& name) {
+  auto const point = name.rfind('.');
+  if (point == std::string_view::npos || point == 0) return std::nullopt;
+  auto const digits = name.substr(point + 1);
+  if (digits.size() > 6) return std::nullopt;  // no matrix has so many rows, and counts of cells stay numbers
+  std::size_t number = 0;
+  auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size() || digits != std::to_string(number))
+    return std::nullopt;
+  name = name.substr(0, point);
+  return number;
+}
+/// "val/pairs.2.0" is one; with several loaders the loader's name stands behind it, as "val/pairs.2.0/night".
+FULGURITE_COLD std::optional<Cell> cell_of(std::string_view label) {
+  for (auto const end : {label.size(), label.rfind('/')}) {
+    if (end == std::string_view::npos) continue;
+    auto name = label.substr(0, end);
+    auto const column = take_number(name), row = column ? take_number(name) : std::nullopt;
+    if (row) return Cell{std::string(name).append(label.substr(end)), *row, *column};
+  }
+  return std::nullopt;
+}
+
+}  // namespace matrices
+
+/// Takes the matrices out of `curves`: as many plots as cells would hide all others. A part of one is none.
+FULGURITE_COLD std::vector<Matrix> take_matrices(std::vector<Curve>& curves) {
+  std::vector<std::optional<matrices::Cell>> cells;
+  std::vector<Matrix> all;
+  for (auto const& curve : curves) {
+    cells.push_back(matrices::cell_of(curve.label));
+    if (!cells.back()) continue;
+    auto at = std::ranges::find(all, cells.back()->name, &Matrix::name);
+    if (at == all.end()) at = all.insert(all.end(), Matrix{.name = cells.back()->name});
+    at->size = std::max({at->size, cells.back()->row + 1, cells.back()->column + 1});
+    at->cells.emplace_back();  // as many as there are
+  }
+  // The size is compared first: of a single name with a large number in it there is no square.
+  std::erase_if(all, [](Matrix const& one) {
+    return one.size < 2 || one.size > one.cells.size() || one.size * one.size != one.cells.size();
+  });
+  std::vector<Curve> rest;
+  for (std::size_t i = 0; i != curves.size(); ++i) {
+    auto const at = cells[i] ? std::ranges::find(all, cells[i]->name, &Matrix::name) : all.end();
+    if (at == all.end()) rest.push_back(std::move(curves[i]));
+    else at->cells[cells[i]->row * at->size + cells[i]->column] = std::move(curves[i]);
+  }
+  curves = std::move(rest);
+  return all;
+}
+
+// Many curves as several plots: what belongs together by its name is in one, such as train/loss and val/loss.
+
+/// What a metric is of, without the data that it was measured on: "loss" of "val/loss", "train_loss" and
+/// "train/loss_step". A name that says nothing else stays as it is. Of the parts of a metric it is the metric: "range"
+/// of "val/range.min", "f1" of "val/f1.3".
+FULGURITE_COLD std::string subject_of(std::string_view name) {
+  std::string_view rest = name;
+  for (std::string_view const from : {"train", "training", "val", "valid", "validation", "test"})
+    if (rest.size() > from.size() + 1 && rest.starts_with(from) &&
+        std::string_view("/_-").find(rest[from.size()]) != std::string_view::npos) {
+      rest.remove_prefix(from.size() + 1);
+      break;
+    }
+  for (std::string_view const ending : {"_step", "_epoch"})
+    if (rest.size() > ending.size() && rest.ends_with(ending)) rest.remove_suffix(ending.size());
+  auto const slash = rest.rfind('/');
+  auto const own = slash == std::string_view::npos ? 0 : slash + 1;
+  if (auto const point = rest.find('.', own); point != std::string_view::npos && point != own)
+    rest = rest.substr(0, point);
+  return std::string(rest);
+}
+
+/// So many curves have each a colour and a dash of their own.
+inline constexpr std::size_t most_curves = 12;
+
+/// A plot for each subject, in the order in which they come; a further one where it would have too many curves. The
+/// cells of a matrix are left out: nobody can look at a hundred of them.
+FULGURITE_COLD std::vector<Plot> panels(std::vector<Curve> curves, Axis const& x = {.name = "step"}) {
+  take_matrices(curves);
+  std::vector<Plot> all;
+  for (auto& curve : curves) {
+    auto const subject = subject_of(curve.label);
+    auto at = std::ranges::find_if(
+        all, [&](Plot const& plot) { return plot.title == subject && plot.curves.size() < most_curves; });
+    if (at == all.end()) at = all.insert(all.end(), Plot{.title = subject, .x = x});
+    at->curves.push_back(std::move(curve));
+  }
+  return all;
+}
+
+/// The plots side by side, as one SVG file: `columns` in a row.
+FULGURITE_COLD std::string svg_of(std::vector<Plot> const& plots, std::string_view title, std::size_t columns = 2) {
+  constexpr double width = 720, height = 420, gap = 16, head = 40;
+  columns = std::max<std::size_t>(1, std::min(columns, plots.size()));
+  auto const rows = (plots.size() + columns - 1) / columns;
+  double const wide = static_cast<double>(columns) * (width + gap) + gap;
+  double const high = head + static_cast<double>(rows) * (height + gap);
+  std::string all;
+  plot::append(all, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", wide, " ", high, "\" width=\"", wide,
+               "\" height=\"", high, "\" role=\"img\">\n<title>", xml_text(title), "</title>\n<style>", plot::style,
+               "</style>\n<rect class=\"ground\" width=\"", wide, "\" height=\"", high,
+               "\"/>\n<text class=\"title\" x=\"", gap + 8, "\" y=\"27\">", xml_text(title), "</text>\n");
+  for (std::size_t i = 0; i != plots.size(); ++i) {
+    auto picture = plots[i].svg();
+    if (auto const from = picture.find("<style>"); from != std::string::npos)  // there is one for all
+      picture.erase(from, picture.find("</style>") + 8 - from);
+    plot::append(all, "<g transform=\"translate(", gap + static_cast<double>(i % columns) * (width + gap), " ",
+                 head + static_cast<double>(i / columns) * (height + gap), ")\">\n", picture, "</g>\n");
+  }
+  return all += "</svg>\n";
+}
 
 }  // namespace fulgurite::report

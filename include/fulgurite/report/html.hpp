@@ -2,6 +2,8 @@
 // One page about one run or several: curves, hyper-parameters, best values, where the time went.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <map>
@@ -13,21 +15,155 @@
 #include <fulgurite/checkpoint/durable_file.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/report/best_value.hpp>
-#include <fulgurite/report/described_rows.hpp>
-#include <fulgurite/report/html_compare.hpp>
-#include <fulgurite/report/html_figure.hpp>
-#include <fulgurite/report/html_matrix.hpp>
-#include <fulgurite/report/html_shares.hpp>
-#include <fulgurite/report/html_style.hpp>
-#include <fulgurite/report/matrices.hpp>
+#include <fulgurite/report/history.hpp>
+#include <fulgurite/report/html_parts.hpp>
 #include <fulgurite/report/numbers.hpp>
-#include <fulgurite/report/plot_panels.hpp>
+#include <fulgurite/report/plot.hpp>
 #include <fulgurite/report/run_folder.hpp>
-#include <fulgurite/report/run_names.hpp>
-#include <fulgurite/report/xml_text.hpp>
 
 namespace fulgurite::report {
+
+// The best value of a metric's curve, and which end of it is good.
+
+/// Of metrics that count mistakes the smallest value is best. Words of a name stand between '/', '.', '_' and '-':
+/// "answers" has no "wer" in it.
+FULGURITE_COLD bool smaller_is_better(std::string_view name) {
+  constexpr std::array<std::string_view, 8> mistakes{"loss", "error", "mse", "mae", "rmse", "perplexity", "nll", "wer"};
+  while (!name.empty()) {
+    auto const word = name.substr(0, name.find_first_of("/._-"));
+    if (std::ranges::find(mistakes, word) != mistakes.end()) return true;
+    name.remove_prefix(std::min(word.size() + 1, name.size()));
+  }
+  return false;
+}
+
+/// The best value of a curve, at which step it was, and the last one.
+struct BestValue {
+  double value = 0, last = 0;
+  double step = 0;
+  bool any = false;
+};
+/// Passes over values that are no numbers. `smaller`: the smallest is best.
+FULGURITE_COLD BestValue best_of(Curve const* curve, bool smaller) {
+  BestValue best;
+  if (!curve) return best;
+  for (std::size_t i = 0; i != curve->y.size(); ++i) {
+    if (!std::isfinite(curve->y[i])) continue;
+    best.last = curve->y[i];
+    if (best.any && !(smaller ? curve->y[i] < best.value : curve->y[i] > best.value)) continue;
+    best.value = curve->y[i];
+    best.step = curve->x[i];
+    best.any = true;
+  }
+  return best;
+}
+
+// What describe.txt says, in pairs of a name and a text, so that two programs can be compared.
+
+/// Lines of a name, blanks and a text, as system.txt has them.
+FULGURITE_COLD std::vector<std::pair<std::string, std::string>> two_columns(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  while (!text.empty()) {
+    auto const line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const gap = std::min(line.find("  "), line.size());
+    rows.emplace_back(line.substr(0, gap), line.substr(std::min(line.find_first_not_of(' ', gap), line.size())));
+  }
+  return rows;
+}
+
+/// "precision" and "Float32", "fit: backward" and who hears it, "off: predict" and why; what stands below callbacks is
+/// a list of their names. The part about options is left out: options.txt has them all.
+FULGURITE_COLD std::vector<std::pair<std::string, std::string>> described_rows(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  auto const add = [&](std::string const& name, std::string_view value) {
+    auto const known = std::ranges::find(rows, name, &std::pair<std::string, std::string>::first);
+    if (known == rows.end()) rows.emplace_back(name, value);
+    else (known->second += ", ") += value;
+  };
+  constexpr std::string_view first = "Trainer of ", callbacks = "callbacks";
+  constexpr std::size_t column = 34;  // of who hears a hook; a long name has one blank before it
+  std::string part;
+  bool listed = false;
+  while (!text.empty()) {
+    auto const line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    auto const indent = line.find_first_not_of(' ');
+    if (indent == std::string_view::npos) continue;
+    if (indent == 0) {
+      listed = false;
+      part = line.starts_with(first) ? "" : std::string(line) + ": ";
+      if (part.empty()) add("model", line.substr(first.size()));
+      continue;
+    }
+    bool const long_name = line.size() > column && line[column - 1] == ' ' && line[column] != ' ';
+    auto const gap = std::min({line.find("  ", indent), line.size(), long_name ? column - 1 : line.size()});
+    auto const name = line.substr(indent, gap - indent);
+    auto const value = line.substr(std::min(line.find_first_not_of(' ', gap), line.size()));
+    listed = part.empty() && (name.starts_with(callbacks) || (listed && indent > 2));
+    if (part == "options: ") continue;
+    if (listed && indent > 2) add(std::string(callbacks), value.substr(0, value.find("  ")));
+    else if (listed) continue;
+    else if (!value.empty()) add(part + std::string(name), value);
+    else if (!part.empty()) add(part.substr(0, part.size() - 2), name);
+  }
+  return rows;
+}
+
+// Names for runs that are shown together: what differs in their paths.
+
+/// A short name for each run, and what all their paths have in common, `runs/*/version_0`, where a star stands for the
+/// name; empty where nothing is common.
+struct RunNames {
+  std::vector<std::string> names{};
+  std::string common{};
+};
+
+namespace run_names {
+
+using Parts = std::vector<std::string>;
+
+FULGURITE_COLD Parts parts_of(std::filesystem::path const& path) {
+  Parts parts;
+  for (auto const& part : path.lexically_normal())
+    if (!part.empty()) parts.push_back(part.string());
+  return parts;
+}
+FULGURITE_COLD std::string joined(Parts const& parts) {
+  std::filesystem::path path;
+  for (auto const& part : parts) path /= part;
+  return path.string();
+}
+
+}  // namespace run_names
+
+/// A single path keeps its name as a whole.
+FULGURITE_COLD RunNames names_of_runs(std::vector<std::filesystem::path> const& paths) {
+  using namespace run_names;
+  std::vector<Parts> all;
+  for (auto const& path : paths) all.push_back(parts_of(path));
+  Parts before, after;
+  // One part stays of each.
+  auto const longer = [&] { return std::ranges::all_of(all, [](Parts const& one) { return one.size() > 1; }); };
+  if (all.size() > 1) {
+    while (longer() && std::ranges::all_of(all, [&](Parts const& one) { return one.front() == all[0].front(); })) {
+      before.push_back(all[0].front());
+      for (auto& one : all) one.erase(one.begin());
+    }
+    while (longer() && std::ranges::all_of(all, [&](Parts const& one) { return one.back() == all[0].back(); })) {
+      after.insert(after.begin(), all[0].back());
+      for (auto& one : all) one.pop_back();
+    }
+  }
+  RunNames made;
+  for (auto const& one : all) made.names.push_back(joined(one));
+  if (!after.empty()) {
+    before.emplace_back("*");
+    before.insert(before.end(), after.begin(), after.end());
+  }
+  made.common = joined(before);
+  return made;
+}
 
 namespace html_page {
 

@@ -1,14 +1,23 @@
 #pragma once
 // Numbers as a person reads them, and numbers as a program reads them back exactly.
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/text.hpp>
 
 namespace fulgurite::report {
 
@@ -59,6 +68,106 @@ FULGURITE_BULK std::string clock_text(double seconds) {
 FULGURITE_BULK std::string exact(double value) {
   std::array<char, 32> text{};
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
+}  // namespace fulgurite::report
+
+namespace fulgurite::reflect {
+
+// A setting as a person reads it.
+
+/// A field as a person reads it. For a type of your own write a function `field_text(T const&)` beside it.
+template <class T>
+  requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+std::string field_text(T const& value) {
+  if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
+  else if constexpr (std::is_same_v<T, float>) return report::formatted("%.9g", static_cast<double>(value));
+  else if constexpr (std::is_floating_point_v<T>) return report::exact(static_cast<double>(value));
+  else if constexpr (std::is_enum_v<T>) return std::to_string(static_cast<std::underlying_type_t<T>>(value));
+  else return std::to_string(value);
+}
+inline std::string field_text(std::string const& value) { return value; }
+inline std::string field_text(std::filesystem::path const& value) { return value.string(); }
+template <class Rep, class Period>
+std::string field_text(std::chrono::duration<Rep, Period> const& value) {
+  return report::exact(std::chrono::duration<double>(value).count()) + " s";
+}
+template <class T>
+std::string field_text(std::optional<T> const& value) {
+  return value ? field_text(*value) : "none";
+}
+
+}  // namespace fulgurite::reflect
+
+namespace fulgurite::report {
+
+// Numbers and texts written so that YAML readers read them as such.
+
+/// The number as YAML, exact and always with a point: readers of YAML 1.1 would take 1e-05 for a text and 3 for an
+/// integer.
+FULGURITE_COLD std::string yaml(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
+  auto text = exact(value);
+  if (auto const at = text.find('e'); text.find('.') == std::string::npos)
+    text.insert(at == std::string::npos ? text.size() : at, ".0");
+  return text;
+}
+
+/// The text in double quotes. YAML's readers refuse files with bytes that are no UTF-8, each of which becomes the sign
+/// for an unknown character, U+FFFD, and with control characters, which are escaped; so are those that YAML takes for
+/// ends of lines.
+FULGURITE_COLD std::string yaml(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (std::size_t at = 0, bytes = 0; at < text.size(); at += bytes) {
+    bytes = utf8::length(text, at);
+    auto const one = text.substr(at, bytes == 0 ? 1 : bytes);
+    auto const code = static_cast<unsigned char>(one[0]);
+    if (bytes == 0) out += "\xEF\xBF\xBD", bytes = 1;
+    else if (one == "\"" || one == "\\") (out += '\\') += one;
+    else if (code < 0x20 || code == 0x7F) ((out += "\\u00") += digits[code >> 4]) += digits[code & 15];
+    else if (one >= "\xC2\x80" && one < "\xC2\xA0")
+      ((out += "\\u00") += digits[static_cast<unsigned char>(one[1]) >> 4]) += digits[one[1] & 15];
+    else if (one == "\xE2\x80\xA8" || one == "\xE2\x80\xA9") (out += "\\u202") += one == "\xE2\x80\xA8" ? '8' : '9';
+    else if (one == "\xEF\xBF\xBE" || one == "\xEF\xBF\xBF") (out += "\\uff") += one == "\xEF\xBF\xBE" ? "fe" : "ff";
+    else out += one;
+  }
+  return out + '"';
+}
+
+// Any text as the text of an XML file.
+
+/// The text with XML's own characters written as entities, so that it can stand in an element or in an attribute.
+/// Control characters become blanks. Bytes that are no UTF-8, and the two characters that XML forbids, become the
+/// replacement character.
+inline std::string xml_text(std::string_view text) {
+  std::string made;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t const bytes = utf8::length(text, at);
+    auto const character = text.substr(at, bytes == 0 ? 1 : bytes);
+    if (bytes == 0 || character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF") made += "\xEF\xBF\xBD";
+    else if (character == "&") made += "&amp;";
+    else if (character == "<") made += "&lt;";
+    else if (character == ">") made += "&gt;";
+    else if (character == "\"") made += "&quot;";
+    else if (character == "'") made += "&apos;";
+    else if (static_cast<unsigned char>(character[0]) < 0x20 || character[0] == 0x7F) made += ' ';
+    else made += character;
+    at += character.size();
+  }
+  return made;
+}
+
+/// The same of a text of several lines, which it stays.
+inline std::string xml_lines(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    auto const end = std::min(text.find('\n'), text.size());
+    all += xml_text(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
 }
 
 }  // namespace fulgurite::report

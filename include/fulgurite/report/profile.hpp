@@ -1,23 +1,105 @@
 #pragma once
 // Where the time of a run went: a table of its actions, and one sentence.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/action.hpp>
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/core/sort_seldom.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/hook/pack.hpp>
 #include <fulgurite/report/numbers.hpp>
-#include <fulgurite/report/text_table.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::report {
+
+// The most memory that this process had resident at one time, as Linux counts it.
+
+/// Bytes since `restart_host_peak()`, or since the process began where the system does not let it restart. Nothing
+/// where the system does not tell.
+inline std::optional<double> host_peak() {
+  std::ifstream in("/proc/self/status");
+  for (std::string name; in >> name; in.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
+    if (double kilobytes = 0; name == "VmHWM:" && in >> kilobytes) return 1024 * kilobytes;
+  return std::nullopt;
+}
+/// From now on host_peak() counts anew, where the system lets it (Linux).
+inline void restart_host_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+/// Reads the numbers from /proc at each call. A number that the system does not offer is left out, so on other systems
+/// than Linux the list is empty.
+class HostStats {
+ public:
+  using Stats = std::vector<std::pair<std::string, double>>;
+
+  /// Names and values: cpu_percent (busy time of all cores since the last call), cpu_vm_percent and cpu_swap_percent
+  /// (of the machine's memory), cpu_process_bytes (resident memory of this process).
+  Stats read() {
+    Stats stats;
+    processor(stats);
+    memory(stats);
+    process(stats);
+    return stats;
+  }
+
+ private:
+  FULGURITE_COLD void processor(Stats& stats) {
+    std::ifstream in("/proc/stat");
+    std::string word;
+    // The columns are user, nice, system, idle, iowait, irq, softirq and steal. The columns behind them are contained
+    // in these.
+    std::uint64_t all = 0, idle = 0, ticks = 0;
+    if (!(in >> word) || word != "cpu") return;
+    for (int field = 0; field != 8 && in >> ticks; ++field) {
+      all += ticks;
+      if (field == 3 || field == 4) idle += ticks;
+    }
+    auto const passed = all - all_, rested = idle - idle_;
+    auto const busy = static_cast<double>(passed - std::min(rested, passed));
+    if (all_ != 0 && passed != 0) stats.emplace_back("cpu_percent", percent(busy, static_cast<double>(passed)));
+    all_ = all;
+    idle_ = idle;
+  }
+
+  FULGURITE_COLD static void memory(Stats& stats) {
+    std::ifstream in("/proc/meminfo");
+    double total = 0, available = 0, swap = 0, swap_free = 0, kilobytes = 0;
+    std::string name;
+    while (in >> name >> kilobytes) {
+      if (name == "MemTotal:") total = kilobytes;
+      else if (name == "MemAvailable:") available = kilobytes;
+      else if (name == "SwapTotal:") swap = kilobytes;
+      else if (name == "SwapFree:") swap_free = kilobytes;
+      in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    }
+    if (total <= 0) return;
+    stats.emplace_back("cpu_vm_percent", percent(total - available, total));
+    stats.emplace_back("cpu_swap_percent", swap > 0 ? percent(swap - swap_free, swap) : 0.0);
+  }
+
+  static void process(Stats& stats) {
+    std::ifstream in("/proc/self/statm");
+    double size = 0, resident = 0;
+    if (in >> size >> resident)
+      stats.emplace_back("cpu_process_bytes", resident * static_cast<double>(::sysconf(_SC_PAGESIZE)));
+  }
+
+  static double percent(double part, double whole) { return 100 * part / whole; }
+
+  std::uint64_t all_ = 0, idle_ = 0;
+};
 
 /// Parts by the words of a file.
 inline constexpr std::array<std::string_view, parts_of_a_run> part_names{
@@ -160,6 +242,130 @@ FULGURITE_COLD std::string profile_csv(Profile const& profile) {
             seconds(row.longest) + "\n";
   }
   return text;
+}
+
+// Which operators took the time: from events with a beginning and an end to a table of sums.
+
+/// Something that ran once. Times are in nanoseconds, of one clock.
+struct OperatorEvent {
+  std::string name{};
+  std::uint64_t thread = 0;
+  std::int64_t began = 0, ended = 0;
+  std::int64_t bytes = 0;      ///< allocated, or freed where it is negative; of an event that is no operator by itself
+  bool is_allocation = false;  ///< it lies inside of the operator that asked for it
+  bool on_device = false;      ///< a kernel of a GPU
+};
+
+/// The sums of all events of one name.
+struct OperatorTime {
+  std::string name{};
+  long calls = 0;
+  std::int64_t own = 0, total = 0;  ///< without, and with, the operators inside of it
+  std::int64_t bytes = 0;           ///< allocated less freed, by itself
+  std::int64_t device = 0;          ///< of a GPU
+};
+
+/// Those with the most time of their own first.
+FULGURITE_BULK void order_by_time(std::vector<OperatorTime>& rows) {
+  std::ranges::sort(rows, [](OperatorTime const& a, OperatorTime const& b) {
+    return std::tuple(b.own + b.device, a.name) < std::tuple(a.own + a.device, b.name);
+  });
+}
+
+/// Sums events by name, those with the most time of their own first. On one thread events lie inside of each other.
+FULGURITE_BULK std::vector<OperatorTime> operator_times(std::vector<OperatorEvent> events) {
+  std::ranges::sort(events, [](OperatorEvent const& a, OperatorEvent const& b) {
+    return std::tie(a.thread, a.began, b.ended, a.name) < std::tie(b.thread, b.began, a.ended, b.name);
+  });
+  std::map<std::string, OperatorTime> sums;
+  struct Open {
+    std::int64_t ended;
+    std::uint64_t thread;
+    OperatorTime* sum;
+  };
+  std::vector<Open> around;
+  for (auto const& event : events) {
+    std::int64_t const took = event.ended - event.began;
+    if (event.on_device) {
+      auto& sum = sums[event.name];
+      ++sum.calls;
+      sum.device += took;
+      continue;
+    }
+    // What is allocated at an operator's last moment is its own; an operator that begins there is not inside of it.
+    std::int64_t const over_by = event.began + (event.is_allocation ? 0 : 1);
+    while (!around.empty() && (around.back().thread != event.thread || around.back().ended < over_by))
+      around.pop_back();
+    if (event.is_allocation) {
+      if (!around.empty()) around.back().sum->bytes += event.bytes;
+      continue;
+    }
+    auto& sum = sums[event.name];
+    ++sum.calls;
+    sum.total += took;
+    sum.own += took;
+    if (!around.empty()) around.back().sum->own -= took;
+    around.push_back({event.ended, event.thread, &sum});
+  }
+  std::vector<OperatorTime> rows;
+  for (auto& [name, sum] : sums) {
+    rows.push_back(std::move(sum));
+    rows.back().name = name;
+  }
+  order_by_time(rows);
+  return rows;
+}
+
+/// Adds the sums of another recording.
+FULGURITE_BULK void add_operator_times(std::vector<OperatorTime>& rows, std::vector<OperatorTime> more) {
+  for (auto& one : more) {
+    auto const same = std::ranges::find(rows, one.name, &OperatorTime::name);
+    if (same == rows.end()) {
+      rows.push_back(std::move(one));
+      continue;
+    }
+    same->calls += one.calls;
+    same->own += one.own;
+    same->total += one.total;
+    same->bytes += one.bytes;
+    same->device += one.device;
+  }
+  order_by_time(rows);
+}
+
+/// The first rows as a table. Shares are of the time that all operators took by themselves.
+FULGURITE_BULK std::string operator_table(std::vector<OperatorTime> const& rows, std::size_t most = 20,
+                                          std::size_t columns = 0) {
+  std::int64_t all = 0, device = 0, bytes = 0;
+  for (auto const& row : rows) {
+    all += row.own;
+    device += row.device;
+    bytes |= row.bytes;
+  }
+  std::vector<TextTable::Column> titles{
+      {.title = "Name", .clip = Clip::keeps_end}, {.title = "Self CPU %", .goes = 3}, {.title = "Self CPU"},
+      {.title = "CPU total", .goes = 4},          {.title = "Calls", .goes = 2},      {.title = "CPU mean", .goes = 1}};
+  if (bytes != 0) titles.push_back({.title = "Self memory", .goes = 5});
+  if (device != 0) titles.push_back({.title = "GPU total"});
+  TextTable table(std::move(titles));
+  auto const text = [](std::int64_t ns) { return duration_text(static_cast<double>(ns)); };
+  for (std::size_t i = 0; i != std::min(most, rows.size()); ++i) {
+    auto const& row = rows[i];
+    std::vector<std::string> cells{
+        row.name,
+        formatted("%.2f", all > 0 ? 100 * static_cast<double>(row.own) / static_cast<double>(all) : 0),
+        text(row.own),
+        text(row.total),
+        std::to_string(row.calls),
+        duration_text(static_cast<double>(row.total) / static_cast<double>(std::max(1L, row.calls)))};
+    if (bytes != 0) cells.push_back((row.bytes < 0 ? "-" : "") + bytes_text(row.bytes < 0 ? -row.bytes : row.bytes));
+    if (device != 0) cells.push_back(text(row.device));
+    table.add(std::move(cells));
+  }
+  std::string made = table.text(columns);
+  made += "Self CPU time total: " + text(all) + "\n";
+  if (device != 0) made += "GPU time total: " + text(device) + "\n";
+  return made;
 }
 
 }  // namespace fulgurite::report

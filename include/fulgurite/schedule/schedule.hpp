@@ -3,14 +3,23 @@
 // `scheduled(optimizer, schedule, ...)` gives one to an optimizer. Anything that takes a long and returns a double is a
 // schedule. When schedules move: docs/semantics.md, Schedules.
 
+#include <algorithm>
+#include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <numbers>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include <fulgurite/core/constant.hpp>
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/fwd.hpp>
 
 namespace fulgurite::schedule {
 
@@ -188,5 +197,420 @@ constexpr auto then(A first, long boundary, B second, Rest... rest) {
   if constexpr (sizeof...(Rest) == 0) return Sequence<A, B>{first, boundary, second};
   else return then(Sequence<A, B>{first, boundary, second}, rest...);
 }
+
+// Schedules that only go down: steps, milestones, exponential, polynomial, cosine. Formulae are those of
+// torch.optim.lr_scheduler.
+
+/// gamma^floor(t / size): StepLR.
+struct Step {
+  long size;
+  double gamma = 0.1;
+  double operator()(long moves) const {
+    check();
+    long const falls = moves / size;
+    return std::pow(gamma, static_cast<double>(falls));
+  }
+  void state(auto& archive) { archive.option("size", size).option("gamma", gamma); }
+  void check() const {
+    if (size < 1) refuse("Step", "size", size, "the rate falls every 1 or more moves");
+    if (!is_factor(gamma)) refuse("Step", "gamma", gamma, "a factor is finite and not negative");
+  }
+};
+
+/// gamma^(number of milestones passed): MultiStepLR. Milestones ascend; one given twice counts twice.
+struct MultiStep {
+  std::vector<long> milestones;
+  double gamma = 0.1;
+  double operator()(long moves) const {
+    check();
+    auto const passed = std::upper_bound(milestones.begin(), milestones.end(), moves) - milestones.begin();
+    return std::pow(gamma, static_cast<double>(passed));
+  }
+  void state(auto& archive) { archive.option("milestones", milestones).option("gamma", gamma); }
+  FULGURITE_COLD void check() const {
+    long before = 0;
+    for (long const milestone : milestones) {
+      if (milestone < before) refuse("MultiStep", "milestones", milestone, "milestones count moves from 0 and ascend");
+      before = milestone;
+    }
+    if (!is_factor(gamma)) refuse("MultiStep", "gamma", gamma, "a factor is finite and not negative");
+  }
+};
+
+/// gamma^t: ExponentialLR.
+struct Exponential {
+  double gamma;
+  double operator()(long moves) const {
+    check();
+    return std::pow(gamma, static_cast<double>(moves));
+  }
+  void state(auto& archive) { archive.option("gamma", gamma); }
+  void check() const {
+    if (!is_factor(gamma)) refuse("Exponential", "gamma", gamma, "a factor is finite and not negative");
+  }
+};
+
+/// (1 - t/total)^power until total, then 0: PolynomialLR.
+struct Polynomial {
+  static constexpr bool per_step = true;
+  long total;
+  double power = 1.0;
+  double operator()(long moves) const {
+    check();
+    return std::pow(1.0 - done(moves, total), power);
+  }
+  void state(auto& archive) { archive.option("total", total).option("power", power); }
+  void check() const {
+    if (total < 1) refuse("Polynomial", "total", total, "it takes 1 or more moves");
+    if (!is_factor(power)) refuse("Polynomial", "power", power, "a power is finite and not negative");
+  }
+};
+
+/// least + (1 - least) * (1 + cos(pi t/total)) / 2 until total, then `least`. CosineAnnealingLR goes back up the same
+/// way after `total`, and down again: `.periodic = true`.
+struct Cosine {
+  static constexpr bool per_step = true;
+  long total;
+  double least = 0.0;  ///< as a part of the initial rate
+  bool periodic = false;
+  double operator()(long moves) const {
+    check();
+    long const round = periodic ? moves % (2 * total) : moves;
+    double const part = periodic && round > total ? done(2 * total - round, total) : done(round, total);
+    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+  void state(auto& archive) { archive.option("total", total).option("least", least).option("periodic", periodic); }
+  void check() const {
+    if (total < 1) refuse("Cosine", "total", total, "it takes 1 or more moves");
+    if (!is_factor(least)) refuse("Cosine", "least", least, "a factor is finite and not negative");
+  }
+};
+
+// Schedules along a line: from one factor to another, a warm-up, alone or before a cosine.
+
+/// From `start_factor` to `end_factor` in `total` equal moves, then `end_factor`: LinearLR.
+struct Linear {
+  static constexpr bool per_step = true;
+  double start_factor = 1.0 / 3;
+  double end_factor = 1.0;
+  long total = 5;
+  constexpr double operator()(long moves) const {
+    check();
+    return start_factor + (end_factor - start_factor) * done(moves, total);
+  }
+  void state(auto& archive) {
+    archive.option("start_factor", start_factor).option("end_factor", end_factor).option("total", total);
+  }
+  constexpr void check() const {
+    if (total < 1) refuse("Linear", "total", total, "it takes 1 or more moves");
+    if (!is_factor(start_factor)) refuse("Linear", "start_factor", start_factor, "a factor is finite and not negative");
+    if (!is_factor(end_factor)) refuse("Linear", "end_factor", end_factor, "a factor is finite and not negative");
+  }
+};
+
+/// From `from`, as a part of the initial rate, to 1 in `steps` equal moves, then 1. With 0 steps it is always 1.
+struct LinearWarmup {
+  static constexpr bool per_step = true;
+  long steps;
+  double from = 0.0;
+  constexpr double operator()(long moves) const {
+    check();
+    return from + (1.0 - from) * done(moves, steps);
+  }
+  void state(auto& archive) { archive.option("steps", steps).option("from", from); }
+  constexpr void check() const {
+    if (steps < 0) refuse("LinearWarmup", "steps", steps, "a warm-up takes 0 or more moves");
+    if (!is_factor(from)) refuse("LinearWarmup", "from", from, "a factor is finite and not negative");
+  }
+};
+
+/// A linear warm-up of `warmup` moves, then a cosine over what is left of `total`. The first step already has 1/warmup
+/// of the rate; with a rate of 0 it would do nothing.
+struct WarmupCosine {
+  static constexpr bool per_step = true;
+  long warmup;
+  long total;
+  double least = 0.0;
+  double operator()(long moves) const {
+    check();
+    if (moves < warmup) return static_cast<double>(moves + 1) / static_cast<double>(warmup);
+    return cosine()(moves - warmup);
+  }
+  void state(auto& archive) { archive.option("warmup", warmup).option("total", total).option("least", least); }
+  void check() const {
+    if (warmup < 0) refuse("WarmupCosine", "warmup", warmup, "a warm-up takes 0 or more moves");
+    if (total < 1) refuse("WarmupCosine", "total", total, "it takes 1 or more moves");
+    cosine().check();
+  }
+
+ private:
+  Cosine cosine() const { return {.total = std::max(1L, total - warmup), .least = least}; }
+};
+
+// Schedules that go up and down: one cycle, triangles, cosine with warm restarts. Formulae are those of
+// torch.optim.lr_scheduler.
+
+/// OneCycleLR. The optimizer is made with the highest rate. The rate begins at 1/div_factor of it, reaches it after the
+/// part `pct_start` of `total` moves, and ends at 1/(div_factor * final_div_factor). With `three_phase` it first falls
+/// back to where it began, as fast as it rose, and then to the end. `total` is usually `*ctx.estimated_steps()`; after
+/// it the last factor stays. Unless `cycle_momentum` is off, the momentum (for Adam: the first beta) moves the other
+/// way, from `max_momentum` down to `base_momentum` and back.
+struct OneCycle {
+  enum class Anneal : std::uint8_t { cos, linear };
+  static constexpr bool per_step = true;
+  long total;
+  double pct_start = 0.3;
+  Anneal anneal = Anneal::cos;
+  bool cycle_momentum = true;
+  double base_momentum = 0.85;
+  double max_momentum = 0.95;
+  double div_factor = 25.0;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+
+  double operator()(long moves) const {
+    double const start = 1.0 / div_factor, least = start / final_div_factor;
+    return along(moves, start, 1.0, three_phase ? start : least, least);
+  }
+  std::optional<double> momentum(long moves) const {
+    if (!cycle_momentum) return std::nullopt;
+    return along(moves, max_momentum, base_momentum, max_momentum, max_momentum);
+  }
+  bool moves_momentum() const { return cycle_momentum; }
+  void state(auto& archive) {
+    archive.option("total", total).option("pct_start", pct_start);
+    archive.option("anneal", std::string(anneal == Anneal::cos ? "cos" : "linear"));
+    archive.option("cycle_momentum", cycle_momentum).option("base_momentum", base_momentum);
+    archive.option("max_momentum", max_momentum).option("div_factor", div_factor);
+    archive.option("final_div_factor", final_div_factor).option("three_phase", three_phase);
+  }
+  FULGURITE_COLD void check() const {
+    if (total < 1) refuse("OneCycle", "total", total, "it takes 1 or more moves");
+    if (!(pct_start >= 0 && pct_start <= (three_phase ? 0.5 : 1.0)))
+      refuse("OneCycle", "pct_start", pct_start, "the rise is a part of the cycle, 0 to 1 (three phases: 0 to 0.5)");
+    if (!(div_factor > 0)) refuse("OneCycle", "div_factor", div_factor, "the top is divided by a positive number");
+    if (!(final_div_factor > 0))
+      refuse("OneCycle", "final_div_factor", final_div_factor, "the start is divided by a positive number");
+    if (!cycle_momentum) return;
+    if (!is_momentum(base_momentum)) refuse("OneCycle", "base_momentum", base_momentum, "a momentum is in [0, 1)");
+    if (!is_momentum(max_momentum)) refuse("OneCycle", "max_momentum", max_momentum, "a momentum is in [0, 1)");
+  }
+
+ private:
+  /// The value after `moves` moves on the way from `start` up to `top`, down to `fallen`, and, with three phases, on to
+  /// `last`.
+  double along(long moves, double start, double top, double fallen, double last) const {
+    check();
+    double const end = static_cast<double>(total - 1);
+    double const t = std::min(static_cast<double>(moves), end);
+    double const risen = pct_start * static_cast<double>(total) - 1.0;
+    if (t <= risen) return between(start, top, 0.0, risen, t);
+    if (!three_phase) return between(top, fallen, risen, end, t);
+    double const half = 2.0 * pct_start * static_cast<double>(total) - 2.0;
+    if (t <= half) return between(top, fallen, risen, half, t);
+    return between(fallen, last, half, end, t);
+  }
+  // A phase may have no length, in a cycle of one or two moves: it is over at once.
+  double between(double from, double to, double begin, double end, double t) const {
+    double const part = end > begin ? (t - begin) / (end - begin) : 1.0;
+    if (anneal == Anneal::linear) return from + (to - from) * part;
+    return to + (from - to) * 0.5 * (std::cos(std::numbers::pi * part) + 1.0);
+  }
+};
+
+/// CyclicLR. The rate rises from the optimizer's own to `peak` times that, and falls back, in triangles. Unless
+/// `cycle_momentum` is off, the momentum (for Adam: the first beta) moves the other way, from `max_momentum` down to
+/// `base_momentum` and back.
+struct Cyclic {
+  enum class Shape : std::uint8_t {
+    triangular,
+    triangular2,
+    exp_range
+  };  ///< all alike; each half as high; shrinking by gamma a move
+  static constexpr bool per_step = true;
+  double peak;
+  long step_size_up = 2000;
+  long step_size_down = 0;  ///< 0: as many moves as up
+  Shape shape = Shape::triangular;
+  double gamma = 1.0;
+  bool cycle_momentum = true;
+  double base_momentum = 0.8;
+  double max_momentum = 0.9;
+
+  double operator()(long moves) const {
+    check();
+    return 1.0 + (peak - 1.0) * height(moves) * scale(moves);
+  }
+  std::optional<double> momentum(long moves) const {
+    check();
+    if (!cycle_momentum) return std::nullopt;
+    return max_momentum - (max_momentum - base_momentum) * height(moves) * scale(moves);
+  }
+  bool moves_momentum() const { return cycle_momentum; }
+  void state(auto& archive) {
+    archive.option("peak", peak).option("step_size_up", step_size_up).option("step_size_down", step_size_down);
+    archive.option("shape", std::string(shape == Shape::triangular    ? "triangular"
+                                        : shape == Shape::triangular2 ? "triangular2"
+                                                                      : "exp_range"));
+    archive.option("gamma", gamma).option("cycle_momentum", cycle_momentum);
+    archive.option("base_momentum", base_momentum).option("max_momentum", max_momentum);
+  }
+  FULGURITE_COLD void check() const {
+    if (!is_factor(peak)) refuse("Cyclic", "peak", peak, "a factor is finite and not negative");
+    if (step_size_up < 1) refuse("Cyclic", "step_size_up", step_size_up, "the way up takes 1 or more moves");
+    if (step_size_down < 0)
+      refuse("Cyclic", "step_size_down", step_size_down, "the way down takes 1 or more moves, or 0: as many as up");
+    if (!is_factor(gamma)) refuse("Cyclic", "gamma", gamma, "a factor is finite and not negative");
+    if (!cycle_momentum) return;
+    if (!is_momentum(base_momentum)) refuse("Cyclic", "base_momentum", base_momentum, "a momentum is in [0, 1)");
+    if (!is_momentum(max_momentum)) refuse("Cyclic", "max_momentum", max_momentum, "a momentum is in [0, 1)");
+  }
+
+ private:
+  double length() const {
+    return static_cast<double>(step_size_up + (step_size_down == 0 ? step_size_up : step_size_down));
+  }
+  /// The height of the triangle after `moves` moves, from 0 to 1, rounded as PyTorch rounds it.
+  double height(long moves) const {
+    double const done = static_cast<double>(moves) / length(), rise = static_cast<double>(step_size_up) / length();
+    double const x = 1.0 + done - std::floor(1.0 + done);
+    return x <= rise ? x / rise : (x - 1.0) / (rise - 1.0);
+  }
+  double scale(long moves) const {
+    if (shape == Shape::triangular2)
+      return std::pow(0.5, std::floor(1.0 + static_cast<double>(moves) / length()) - 1.0);
+    return shape == Shape::exp_range ? std::pow(gamma, static_cast<double>(moves)) : 1.0;
+  }
+};
+
+/// CosineAnnealingWarmRestarts: a cosine down over `first` moves, then back to the start, each cycle `growth` times as
+/// long as the one before.
+struct CosineRestarts {
+  static constexpr bool per_step = true;
+  long first;
+  long growth = 1;
+  double least = 0.0;  ///< as a part of the initial rate
+
+  double operator()(long moves) const {
+    check();
+    long length = first;
+    if (growth == 1) moves %= length;
+    while (moves >= length) {
+      moves -= length;
+      length *= growth;
+    }
+    double const part = static_cast<double>(moves) / static_cast<double>(length);
+    return least + (1.0 - least) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+  void state(auto& archive) { archive.option("first", first).option("growth", growth).option("least", least); }
+  FULGURITE_COLD void check() const {
+    if (first < 1) refuse("CosineRestarts", "first", first, "the first cycle takes 1 or more moves");
+    if (growth < 1) refuse("CosineRestarts", "growth", growth, "a cycle is 1 or more times as long as the one before");
+    if (!is_factor(least)) refuse("CosineRestarts", "least", least, "a factor is finite and not negative");
+  }
+};
+
+// Lowers the rates when a metric has stopped getting better. The arithmetic is that of torch's ReduceLROnPlateau.
+
+/// Whether the threshold of an improvement is a part of the best value, or a difference from it.
+enum class ThresholdMode : std::uint8_t { rel, abs };
+
+/// What counts as an improvement, how long the schedule waits without one, and how it lowers the rates then.
+struct PlateauOptions {
+  ModeOption mode = Mode::min;
+  double factor = 0.1;      ///< the rates are multiplied by it; below 1
+  int patience = 10;        ///< so many values in a row may bring no improvement; the next one lowers the rates
+  double threshold = 1e-4;  ///< an improvement is larger than this
+  ThresholdMode threshold_mode = ThresholdMode::rel;  ///< a part of the best value, or a difference from it
+  int cooldown = 0;                                   ///< values after a reduction that are not counted as bad
+  double min_lr = 0;                                  ///< no rate is lowered below it
+  double eps = 1e-8;                                  ///< a rate that would fall by less than this stays as it is
+  bool strict = true;  ///< a metric that nobody has logged is an Error; false: that value is skipped
+};
+
+/// `scheduled(optimizer, schedule::ReduceOnPlateau{Net::val_loss, {.patience = 3}})`: lowers the learning rates when a
+/// metric has stopped getting better. It looks at the metric once an epoch, after all `on_train_epoch_end` hooks, or
+/// with `.interval = Interval::step` after each validation. In manual optimization you call `scheduler.step(value)`. It
+/// multiplies the rates as they are at that moment, and where the optimizer has other schedules, these go on from that.
+template <class M>
+  requires requires { M::name(); }
+class ReduceOnPlateau {
+ public:
+  using Watches = MetricTypes<M>;
+  static constexpr bool sets_rates = true;
+
+  /// Throws fulgurite.schedule.constants for options that make no sense.
+  explicit ReduceOnPlateau(M metric, PlateauOptions options = {}) : metric_(metric), options_(options) {
+    constexpr char const* name = "ReduceOnPlateau";
+    if (!(options.factor >= 0 && options.factor < 1))
+      refuse(name, "factor", options.factor, "a reduction multiplies by less than 1, not negative");
+    if (options.patience < 0)
+      refuse(name, "patience", options.patience, "it bears 0 or more values without improvement");
+    if (!is_factor(options.threshold))
+      refuse(name, "threshold", options.threshold, "a threshold is finite and not negative");
+    if (options.cooldown < 0) refuse(name, "cooldown", options.cooldown, "it rests for 0 or more values");
+    if (!is_factor(options.min_lr)) refuse(name, "min_lr", options.min_lr, "a rate is finite and not negative");
+    if (!is_factor(options.eps)) refuse(name, "eps", options.eps, "a difference is finite and not negative");
+  }
+
+  M metric() const { return metric_; }
+  bool strict() const { return options_.strict; }
+
+  /// Takes one value of the metric, and lowers the optimizer's rates where it was one too many without improvement. NaN
+  /// is no improvement.
+  void observe(double value, auto& optimizer) {
+    if (better(value)) {
+      best_ = value;
+      bad_ = 0;
+    } else {
+      ++bad_;
+    }
+    if (cooldown_ > 0) {
+      --cooldown_;
+      bad_ = 0;
+    }
+    if (bad_ <= options_.patience) return;
+    for (std::size_t group = 0; group != optimizer.groups(); ++group) {
+      double const before = optimizer.lr(group), after = std::max(before * options_.factor, options_.min_lr);
+      if (before - after > options_.eps) optimizer.set_lr(group, after);
+    }
+    cooldown_ = options_.cooldown;
+    bad_ = 0;
+  }
+
+  double best() const { return best_; }
+  int num_bad_epochs() const { return bad_; }  ///< values since the last improvement, reduction or rest
+
+  void state(auto& archive) {
+    archive("best", best_)("num_bad_epochs", bad_)("cooldown_counter", cooldown_);
+    archive.option("mode", std::string(options_.mode == Mode::min ? "min" : "max")).option("factor", options_.factor);
+    archive.option("patience", options_.patience).option("threshold", options_.threshold);
+    archive.option("threshold_mode", std::string(options_.threshold_mode == ThresholdMode::rel ? "rel" : "abs"));
+    archive.option("cooldown", options_.cooldown).option("min_lr", options_.min_lr).option("eps", options_.eps);
+    archive.option("strict", options_.strict);
+  }
+
+ private:
+  bool better(double value) const {
+    bool const relative = options_.threshold_mode == ThresholdMode::rel;
+    double const by = options_.threshold;
+    if (options_.mode == Mode::min) return value < (relative ? best_ * (1.0 - by) : best_ - by);
+    return value > (relative ? best_ * (by + 1.0) : best_ + by);
+  }
+  double worst() const {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return options_.mode == Mode::min ? infinity : -infinity;
+  }
+
+  [[no_unique_address]] M metric_;
+  PlateauOptions options_;
+  double best_ = worst();
+  int bad_ = 0;
+  int cooldown_ = 0;
+};
+
+/// Refused by the trainer: a metric is a constant, not a text.
+template <std::convertible_to<std::string_view> Text>
+ReduceOnPlateau(Text const&, PlateauOptions = {}) -> ReduceOnPlateau<MetricText>;
 
 }  // namespace fulgurite::schedule

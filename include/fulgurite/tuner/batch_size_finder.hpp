@@ -1,8 +1,11 @@
 #pragma once
 // Finds a batch size when a fit starts, and again at milestones.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -10,8 +13,8 @@
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/tuner/milestones.hpp>
-#include <fulgurite/tuner/size_target.hpp>
+#include <fulgurite/loop/trainer.hpp>
+#include <fulgurite/tuner/learning_rate_finder.hpp>
 #include <fulgurite/tuner/size_trials.hpp>
 
 namespace fulgurite {
@@ -95,3 +98,87 @@ class BatchSizeFinder {
 };
 
 }  // namespace fulgurite
+
+namespace fulgurite::tune {
+
+/// Whose batches are tried: of training, or of one kind of evaluation.
+enum class Method : std::uint8_t { fit, validate, test, predict };
+using enum Method;
+
+/// How many loaders there are for it.
+template <Method Tried, class Data>
+consteval std::size_t loaders_of() {
+  using D = std::remove_const_t<Data>;
+  if constexpr (Tried == fit || LoaderLike<Data>) return 1;
+  else if constexpr (loop::is_tuple<D>) return std::tuple_size_v<D>;
+  else {
+    using Hook = std::conditional_t<Tried == validate, hook::val_dataloader,
+                                    std::conditional_t<Tried == test, hook::test_dataloader, hook::predict_dataloader>>;
+    using Source = loop::ModuleLoaders<Data, true>;
+    if constexpr (!Source::template evaluates<Hook>) return 1;  // refused elsewhere
+    else return std::tuple_size_v<decltype(std::declval<Source&>().template evaluation<Hook>())>;
+  }
+}
+
+/// The search's options, where loaders are handed over as they are, or by a data module, or by the model.
+template <class Trainer, class Data>
+using BatchSizeSearchOf =
+    BatchSizeSearch<ModelOf<Trainer>, std::conditional_t<std::is_const_v<Data>, NoModule, std::remove_const_t<Data>>>;
+
+/// Tries batch sizes out, each with some steps of the real trainer, until memory ends or a batch has all samples; puts
+/// everything back, as tune::rehearse does; and puts the largest size that fits where batch sizes are kept: in the
+/// loader or the data module that has set_batch_size, or in `.field`, from which a data module or the model makes its
+/// loaders. `scale_batch_size<tune::test>(...)` tries test_step and its loader; so with tune::validate, tune::predict.
+/// Between fits, in one process. In a fast_dev_run nothing is tried.
+///   auto const found = tune::scale_batch_size(trainer, net, data, {.mode = tune::binsearch});
+///   std::cout << found.table();              // each size: time, samples a second, peak memory
+///   found.save("sizes.csv"), found.save("sizes.svg");
+/// Linux gives a process more memory than there is, and ends it when it is used: on the CPU say .max_val, or set a
+/// limit (`ulimit -v`), so that there is an exception to be caught. Errors: [fulgurite.tuner.out_of_memory] where no
+/// size fits, [fulgurite.tuner.no_size] and others where none can be set, what the steps throw. The size is then as it
+/// was.
+template <Method Tried = fit, class Trainer, class Data>
+  requires(!is_batch_size_search<std::remove_const_t<Data>>)
+FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model, Data& data,
+                                BatchSizeSearchOf<Trainer, Data> const& search = {}) {
+  using R = typename Trainer::Run;
+  using D = std::conditional_t<std::is_const_v<Data>, NoModule, std::remove_const_t<Data>>;
+  using Rules = judge::NeedRules<R, loop::Optimizers<R>::count, BatchSizeFinder<ModelOf<Trainer>>>;
+  static_cast<void>(Rules::template judge<true>());
+  constexpr bool one = loaders_of<Tried, Data>() == 1, settable = !LoaderLike<Data> || SettableBatchSize<Data>;
+  static_assert(one,
+                "[fulgurite.tuner.one_eval_loader] batch sizes are tried on one evaluation loader: pass each alone");
+  static_assert(settable,
+                "[fulgurite.tuner.no_size] this loader cannot be told a batch size: give it `long batch_size() "
+                "const` and `void set_batch_size(long)`, or pass a data module that makes it from a field, "
+                ".field = &Data::batch_size");
+  check(search);
+  FoundBatchSize found;
+  RunSearch<R> const what = [&](Rehearser<R>& rehearser) {
+    SizeTrials<R, ModelOf<Trainer>, D> trials(rehearser, search);
+    if (trainer.options().fast_dev_run == 0) found = trials.run();
+    else found = {.size = trials.size(), .searched = false};
+  };
+  if constexpr (decltype(Rules::judge())::ok && one && settable) {
+    if constexpr (Tried == fit) trainer.search(model, data, what);
+    else if constexpr (Tried == validate) trainer.template search_evaluation<loop::Validation>(model, data, what);
+    else if constexpr (Tried == test) trainer.template search_evaluation<loop::Testing>(model, data, what);
+    else trainer.template search_evaluation<loop::Prediction>(model, data, what);
+    // Where the size is a part of what model or data module save, the search has put it back with the rest.
+    if (!found.searched) return found;
+    if (search.field.is_given()) {
+      if constexpr (!LoaderLike<Data>) search.field.put(model, data, found.size);
+    } else if constexpr (SettableBatchSize<Data>) {
+      loop::set_batch_size_of(data, found.size);
+    }
+  }
+  return found;
+}
+/// The model has the loaders itself.
+template <Method Tried = fit, class Trainer>
+FoundBatchSize scale_batch_size(Trainer& trainer, ModelOf<Trainer>& model,
+                                BatchSizeSearchOf<Trainer, ModelOf<Trainer>> const& search = {}) {
+  return scale_batch_size<Tried>(trainer, model, model, search);
+}
+
+}  // namespace fulgurite::tune

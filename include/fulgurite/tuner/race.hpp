@@ -4,24 +4,132 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/core/caught_signals.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/interrupted.hpp>
-#include <fulgurite/tuner/standing.hpp>
-#include <fulgurite/tuner/sweep_options.hpp>
+#include <fulgurite/core/state.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/hook/hooks.hpp>
+#include <fulgurite/hook/pack.hpp>
+#include <fulgurite/metric/metric.hpp>
 
 namespace fulgurite::tune {
+
+// Where a member of a sweep stands: its curve, how it ended, and who is before whom.
+
+/// How a member ended.
+enum class Fate : std::uint8_t {
+  completed,    ///< its trainer ended the fit
+  left,         ///< at a rung others were better
+  interrupted,  ///< the sweep was ended by a signal, while it trained or waited
+  failed,       ///< by an exception
+  not_started,  ///< the sweep ended first
+};
+
+/// As tables show it.
+constexpr std::string_view name_of(Fate fate) {
+  switch (fate) {
+  case Fate::completed: return "completed";
+  case Fate::left: return "left";
+  case Fate::interrupted: return "interrupted";
+  case Fate::failed: return "failed";
+  default: return "not started";
+  }
+}
+
+/// What is known of a member.
+struct Standing {
+  Fate fate = Fate::not_started;
+  std::size_t rungs = 0;             ///< at how many it was among those that go on
+  std::optional<double> value = {};  ///< the metric, as of its last epoch
+  std::vector<double> curve = {};    ///< the metric after each of its epochs; NaN before it had a value
+  double seconds = 0;                ///< in which it trained
+  std::string why = {};              ///< what the exception said, where it failed
+
+  int epochs() const { return static_cast<int>(curve.size()); }
+};
+
+/// Whether value `a` is before `b`: none is last, and so is what is no number.
+inline bool value_before(Mode mode, std::optional<double> a, std::optional<double> b) {
+  bool const has_a = a && !std::isnan(*a), has_b = b && !std::isnan(*b);
+  return has_a && (!has_b || watch::better(mode, *a, *b));
+}
+
+/// Whether `a` comes before `b` in a table. Members that failed or never began come last; then who came further comes
+/// first, since a value after 9 epochs does not compare with one after 1; then who was not interrupted; then the
+/// value decides.
+inline bool before(Mode mode, Standing const& a, Standing const& b) {
+  auto const out = [](Standing const& s) { return s.fate == Fate::not_started ? 2 : s.fate == Fate::failed ? 1 : 0; };
+  if (out(a) != out(b)) return out(a) < out(b);
+  if (a.rungs != b.rungs) return a.rungs > b.rungs;
+  bool const a_cut = a.fate == Fate::interrupted, b_cut = b.fate == Fate::interrupted;
+  if (a_cut != b_cut) return b_cut;
+  return value_before(mode, a.value, b.value);
+}
+
+// What a sweep can be told, and what is refused of it before anything is made.
+
+/// Which way the metric gets better. A sweep that is wrong about it keeps the worst members, so it has to be said.
+struct Direction {
+  Mode mode;
+
+  constexpr Direction(Mode towards) : mode(towards) {}
+  template <bool is_said = false>
+  constexpr Direction() : mode(Mode::min) {
+    static_assert(is_said, "[fulgurite.tune.direction] a sweep cannot know whether a low value is a good one: say "
+                           ".mode = Mode::min or .mode = Mode::max");
+  }
+};
+
+/// An aggregate: `{.mode = Mode::max, .rungs = {1, 3}, .keep = 1.0 / 3}`.
+struct SweepOptions {
+  Direction mode;               ///< of the metric
+  std::vector<int> rungs = {};  ///< after so many epochs, all wait for one another, and the best `keep` of them go on
+  double keep = 1.0 / 3;        ///< above 0 and below 1; the number that goes on is rounded down, and at least 1
+  int threads = 0;              ///< members that train at a time, each on one core; 0: as many as there are cores
+  std::uint64_t seed = 0;       ///< of each member's random numbers: of all the same
+  bool verbose = false;         ///< a line on stderr when a member ends
+};
+
+/// Error [fulgurite.tune.rungs], [fulgurite.tune.keep] or [fulgurite.tune.threads] for options that mean nothing.
+inline void check(SweepOptions const& options) {
+  int before = 0;
+  for (int const rung : options.rungs) {
+    if (rung <= before)
+      throw Error("fulgurite.tune.rungs",
+                  "rungs are numbers of epochs, the first above 0 and each above the one before "
+                  "it, and " +
+                      std::to_string(rung) + " stands after " + std::to_string(before));
+    before = rung;
+  }
+  if (!(options.keep > 0 && options.keep < 1))
+    throw Error("fulgurite.tune.keep", ".keep = " + std::to_string(options.keep) +
+                                           ": the part of the members that goes on is above 0 and below 1");
+  if (options.threads < 0)
+    throw Error("fulgurite.tune.threads",
+                ".threads = " + std::to_string(options.threads) + ": 1 or more, or 0 for all cores");
+}
+
+/// How many members train at a time.
+inline std::size_t threads_of(SweepOptions const& options, std::size_t members) {
+  auto const cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::min(members, static_cast<std::size_t>(options.threads == 0 ? cores : options.threads));
+}
 
 /// Thrown in the threads of the other members when one of them has found that the whole sweep is wrong.
 struct SweepEnded : std::exception {
@@ -206,6 +314,46 @@ class Race {
   std::vector<Member> members_;
   std::atomic<bool> ended_ = false, over_ = false;
   int signal_ = 0;
+};
+
+// The callback by which a sweep sees a member's metric, lets it wait and ends it.
+
+/// A sweep hands it to the function that makes a member, which puts it among the callbacks of the member's trainer.
+/// `Probe{Net::val_accuracy}` by itself does nothing: with it a member is made and trained alone, by the same function.
+template <Watchable M>
+class Probe {
+ public:
+  using Hooks = Implements<hook::on_train_batch_end, hook::on_validation_batch_end, hook::on_train_epoch_end>;
+  using Watches = MetricTypes<M>;
+  using Stateless = ByChoice;  // a sweep does not go on in another process
+  static constexpr Order order = Order::checkpoint;
+  static constexpr std::string_view reads = "the sweep's metric", writes = "the end of training";
+
+  explicit Probe(M metric) : metric_(metric) {}
+  Probe(M metric, std::shared_ptr<Race> race, std::size_t member)
+      : metric_(metric), race_(std::move(race)), member_(member) {}
+
+  /// The member's place in the space, from 0: for a folder of its own, say.
+  std::size_t member() const { return member_; }
+
+  void on_train_batch_end() { go_on(); }
+  void on_validation_batch_end() { go_on(); }
+  Stop on_train_epoch_end(auto& ctx) {
+    if (!race_ || race_->is_over() || !watch::in_fit(ctx)) return Stop{false};
+    auto const value = ctx.value(metric_);
+    auto const last = ctx.options().max_epochs;
+    bool const is_last = last && *last >= 0 && ctx.current_epoch() + 1 >= *last;
+    return Stop{!race_->epoch_ended(member_, ctx.current_epoch(), value, is_last || ctx.stop_requested())};
+  }
+
+ private:
+  void go_on() const {
+    if (race_ && !race_->is_over()) race_->go_on();
+  }
+
+  [[no_unique_address]] M metric_;
+  std::shared_ptr<Race> race_ = nullptr;  // the trainer of the best member outlives the sweep
+  std::size_t member_ = 0;
 };
 
 }  // namespace fulgurite::tune

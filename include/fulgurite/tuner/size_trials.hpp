@@ -2,29 +2,413 @@
 // The search for a batch size: sizes are tried out until one is the largest that fits.
 
 #include <algorithm>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
+#include <functional>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <typeindex>
+#include <typeinfo>
 #include <utility>
+#include <vector>
 
+#include <fulgurite/checkpoint/durable_file.hpp>
+#include <fulgurite/concept/data.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/tell.hpp>
-#include <fulgurite/loop/batch_sizes.hpp>
-#include <fulgurite/loop/put_back.hpp>
-#include <fulgurite/loop/searching.hpp>
-#include <fulgurite/report/host_memory.hpp>
+#include <fulgurite/core/text.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/data_source.hpp>
+#include <fulgurite/loop/options.hpp>
+#include <fulgurite/loop/run.hpp>
 #include <fulgurite/report/numbers.hpp>
-#include <fulgurite/tuner/batch_size_search.hpp>
-#include <fulgurite/tuner/found_batch_size.hpp>
-#include <fulgurite/tuner/out_of_memory.hpp>
-#include <fulgurite/tuner/seen_trial.hpp>
-#include <fulgurite/tuner/size_steps.hpp>
-#include <fulgurite/tuner/size_target.hpp>
+#include <fulgurite/report/plot.hpp>
+#include <fulgurite/report/profile.hpp>
+#include <fulgurite/report/terminal.hpp>
 
 namespace fulgurite::tune {
+
+// Where a model or a data module keeps the batch size of which loaders are made.
+
+/// The types in which a model may keep its batch size.
+template <class T>
+inline constexpr bool is_count = std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_const_v<T>;
+
+/// `&Net::batch_size` or `&Data::batch_size`: a member from which train_dataloader() and its sisters make their
+/// loaders. Not given: the loader's own size, or the data module's. The type is an integer.
+template <class Model, class Data>
+class SizeField {
+ public:
+  SizeField() = default;
+  template <class T, class Owner>
+  SizeField(T Owner::* field) {
+    constexpr bool in_model = std::derived_from<Model, Owner>, in_data = std::derived_from<Data, Owner>;
+    constexpr bool a_count = is_count<T>, of_these = in_model || in_data, factory = !LoaderLike<Data>;
+    static_assert(a_count, "[fulgurite.tuner.size_type] a batch size is put into a member that is an integer and no "
+                           "constant: write `long batch_size = 2;`");
+    static_assert(of_these, "[fulgurite.tuner.size_holder] this member belongs neither to the model nor to the data "
+                            "module: name one of theirs, &Data::batch_size");
+    static_assert(factory,
+                  "[fulgurite.tuner.needs_factory] a loader that is there already is not made again from a "
+                  "field: pass a data module, or the model, with train_dataloader(), or leave .field out where "
+                  "the loader has set_batch_size(long)");
+    if constexpr (a_count && of_these && factory) {
+      most_ = static_cast<long>(std::min<std::make_unsigned_t<long>>(
+          static_cast<std::make_unsigned_t<T>>(std::numeric_limits<T>::max()),
+          static_cast<std::make_unsigned_t<long>>(std::numeric_limits<long>::max())));
+      if constexpr (in_model) use_model_ = [field](Model& m, long const* to) { return used(m.*field, to); };
+      else use_data_ = [field](Data& d, long const* to) { return used(d.*field, to); };
+    }
+  }
+
+  bool is_given() const { return use_model_ != nullptr || use_data_ != nullptr; }
+  bool is_in_data() const { return use_data_ != nullptr; }
+  /// The largest number that it holds.
+  long most() const { return most_; }
+  /// The size; what `to` points to, if to anything, is put there first.
+  long use(Model& model, long const* to) const { return use_model_(model, to); }
+  long use(Data& data, long const* to) const
+    requires(!std::is_same_v<Model, Data>)
+  {
+    return use_data_(data, to);
+  }
+
+  /// Puts a size into the object that has the field.
+  void put(Model& model, [[maybe_unused]] Data& data, long size) const {
+    if constexpr (std::is_same_v<Model, Data>) use(model, &size);
+    else if (is_in_data()) use(data, &size);
+    else use(model, &size);
+  }
+
+ private:
+  template <class T>
+  static long used(T& field, long const* to) {
+    if (to != nullptr) field = static_cast<T>(*to);
+    return static_cast<long>(field);
+  }
+
+  std::function<long(Model&, long const*)> use_model_ = nullptr;
+  std::function<long(Data&, long const*)> use_data_ = nullptr;
+  long most_ = std::numeric_limits<long>::max();
+};
+
+/// How a size follows from the one before. `power`: twice as large until memory ends, then the last that fitted.
+/// `binsearch`: the same, then halves of what lies between the largest that fitted and the smallest that did not.
+enum class SizeMode : std::uint8_t { power, binsearch };
+using enum SizeMode;
+
+/// An aggregate: `{.mode = tune::binsearch, .field = &Data::batch_size}`.
+template <class Model, class Data = NoModule>
+struct BatchSizeSearch {
+  SizeMode mode = power;
+  long init_val = 2;         ///< the first size
+  int max_trials = 25;       ///< with binsearch: trials that fit
+  long steps_per_trial = 3;  ///< optimizer steps; of evaluations: batches
+  long max_val = 8192;       ///< no size above it is tried
+  double margin = 0.05;      ///< binsearch: the part that is taken off again where memory has ended
+  SizeField<Model, Data> field = {};
+  bool show = true;  ///< a line for each trial
+  std::FILE* stream = stderr;
+};
+
+/// Whether T says how a batch size is searched for.
+template <class T>
+inline constexpr bool is_batch_size_search = false;
+template <class Model, class Data>
+inline constexpr bool is_batch_size_search<BatchSizeSearch<Model, Data>> = true;
+
+/// Error [fulgurite.tuner.range] where a number of the search cannot be.
+template <class Model, class Data>
+void check(BatchSizeSearch<Model, Data> const& search) {
+  auto const at_least = [](char const* name, long value, long least) {
+    if (value < least)
+      loop::refuse_option("fulgurite.tuner.batch_size_option", name, value, "it is at least " + std::to_string(least));
+  };
+  at_least(".init_val", search.init_val, 1);
+  at_least(".max_trials", search.max_trials, 1);
+  at_least(".steps_per_trial", search.steps_per_trial, 1);
+  at_least(".max_val", search.max_val, search.init_val);
+  if (!(search.margin >= 0 && search.margin < 1))
+    loop::refuse_option("fulgurite.tuner.batch_size_option", ".margin", search.margin,
+                        "it is a part, from 0 to below 1");
+}
+
+// Where a search for a batch size puts the sizes that it tries: a field, or the loaders themselves.
+
+/// No size can be put where the batches of this run would have it.
+class NoPlaceForSize : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Where a size that is tried, or was found, is put: a field, the loader, or the data module.
+template <class Model, class Data>
+class SizeTarget {
+ public:
+  /// Errors: NoPlaceForSize, as [fulgurite.tuner.needs_factory], [fulgurite.tuner.no_data_module] or
+  /// [fulgurite.tuner.no_size].
+  SizeTarget(BatchSizes& sizes, Model& model, SizeField<Model, Data> const& field)
+      : sizes_(sizes), model_(model), field_(field) {
+    if (field.is_given() && !sizes.makes_loaders())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.needs_factory",
+          "a loader that is there already is not made again from a field: pass a data module, or the model, "
+          "with train_dataloader(), or leave .field out where the loader has set_batch_size(long)");
+    if (field.is_in_data()) {
+      data_ = static_cast<Data*>(sizes.data_module(typeid(Data)));
+      if (data_ == nullptr)
+        throw NoPlaceForSize("fulgurite.tuner.no_data_module",
+                             "the batch size is a member of " + std::string(type_name<Data>()) +
+                                 ", and this run has another data module, or one that is const: pass that type");
+    }
+    if (!field.is_given() && !sizes.now())
+      throw NoPlaceForSize(
+          "fulgurite.tuner.no_size",
+          "neither the loader nor the data module can be told a batch size: give it `long batch_size() const` "
+          "and `void set_batch_size(long)`, or make its loaders from a field, .field = &Data::batch_size");
+  }
+
+  long read() const { return field_.is_given() ? used(nullptr) : sizes_.now().value_or(0); }
+  void write(long size) const {
+    if (field_.is_given()) used(&size);
+    else sizes_.set(size);
+  }
+  long most() const { return field_.most(); }
+
+ private:
+  long used(long const* to) const {
+    if constexpr (std::is_same_v<Model, Data>) return field_.use(model_, to);
+    else return field_.is_in_data() ? field_.use(*data_, to) : field_.use(model_, to);
+  }
+
+  BatchSizes& sizes_;
+  Model& model_;
+  SizeField<Model, Data> const& field_;
+  Data* data_ = nullptr;
+};
+
+// Which batch size is tried next, and which one is found: arithmetic alone.
+
+/// Asked for `next()`, told `fits()` or `fails()`, until there is no next size.
+class SizeSteps {
+ public:
+  /// `most`: no size above it.
+  template <class Model, class Data>
+  SizeSteps(BatchSizeSearch<Model, Data> const& search, long most)
+      : mode_(search.mode),
+        max_trials_(search.max_trials),
+        margin_(search.margin),
+        most_(std::min(search.max_val, most)),
+        size_(std::min(search.init_val, most_)) {}
+
+  std::optional<long> next() const {
+    bool const enough = (mode_ == power ? trials_ : fitted_) >= max_trials_;
+    return over_ || enough ? std::nullopt : std::optional(size_);
+  }
+  /// There are so many samples, and no batch has more. Known when the first size is tried.
+  void bound(long samples) {
+    samples_ = samples;
+    size_ = std::min(size_, samples);
+  }
+  long size() const { return size_; }
+
+  void fits() {
+    ++trials_;
+    ++fitted_;
+    low_ = size_;
+    if (size_ >= samples_ || size_ >= most_) over_ = true;
+    else if (mode_ == power || !high_) size_ = twice();
+    else between();
+  }
+  void fails() {
+    ++trials_;
+    high_ = size_;
+    if (mode_ == binsearch) return between();
+    over_ = fitted_ > 0 || size_ == 1;
+    size_ /= 2;
+  }
+
+  /// The largest that was tried and fitted, with binsearch and where memory has ended less the margin; nothing where no
+  /// size fitted.
+  std::optional<long> found() const {
+    if (fitted_ == 0) return std::nullopt;
+    if (mode_ == power || !high_) return low_;
+    return std::max(1L, static_cast<long>(static_cast<double>(low_) * (1 - margin_)));
+  }
+  /// The smallest that did not fit.
+  std::optional<long> high() const { return high_; }
+
+ private:
+  long twice() const { return std::min({size_ > most_ / 2 ? most_ : 2 * size_, samples_}); }
+  void between() {
+    long const low = std::max(1L, low_);
+    if (*high_ - low > 1) size_ = (low + *high_) / 2;
+    else if (low_ == 0 && *high_ > 1) size_ = 1;  // which was taken for one that fits
+    else over_ = true;
+  }
+
+  SizeMode mode_;
+  int max_trials_;
+  double margin_;
+  long most_, size_;
+  long samples_ = std::numeric_limits<long>::max();
+  long trials_ = 0, fitted_ = 0;
+  long low_ = 0;  ///< the largest that fitted
+  std::optional<long> high_ = std::nullopt;
+  bool over_ = false;
+};
+
+// Whether an exception says that memory has ended.
+
+/// Of the C++ library, of the tensor library, or nested in an exception that tells where it was met.
+template <class Backend>
+bool out_of_memory(std::exception const& error) {
+  if (dynamic_cast<std::bad_alloc const*>(&error) != nullptr || Backend::out_of_memory(error)) return true;
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& inner) { return out_of_memory<Backend>(inner); } catch (...) {
+  }
+  return false;
+}
+
+// What a search for a batch size has found, and what it has measured on the way.
+
+/// One size that was tried.
+struct BatchSizeTrial {
+  long size = 0;
+  bool fits = true;                                       ///< else memory ended
+  std::optional<double> seconds_per_step = std::nullopt;  ///< nothing where no clock ran
+  std::optional<double> samples_per_second = std::nullopt;
+  std::optional<double> peak_bytes = std::nullopt;  ///< of the device; on the CPU: of the process
+};
+
+/// The result of tune::scale_batch_size. `size` is the largest that fits, and was written; it is rarely much faster
+/// than the first that is fast, which `fastest()` names: a smaller batch makes more steps of the same epoch.
+struct FoundBatchSize {
+  long size = 0;
+  bool searched = true;  ///< false in a fast_dev_run, which has nothing to search
+  std::vector<BatchSizeTrial> trials{};
+
+  /// The size with the most samples a second; nothing where none was timed.
+  std::optional<long> fastest() const {
+    BatchSizeTrial const* best = nullptr;
+    for (auto const& trial : trials)
+      if (trial.samples_per_second && (best == nullptr || *trial.samples_per_second > *best->samples_per_second))
+        best = &trial;
+    return best == nullptr ? std::nullopt : std::optional(best->size);
+  }
+
+  /// A line for each trial.
+  std::string table() const {
+    report::TextTable table{{{.title = "batch size"},
+                             {.title = "s/step"},
+                             {.title = "samples/s"},
+                             {.title = "peak memory"},
+                             {.title = ""}}};
+    for (auto const& trial : trials)
+      table.add({std::to_string(trial.size), text(trial.seconds_per_step, "%.6f"),
+                 text(trial.samples_per_second, "%.0f"),
+                 trial.peak_bytes ? report::bytes_text(static_cast<std::int64_t>(*trial.peak_bytes)) : "",
+                 !trial.fits               ? "out of memory"
+                 : trial.size == fastest() ? "fastest"
+                                           : ""});
+    return table.text();
+  }
+  /// The same for programs: batch_size,fits,seconds_per_step,samples_per_second,peak_bytes.
+  std::string csv() const {
+    std::string all = "batch_size,fits,seconds_per_step,samples_per_second,peak_bytes\n";
+    for (auto const& trial : trials) {
+      all += std::to_string(trial.size) + (trial.fits ? ",1," : ",0,");
+      all += exact(trial.seconds_per_step) + ',' + exact(trial.samples_per_second) + ',' + exact(trial.peak_bytes);
+      all += '\n';
+    }
+    return all;
+  }
+  /// Samples a second over the sizes, with the found and the fastest one marked.
+  report::Plot plot() const {
+    auto sorted = trials;
+    std::erase_if(sorted, [](auto const& trial) { return !trial.samples_per_second; });
+    std::ranges::sort(sorted, {}, &BatchSizeTrial::size);
+    report::Plot plot{.title = "Batch sizes",
+                      .x = {.name = "batch size", .scale = report::Scale::log2},
+                      .y = {.name = "samples per second"},
+                      .curves = {{}}};
+    for (auto const& trial : sorted) {
+      plot.curves[0].x.push_back(static_cast<double>(trial.size));
+      plot.curves[0].y.push_back(*trial.samples_per_second);
+      std::string words = trial.size == fastest() ? "fastest: " : trial.size == size ? "found: " : "";
+      if (!words.empty())
+        plot.marks.push_back(
+            {.x = plot.curves[0].x.back(), .y = plot.curves[0].y.back(), .label = words += std::to_string(trial.size)});
+    }
+    return plot;
+  }
+  /// Writes the numbers where the name ends in .csv, else the plot, as .svg or .txt. Errors: [fulgurite.file.write],
+  /// [fulgurite.report.plot_name].
+  void save(std::filesystem::path const& file) const {
+    if (file.extension() == ".csv") write_durably(file, csv());
+    else plot().save(file);
+  }
+
+ private:
+  static std::string text(std::optional<double> const& value, char const* format) {
+    return value ? report::formatted(format, *value) : "";
+  }
+  static std::string exact(std::optional<double> const& value) { return value ? report::exact(*value) : ""; }
+};
+
+// What the trial of a batch size shows: rows of its first batch, whether a pass has another one, steps and their time.
+
+/// Told of each step of a trial, when it begins and when it is made. A step that is made again is told of again.
+struct SeenTrial {
+  using Clock = TrainerOptions::Clock;
+
+  std::optional<long> batches{};  ///< of a pass, where the loader says it
+  long rows = 0;                  ///< of the first batch
+  long number = -1;               ///< of the step at hand
+  long steps = 0;                 ///< that were made
+  bool several = false;           ///< a pass was seen to have more than one batch
+
+  void opens(RehearsedStep const& step) {
+    several = several || (number >= 0 && step.number() > number && step.batch_idx() > opened_);
+    number = step.number();
+    opened_ = step.batch_idx();
+    if (number == 0) rows = step.batch_size();
+  }
+  /// `samples`: of all of its batches.
+  void closes(RehearsedStep const& step, long samples, Clock::time_point now) {
+    several = several || step.batch_idx() > opened_;
+    last_ = now;
+    if (steps++ == 0) {
+      first_ = now;
+      first_samples_ = samples;
+    } else {
+      samples_ += samples;
+    }
+  }
+
+  /// Seconds of a step and samples a second, without the first step, which has all preparations in it; with them, from
+  /// `begin` on, where it is the only one. Nothing where no clock ran.
+  void rate(BatchSizeTrial& trial, Clock::time_point begin) const {
+    bool const alone = steps == 1;
+    double const seconds = std::chrono::duration<double>(last_ - (alone ? begin : first_)).count();
+    if (seconds <= 0) return;
+    trial.seconds_per_step = seconds / static_cast<double>(std::max(1L, steps - 1));
+    trial.samples_per_second = static_cast<double>(alone ? first_samples_ : samples_) / seconds;
+  }
+
+ private:
+  long opened_ = 0;  ///< the batch that the step at hand began with
+  Clock::time_point first_{}, last_{};
+  long samples_ = 0, first_samples_ = 0;
+};
 
 /// Tries sizes out, one after the other, and notes what each of them took.
 template <class R, class Model, class Data>

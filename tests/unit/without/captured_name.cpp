@@ -9,7 +9,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <fulgurite/policy/captured.hpp>
+#include <fulgurite/policy/policies.hpp>
 
 TEST_CASE("Captured with CUDA's headers has another name than without them") {
   std::string_view const name = typeid(fulgurite::Captured<int>*).name();

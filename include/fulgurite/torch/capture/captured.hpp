@@ -1,15 +1,535 @@
 #pragma once
 // Captured{SingleDevice{...}}: a training step is recorded once and replayed from then on, with the same bits.
 
-#include <fulgurite/core/known.hpp>
-#include <fulgurite/policy/captured.hpp>
-#include <fulgurite/torch/capture/capturing.hpp>
-#include <fulgurite/torch/capture/graph/cuda_graph.hpp>
-#include <fulgurite/torch/capture/graph/graphs.hpp>
-#include <fulgurite/torch/capture/steps.hpp>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/nn/module.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/context_reads.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/capture/graphs.hpp>
+#include <fulgurite/torch/capture/recorder.hpp>
+#include <fulgurite/torch/capture/step_kind.hpp>
+#include <fulgurite/torch/capture/tape.hpp>
 #include <fulgurite/torch/capture/tapes.hpp>
-#include <fulgurite/torch/capture/tapes_or_graphs.hpp>
+#include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/single_device.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
+
+namespace fulgurite::libtorch::capture {
+
+// What a captured fit knows of its model, and of the replays that wait for a check, whatever steps are recorded as.
+
+/// The base of CapturedSteps.
+class CapturedModel {
+ public:
+  /// How many replays no check has followed yet. The loops have them checked before anything relies on their results.
+  long unchecked() const { return unchecked_; }
+  /// Whether replays of one kind of step were just found right, while those of other kinds still wait for their check.
+  bool half_checked() const { return half_checked_; }
+  /// Some step may still be replayed in this fit.
+  bool may_replay() const { return !off_; }
+
+ protected:
+  explicit CapturedModel(std::shared_ptr<CaptureReport> report) : report_(std::move(report)) {}
+
+  template <class Model>
+  void take(Model& model, at::Device device) {
+    device_ = device;
+    off_ = false;
+    times_void_ = 0;
+    if constexpr (std::derived_from<Model, torch::nn::Module>) {
+      model_ = &model;
+      object_ = {std::addressof(model), sizeof(Model)};
+    } else {
+      stay_as_written("the model is no torch::nn::Module, so its tensors are not known");
+    }
+    if (!available()) stay_as_written("another copy of this library in the process has taken LibTorch's hook");
+  }
+  void leave() {
+    model_ = nullptr;
+    off_ = true;
+  }
+
+  /// Asked before each step.
+  bool has_changed() const { return world_ && !world_->unchanged(); }
+  void look_at_model() {
+    if (!world_) world_.emplace(*model_, object_, device_);
+  }
+  Scene scene() { return {*world_, *model_, leaves_}; }
+
+  /// Why a step with this batch cannot be recorded; empty: it can.
+  FULGURITE_BULK std::string unfit() const {
+    if (!world_->refusal().empty()) return world_->refusal();
+    for (auto const& tensor : leaves_)
+      if (tensor.defined() &&
+          (!is_plain(tensor, device_) || !tensor.is_non_overlapping_and_dense() || tensor.requires_grad()))
+        return "the batch has a tensor that is not a dense real one of " + name_of(device_) +
+               ", or that needs a gradient";
+    return {};
+  }
+
+  /// A check has passed: `kind` has no replay any more that waits for one. `host`: what the model kept on the host when
+  /// the step began that was compared.
+  template <class Seam>
+  void passed(StepKind& kind, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
+    bool const trusted = kind.next == Next::replay;
+    world_->host().learn(kind.host, host, trusted ? patience : 1);
+    kind.host = std::move(host);
+    kind.answers = seam.answers(asked);
+    kind.epoch = seam.epoch();
+    none_waits(kind);
+    if (trusted) {
+      half_checked_ = unchecked_ != 0;
+      kind.pace.rarer_checks();
+    } else if (++kind.checks == checks_before_trust) {
+      kind.next = Next::replay;
+      kind.trusted = true;
+    } else {
+      return;
+    }
+    kind.pace.next_check(noise_);
+  }
+  void none_waits(StepKind& kind) {
+    unchecked_ -= std::exchange(kind.unchecked, 0);
+    kind.fresh = false;
+  }
+  /// Nobody can tell any more whether its replays were right: no error, but a warning.
+  void unproven(StepKind& kind) {
+    if (!kind.fresh) report_->unproven += kind.unchecked;
+    none_waits(kind);
+  }
+  /// Names what the user's code may have changed. `same_model`: it still consists of the tensors that the way back
+  /// would write to.
+  [[noreturn]] void wrong_replay(StepKind const& kind, std::string const& wrong, bool same_model) const {
+    throw loop::WrongReplay(who_changed(*world_, kind.host) + " (" + std::to_string(kind.unchecked) + " steps; " +
+                                wrong + ")" + (kind.trusted ? seen_late : ""),
+                            same_model);
+  }
+
+  /// No step of this fit is recorded from here on.
+  void stay_as_written(std::string const& reason) {
+    off_ = true;
+    warn(reason);
+  }
+  void warn(std::string const& reason) { stays_as_written(*report_, reason); }
+
+  /// What was known of the model is forgotten.
+  void forget_model() {
+    unchecked_ = 0;
+    half_checked_ = false;
+    world_.reset();
+  }
+  /// The model is not what it was when its steps were recorded: an unfrozen layer, a switch to eval(), gradients made
+  /// anew. It is looked at anew, but not for ever.
+  void forget_changed_model() {
+    ++report_->dropped;
+    forget_model();
+    if (++times_void_ > most_changes)
+      stay_as_written("parameters, gradients, buffers or switches of the model are replaced again and again");
+  }
+
+  static constexpr int checks_before_trust = 3;
+  static constexpr int most_changes = 32;
+  static constexpr std::uint8_t patience = 3;  ///< checks that pass although one byte of the host has changed
+
+  std::optional<World> world_;
+  long unchecked_ = 0;  ///< replays, of all kinds of steps
+  bool half_checked_ = false;
+  bool off_ = true;                  ///< until `take`
+  std::vector<std::int64_t> shape_;  ///< of the batch of the step at hand, as are its leaves
+  std::vector<at::Tensor> leaves_;
+  std::shared_ptr<CaptureReport> report_;
+  torch::nn::Module* model_ = nullptr;
+
+ private:
+  Object object_ = {};
+  at::Device device_ = at::kCPU;
+  int times_void_ = 0;  ///< how often all recordings were
+  std::uint64_t noise_ = 88172645463325252U;
+};
+
+// The steps of a captured fit: what decides when one is recorded, replayed, checked and given up, whatever it is
+// recorded as.
+
+/// Each kind of step (place in the accumulation window, shape of the batch, answers of the context) goes its own way:
+/// some steps prepare a recording; the next ones are compared with a replay in every bit; from then on steps are
+/// replayed, and compared now and then, at the first replay and the last batch of each epoch, and where the model has
+/// changed on the host. A kind that cannot be replayed runs as it is written for good, and a warning says why. Where
+/// replays turn out to have been wrong, loop::WrongReplay is thrown.
+///
+/// `Recordings`: Tapes and Graphs show what it takes.
+template <class Recordings>
+class CapturedSteps : private CapturedModel {
+ public:
+  using CapturedModel::half_checked;
+  using CapturedModel::may_replay;
+  using CapturedModel::unchecked;
+
+  explicit CapturedSteps(std::shared_ptr<CaptureReport> report) : CapturedModel(std::move(report)) {}
+  /// A copy has no recordings: they belong to one model in one fit.
+  CapturedSteps(CapturedSteps const& other) : CapturedModel(other.report_) {}
+  CapturedSteps(CapturedSteps&&) noexcept = default;
+  CapturedSteps& operator=(CapturedSteps const&) = delete;
+
+  template <class Model>
+  void setup(Model& model, at::Device device) {
+    teardown();
+    take(model, device);
+    if (auto const why = Recordings::missing(device); !why.empty()) stay_as_written(why);
+    if (!off_) recordings_.open(device);
+  }
+  void teardown() {
+    forget();
+    recordings_.close();
+    leave();
+  }
+
+  /// run() is backward, from `seed`, which somebody else makes and keeps right for as long as the fit lasts.
+  template <class F>
+  void backward(at::Tensor const& seed, F&& run) {
+    recordings_.backward(seed, run);
+  }
+
+  /// One step: as `strategy` runs it, or a replay.
+  template <class Strategy, class Batch, class Board, class Seam>
+  auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
+    using Result = std::remove_cvref_t<decltype(seam(batch))>;
+    StepAtHand<Strategy, Board, Seam> step{strategy, key, board, seam};
+    if constexpr (!only_tensors<Batch> || !std::copyable<std::remove_const_t<Batch>>) {
+      if (!off_)
+        stay_as_written("the batch holds more than tensors, so a replay would not know what the step takes from it: "
+                        "put numbers into tensors");
+    } else if constexpr (!only_tensors<Result> || !std::is_copy_constructible_v<Result>) {
+      if (!off_) stay_as_written("training_step returns more than tensors, and what is no tensor would never change");
+    } else if (!off_ && !torch::autograd::AnomalyMode::is_enabled()) {
+      HeldLeaves const held(shape_, leaves_, batch);
+      if (has_changed()) forget_changed(step);
+      if (!off_) {
+        look_at_model();
+        auto& kind = kind_of(step);
+        switch (kind.next) {
+        case Next::prepare: return prepare<Result>(kind, batch, step);
+        case Next::replay:
+          if (!check_is_due(kind, *world_, seam)) return replay<Result>(kind, batch, step);
+          [[fallthrough]];
+        case Next::check: return check<Result>(kind, batch, step);
+        case Next::as_written: break;
+        }
+      }
+    }
+    ++report_->eager;
+    return step(batch);
+  }
+
+  /// Checks each kind of step that was replayed since its last check, on the batch that it saw last; nothing of it is
+  /// kept. Throws loop::WrongReplay.
+  template <class Strategy, class Board, class Seam>
+  void confirm(Strategy& strategy, Board& board, Seam& seam) {
+    StepAtHand<Strategy, Board, Seam> step{strategy, {}, board, seam};
+    kinds_.audit(this, step);
+    half_checked_ = false;
+  }
+  /// After a wrong replay: the rest of the fit runs as it is written.
+  void give_up(std::string const& reason) {
+    forget();
+    stay_as_written(reason);
+    report_->told = report_->noted;  // the way back is told by who goes it
+  }
+
+ private:
+  using Kind = RecordedKind<typename Recordings::Kept>;
+
+  template <class Step>
+  Kind& kind_of(Step& step) {
+    if (auto* known = kinds_.find(step.key, shape_, step.seam)) return *known;
+    if (kinds_.full()) {
+      warn("there are more than 64 kinds and shapes of steps");
+      crowd_.next = Next::as_written;
+      return crowd_;
+    }
+    std::string why;
+    auto& kind = kinds_.add(step.key, shape_, step.seam, why, [&](Kind& old) { old.audit(this, old, &step); });
+    if (why.empty()) why = unfit();
+    if (!why.empty()) give_up(kind, why);
+    return kind;
+  }
+
+  template <class Result, class Batch, class Step>
+  Result prepare(Kind& kind, Batch& batch, Step& step) {
+    auto host = world_->host().now();
+    step.seam.forget_questions();
+    auto made = recordings_.template prepare<Result>(scene(), kind.kept, batch, step, *report_);
+    if (made.changed) forget_changed(step);
+    else settle(kind, made, std::move(host), step.seam.questions(), step.seam);
+    if (made.result) return std::move(*made.result);
+    if (made.ready) {
+      auto result = replay<Result>(kind, batch, step);
+      kind.fresh = true;
+      return result;
+    }
+    ++report_->eager;
+    return step(batch);
+  }
+  /// `host`: what the model kept on the host when the step began; `asked`: what the step asked its context.
+  template <class Result, class Seam>
+  void settle(Kind& kind, Prepared<Result> const& made, std::vector<char> host, loop::Questions const& asked,
+              Seam const& seam) {
+    if (made.repeated) world_->host().learn(kind.host, host, 1);
+    if (made.sound) kind.answers = seam.answers(asked);
+    kind.host = std::move(host);
+    if (made.ready) kind.next = Next::check;
+    if (!made.refusal.empty()) give_up(kind, kind.because.empty() ? made.refusal : kind.because + ": " + made.refusal);
+  }
+
+  template <class Result, class Batch, class Step>
+  Result replay(Kind& kind, Batch const& batch, Step& step) {
+    recordings_.replay(kind.kept, leaves_);
+    kinds_.template keep<std::remove_const_t<Batch>>(kind, batch);
+    kind.audit = &audit<std::remove_const_t<Batch>, Result, Step>;
+    ++kind.unchecked;
+    ++unchecked_;
+    ++report_->replayed;
+    return recordings_.template outcome<Result>(kind.kept, step.board);
+  }
+
+  /// In place of a replay: the step as it is written, compared with one.
+  template <class Result, class Batch, class Step>
+  Result check(Kind& kind, Batch& batch, Step& step) {
+    bool const trusted = kind.next == Next::replay;
+    auto host = world_->host().now();
+    bool const host_changed = trusted && !world_->host().changed(kind.host).empty();
+    step.seam.forget_questions();
+    auto compared = recordings_.template compare<Result>(scene(), kind.kept, batch, step);
+    auto const asked = step.seam.questions();  // an audit below asks again
+    auto const& wrong = compared.wrong;
+    if (Recordings::records_checks) ++report_->recorded;
+    if (wrong.empty()) {
+      ++report_->checked;
+      if (auto const why = out_of_reach(asked); !why.empty()) give_up(kind, why);
+      else passed(kind, std::move(host), asked, step.seam);
+    } else if (compared.ran.changed) {
+      forget_changed(step);
+    } else if (!host_changed) {
+      if (kind.unchecked != 0) wrong_replay(kind, wrong, true);
+      give_up(kind, trusted ? wrong + seen_late : wrong);
+    } else {
+      // What was seen to change need not be what made this step another: the replays before are checked apart.
+      if (kind.unchecked != 0) kind.audit(this, kind, &step);
+      return begin_anew<Result>(kind, compared.ran, std::move(host), asked, step.seam);
+    }
+    return std::move(*compared.ran.result);
+  }
+  /// The host has changed what the step is: the one that just ran is the first of a new recording.
+  template <class Result, class Ran, class Seam>
+  Result begin_anew(Kind& kind, Ran& ran, std::vector<char> host, loop::Questions const& asked, Seam const& seam) {
+    kind.because = world_->host().changed(kind.host);
+    ++report_->dropped;
+    if (++kind.changes > most_changes) {
+      give_up(kind, kind.because + ", again and again");
+      return std::move(*ran.result);
+    }
+    kind.anew();
+    auto made = recordings_.template begin_anew<Result>(scene(), kind.kept, ran, asked, *report_);
+    settle(kind, made, std::move(host), asked, seam);
+    return std::move(*made.result);
+  }
+
+  /// Runs the last replayed step of a kind as it is written, and compares. Nothing of this is kept: neither what it
+  /// writes nor what it draws or logs.
+  template <class Batch, class Result, class Step>
+  static void audit(void* owner, StepKind& of, void* at) {
+    auto& self = *static_cast<CapturedSteps*>(owner);
+    auto& kind = static_cast<Kind&>(of);
+    auto& now = *static_cast<Step*>(at);
+    auto& batch = *static_cast<Batch*>(kind.last.get());
+    Step step{now.strategy, kind.key, now.board, now.seam};
+    Earlier earlier(*self.world_, *self.model_, kind.host);
+    if (!earlier.reached()) return self.unproven(kind);
+    auto const leaves = std::exchange(self.leaves_, {});
+    auto const shape = std::exchange(self.shape_, {});
+    auto const before = Recordings::before(*self.world_, kind.kept);
+    auto const logged = step.board;
+    auto const put_back = [&] {
+      before.restore();
+      GradientLooks::forget(self.model_->parameters());
+      step.board = logged;
+      self.leaves_ = leaves;
+      self.shape_ = shape;
+    };
+    step.board.discard_step();  // of the step at hand
+    std::string wrong;
+    bool same_batch = true;
+    try {
+      HeldLeaves const own(self.shape_, self.leaves_, batch);
+      same_batch = self.shape_ == kind.shape;
+      step.seam.forget_questions();
+      if (same_batch)
+        wrong = step.seam.as(kind.key, batch, kind.answers, [&] {
+          return self.recordings_.template compare<Result>(self.scene(), kind.kept, batch, step).wrong;
+        });
+    } catch (...) {
+      put_back();
+      throw;
+    }
+    put_back();
+    if (!same_batch) return self.unproven(kind);  // the loader has changed it since
+    ++self.report_->confirmed;
+    if (!wrong.empty()) {
+      earlier.stay();
+      self.wrong_replay(kind, wrong, self.world_->is_of(*self.model_));
+    }
+    self.none_waits(kind);
+  }
+
+  void give_up(Kind& kind, std::string const& reason) {
+    kind.anew();
+    kind.next = Next::as_written;
+    none_waits(kind);
+    warn(reason);
+  }
+  void forget() {
+    kinds_.clear();
+    forget_model();
+  }
+  template <class Step>
+  void forget_changed(Step& step) {
+    kinds_.audit(this, step);
+    kinds_.clear();
+    forget_changed_model();
+  }
+
+  Recordings recordings_ = {};  ///< outlives what it has recorded
+  StepKinds<Kind> kinds_;
+  Kind crowd_;  ///< of all that came too late
+};
+
+// A strategy whose training steps are recorded and replayed.
+
+/// `Base` with its steps handed to `Steps` (CapturedSteps<...>, or TapesOrGraphs), which runs them as `Base` does or
+/// replays them.
+template <class Base, class Steps>
+class Capturing : public Base {
+ public:
+  static constexpr bool captures = true;
+  using AsWritten = Base;  ///< the strategy that runs the same steps without replays
+
+  explicit Capturing(Base strategy, CaptureOptions options = {}) : Base(std::move(strategy)), options_(options) {}
+
+  std::shared_ptr<CaptureReport const> report() const { return report_; }
+  /// The same in lines of text, which describe(trainer) prints.
+  std::vector<std::string> account() const {
+    auto lines = capture::account(*report_);
+    for (auto& line : Base::account()) lines.push_back(std::move(line));
+    return lines;
+  }
+
+  template <class Model, class Precision>
+  void setup(Model& model, Precision const& precision) {
+    steps_.teardown();
+    Base::setup(model, precision);
+    steps_.setup(model, this->device());
+  }
+  template <class Model>
+  void teardown(Model& model) {
+    steps_.teardown();
+    Base::teardown(model);
+  }
+
+  void backward(at::Tensor const& loss, at::Tensor const& seed) {
+    steps_.backward(seed, [&] { Base::backward(loss, seed); });
+  }
+  template <class Batch, class Board, class Seam>
+  auto gradients(StepKey key, Batch& batch, Board& board, Seam& seam) {
+    auto const products = Base::matmul_scope();  // a tape takes the products that the scope it is made in wants
+    return steps_.gradients(static_cast<Base&>(*this), key, batch, board, seam);
+  }
+
+  // What the loops ask of a strategy whose replays may be wrong; CapturedSteps says what each is.
+  long unchecked() const { return steps_.unchecked(); }
+  bool half_checked() const { return steps_.half_checked(); }
+  template <class Board, class Seam>
+  void confirm(Board& board, Seam& seam) {
+    steps_.confirm(static_cast<Base&>(*this), board, seam);
+  }
+  bool may_replay() const { return steps_.may_replay(); }
+  void give_up(std::string const& reason) { steps_.give_up(reason); }
+  long replays() const { return report_->replayed + report_->dropped; }
+  /// A wrong replay can be made good by going back.
+  bool goes_back() const { return options_.go_back; }
+  /// say(identifier, sentence) for each warning that was not said yet.
+  template <class Say>
+  void tell(Say&& say) {
+    capture::tell(*report_, say);
+  }
+
+ private:
+  CaptureOptions options_;
+  std::shared_ptr<CaptureReport> report_ = std::make_shared<CaptureReport>();
+  Steps steps_{report_};
+};
+
+// Steps of a device that only the running program knows: tapes on the CPU, graphs on a GPU.
+
+/// Has the members of CapturedSteps, and is one or the other from `setup` on.
+class TapesOrGraphs {
+  using OnCpu = CapturedSteps<Tapes>;
+  using OnGpu = CapturedSteps<graph::Graphs<graph::DeviceGraph>>;
+
+ public:
+  explicit TapesOrGraphs(std::shared_ptr<CaptureReport> report)
+      : report_(report), steps_(std::in_place_type<OnCpu>, std::move(report)) {}
+
+  template <class Model>
+  void setup(Model& model, at::Device device) {
+    if (device.is_cuda()) steps_.emplace<OnGpu>(report_).setup(model, device);
+    else steps_.emplace<OnCpu>(report_).setup(model, device);
+  }
+  void teardown() {
+    std::visit([](auto& steps) { steps.teardown(); }, steps_);
+  }
+  template <class F>
+  void backward(at::Tensor const& seed, F&& run) {
+    std::visit([&](auto& steps) { steps.backward(seed, run); }, steps_);
+  }
+  template <class Strategy, class Batch, class Board, class Seam>
+  auto gradients(Strategy& strategy, StepKey key, Batch& batch, Board& board, Seam& seam) {
+    return std::visit([&](auto& steps) { return steps.gradients(strategy, key, batch, board, seam); }, steps_);
+  }
+  long unchecked() const {
+    return std::visit([](auto const& steps) { return steps.unchecked(); }, steps_);
+  }
+  bool half_checked() const {
+    return std::visit([](auto const& steps) { return steps.half_checked(); }, steps_);
+  }
+  bool may_replay() const {
+    return std::visit([](auto const& steps) { return steps.may_replay(); }, steps_);
+  }
+  template <class Strategy, class Board, class Seam>
+  void confirm(Strategy& strategy, Board& board, Seam& seam) {
+    std::visit([&](auto& steps) { steps.confirm(strategy, board, seam); }, steps_);
+  }
+  void give_up(std::string const& reason) {
+    std::visit([&](auto& steps) { steps.give_up(reason); }, steps_);
+  }
+
+ private:
+  std::shared_ptr<CaptureReport> report_;
+  std::variant<OnCpu, OnGpu> steps_;
+};
+
+}  // namespace fulgurite::libtorch::capture
 
 namespace fulgurite {
 

@@ -1,21 +1,29 @@
 #pragma once
 // Writes down every operator that LibTorch dispatches on this thread, below autograd, while a step runs.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/torch/capture/frozen.hpp>
+#include <fulgurite/torch/capture/world.hpp>
 #include <fulgurite/torch/device/internals.hpp>
-#include <fulgurite/torch/device/own_random.hpp>
+#include <fulgurite/torch/device/rng.hpp>
 
 namespace fulgurite::libtorch::capture {
 
@@ -158,5 +166,315 @@ class Recording {
   long strays_;
   c10::impl::IncludeDispatchKeyGuard on_;
 };
+
+// What a recording has to know of LibTorch's operators by their names.
+
+inline bool one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  for (auto const& known : names)
+    if (name == known) return true;
+  return false;
+}
+
+/// The operator returns memory whose values are not set.
+inline bool is_empty_factory(std::string_view name) {
+  return name.starts_with("aten::empty") || name.starts_with("aten::new_empty");
+}
+/// The operator returns values that follow from its arguments alone, without the values of tensors among them.
+inline bool is_constant_factory(std::string_view name) {
+  return one_of(name, {"aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor", "aten::arange",
+                       "aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::new_zeros", "aten::new_ones",
+                       "aten::new_full", "aten::eye"});
+}
+/// The operator sets its first argument without reading it.
+inline bool overwrites(std::string_view name) {
+  return one_of(name, {"aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
+                       "aten::bernoulli_", "aten::random_", "aten::exponential_"});
+}
+/// The operator answers from shapes and types, not from values.
+inline bool asks_for_shape(std::string_view name) {
+  return one_of(name, {"aten::is_same_size", "aten::result_type", "aten::_fused_sdp_choice",
+                       "aten::_has_compatible_shallow_copy_type"});
+}
+/// The operator's results have as many elements as the values of its arguments say, though it lacks LibTorch's tag for
+/// that.
+inline bool is_sized_by_values(std::string_view name) {
+  return one_of(name, {"aten::_pack_padded_sequence", "aten::_unique", "aten::_padded_dense_to_jagged_forward"});
+}
+/// The operator writes running statistics, though its schema does not say so.
+inline bool writes_undeclared(std::string_view name) {
+  return name.find("batch_norm") != std::string_view::npos || name.find("instance_norm") != std::string_view::npos;
+}
+
+// Where each tensor of a recorded step comes from, and a text for it that is the same whenever the step is.
+
+/// Where a tensor's memory comes from: the model, the batch, an operator of the step, or a number of the host that
+/// LibTorch has wrapped in a tensor.
+struct Role {
+  enum class Kind { world, batch, made, constant };
+  Kind kind;
+  std::size_t number;
+};
+
+/// The text of tensors and other values, and the first reason why their step cannot be on a tape.
+class StepText {
+ public:
+  std::string refusal;  ///< why this step cannot be on a tape; empty: it can
+
+  /// The text of a tensor that leaves the step.
+  std::string leaves(at::Tensor const& tensor) {
+    text_.clear();
+    append(tensor, "what the step returns or logs");
+    return text_;
+  }
+
+  bool is_world(Storage storage) const { return world_.number(storage).has_value(); }
+
+  FULGURITE_COLD Role role(at::Tensor const& tensor) const {
+    auto const storage = storage_of(tensor);
+    if (auto const made = made_.find(storage); made != made_.end()) return {Role::Kind::made, made->second};
+    if (auto const number = world_.number(storage)) return {Role::Kind::world, *number};
+    for (std::size_t i = 0; i != batch_.size(); ++i)
+      if (within(tensor, batch_[i])) return {Role::Kind::batch, i};
+    return {Role::Kind::constant, 0};
+  }
+
+ protected:
+  /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined.
+  StepText(std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
+      : world_(world), batch_(std::move(batch)), seed_(seed) {
+    for (auto const& tensor : batch_)
+      if (tensor.defined() && world_.number(storage_of(tensor))) refuse("the batch shares memory with the model");
+  }
+
+  void refuse(std::string reason) {
+    if (refusal.empty()) refusal = std::move(reason);
+  }
+
+  FULGURITE_COLD static bool within(at::Tensor const& part, at::Tensor const& whole) {
+    if (!whole.defined() || storage_of(part) != storage_of(whole)) return false;
+    auto const a = span_of(part), b = span_of(whole);
+    return a.begin >= b.begin && a.end <= b.end;
+  }
+
+  bool shares_batch(Storage storage) const {
+    for (auto const& tensor : batch_)
+      if (tensor.defined() && storage_of(tensor) == storage) return true;
+    return false;
+  }
+
+  FULGURITE_COLD void append(at::Tensor const& tensor, std::string const& reader) {
+    auto const [kind, number] = role(tensor);
+    auto offset = tensor.storage_offset();
+    if (kind == Role::Kind::batch) {
+      for (std::size_t i = 0; i != batch_.size(); ++i)
+        if (i != number && batch_[i].defined() && storage_of(batch_[i]) == storage_of(tensor) &&
+            overlap(batch_[i], batch_[number]))
+          refuse("tensors of the batch share memory");
+      offset -= batch_[number].storage_offset();
+    } else if (kind == Role::Kind::constant) {
+      bool const wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+      bool const seed = seed_.defined() && storage_of(seed_) == storage_of(tensor);
+      if (!wrapped && !seed)
+        refuse(reader + " reads a tensor that is neither the batch nor a parameter, gradient or buffer of the model: "
+                        "register it as a buffer");
+      else text_ += " value " + std::to_string(bits_of(tensor));
+    }
+    text_ += ' ';
+    text_ += "wbtc"[static_cast<std::size_t>(kind)];
+    text_ += std::to_string(number) + "+" + std::to_string(offset) + " " + c10::toString(tensor.scalar_type());
+    for (auto n : tensor.sizes()) text_ += "," + std::to_string(n);
+    for (auto n : tensor.strides()) text_ += ";" + std::to_string(n);
+    if (tensor.requires_grad()) text_ += " requires_grad";
+  }
+
+  FULGURITE_COLD void append(IValue const& value, std::string const& reader) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) append(value.toTensor(), reader);
+      else text_ += " undefined";
+    } else if (value.isList()) {
+      text_ += " [";
+      for (IValue const& element : value.toListRef()) append(element, reader);
+      text_ += " ]";
+    } else if (value.isNone()) text_ += " none";
+    else if (value.isBool()) text_ += value.toBool() ? " true" : " false";
+    else if (value.isDouble()) {
+      double const number = value.toDouble();
+      std::uint64_t bits;
+      std::memcpy(&bits, &number, sizeof bits);
+      text_ += " d" + std::to_string(bits);
+    } else if (value.isInt()) text_ += " " + std::to_string(value.toInt());
+    else if (value.isString()) text_ += " '" + value.toStringRef() + "'";
+    else if (value.isDevice()) text_ += " " + value.toDevice().str();
+    else if (value.isGenerator())
+      text_ += " generator " +
+               std::to_string(reinterpret_cast<std::uintptr_t>(value.toGenerator().unsafeGetGeneratorImpl()));
+    else refuse(reader + " has an argument of a kind that a tape does not know: " + value.tagKind());
+  }
+
+  static bool overlap(at::Tensor const& a, at::Tensor const& b) {
+    auto const x = span_of(a), y = span_of(b);
+    return x.begin < y.end && y.begin < x.end;
+  }
+  FULGURITE_COLD static std::uint64_t bits_of(at::Tensor const& tensor) {
+    std::uint64_t bits = 0;
+    if (tensor.numel() != 0)
+      std::memcpy(&bits, tensor.const_data_ptr(), std::min<std::size_t>(sizeof bits, tensor.itemsize()));
+    return bits;
+  }
+
+  World const& world_;
+  std::unordered_map<Storage, std::size_t> made_;
+  std::string text_;
+
+ private:
+  std::vector<at::Tensor> batch_;
+  at::Tensor seed_;
+};
+
+// Reads a recorded step call by call: why it cannot become a tape, and a line for each call, the same whenever the step
+// is.
+
+/// What a Tape is made from.
+class Listing : public StepText {
+ public:
+  std::vector<std::string> lines;         ///< one a call
+  std::vector<bool> view;                 ///< of each call: whether it only makes views, or asks for shapes
+  std::unordered_set<Storage> rewritten;  ///< memory that some call writes in place
+
+  /// `batch`: the tensors of the batch, in order. `seed`: what backward started from, or undefined; its values belong
+  /// to the step.
+  Listing(std::vector<Call> const& calls, std::vector<at::Tensor> batch, World const& world, at::Tensor const& seed)
+      : StepText(std::move(batch), world, seed) {
+    for (auto const& call : calls) {
+      if (!refusal.empty()) return;
+      lines.push_back(line(call));
+    }
+  }
+
+ private:
+  FULGURITE_COLD std::string line(Call const& call) {
+    auto const& schema = call.op.schema();
+    auto const name = call.name();
+    using at::Tag;
+    if (!name.starts_with("aten::")) refuse(name + " is an operator of somebody else's");
+    if (call.op.hasTag(Tag::data_dependent_output)) refuse(name + " reads a value on the host");
+    if ((call.op.hasTag(Tag::dynamic_output_shape) && !indexes_by_number(call)) || is_sized_by_values(name))
+      refuse(name + " has a result whose shape depends on values");
+    if (call.op.hasTag(Tag::inplace_view)) refuse(name + " changes the shape of a tensor in place");
+
+    text_ = c10::toString(call.op.operator_name()) + (call.graph ? " graph" : "");
+    std::unordered_set<Storage> given;
+    bool writes = false;
+    for (std::size_t i = 0; i != call.in.size(); ++i) {
+      writes = writes || is_written(call, i);
+      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) { given.insert(storage_of(tensor)); });
+    }
+    bool tensors = false, others = false, fresh = false;
+    std::vector<Storage> here;
+    for (IValue const& value : call.out) {
+      bool const any = value.isTensor() || value.isTensorList();
+      tensors = tensors || any;
+      others = others || !any;
+      each_tensor_in(value, [&](at::Tensor const& tensor) {
+        auto const storage = storage_of(tensor);
+        if (given.contains(storage)) return;
+        fresh = true;
+        if (std::find(here.begin(), here.end(), storage) != here.end()) return;
+        here.push_back(storage);
+        if (made_.contains(storage) || world_.number(storage) || shares_batch(storage))
+          refuse(name + " returns a tensor that it was not given");
+      });
+    }
+    bool const values = fresh ? !is_constant_factory(name) && !is_empty_factory(name) : writes;
+    for (std::size_t i = 0; i != call.in.size(); ++i) {
+      bool const written = is_written(call, i);
+      bool const sets = written && ((i == 0 && overwrites(name)) || schema.arguments()[i].is_out());
+      each_tensor_in(call.in[i], [&](at::Tensor const& tensor) {
+        auto const storage = storage_of(tensor);
+        if (values && !sets && raw_.contains(storage)) refuse(name + " reads a tensor that the host has filled");
+        auto const kind = role(tensor).kind;
+        if (written && (kind == Role::Kind::batch || kind == Role::Kind::constant))
+          refuse(name + " writes into the batch or a constant");
+        if (written || writes_undeclared(name)) rewritten.insert(storage);
+        if (written) set_.push_back(storage);
+      });
+      append(call.in[i], name);
+    }
+    for (auto const storage : set_) raw_.erase(storage);
+    set_.clear();
+    for (auto const storage : here) {
+      made_.emplace(storage, made_.size());
+      if (is_empty_factory(name)) raw_.insert(storage);
+    }
+    text_ += " ->";
+    if (others && !(asks_for_shape(name) && !tensors && !writes)) refuse(name + " gives a value to the host");
+    if (call.out.empty() && !writes) refuse(name + " returns nothing");
+    for (IValue const& value : call.out) append(value, name);
+    view.push_back(!writes && !fresh);
+    return text_;
+  }
+
+  /// Whether a call of aten::index is one of x.index({numbers}), whose result has the shape of the numbers, and not of
+  /// x.index({mask}), whose result depends on values.
+  FULGURITE_COLD static bool indexes_by_number(Call const& call) {
+    bool masks = call.name() != "aten::index";
+    each_tensor_of(call.in, [&](at::Tensor const& tensor) {
+      masks = masks || (!tensor.is_same(call.in[0].toTensor()) &&
+                        (tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte));
+    });
+    return !masks;
+  }
+  static bool is_written(Call const& call, std::size_t argument) {
+    auto const* alias = call.op.schema().arguments()[argument].alias_info();
+    return alias && alias->isWrite();
+  }
+  std::vector<Storage> set_;         ///< by the call at hand
+  std::unordered_set<Storage> raw_;  ///< made without values, and none set so far
+};
+
+// Which calls of a recorded step a replay runs again, and the counts of a tape.
+
+/// Counts that describe a tape to a person.
+struct TapeFacts {
+  std::size_t recorded = 0, replayed = 0, views = 0, constants = 0, dead = 0, out_forms = 0, direct = 0;
+  std::size_t products = 0;  ///< of the replayed, those that a kernel of ours computes
+  std::size_t small = 0;     ///< of the replayed, those that are functions on few numbers instead of operators
+  std::size_t bytes = 0;     ///< kept for what the step computes
+};
+
+/// All that are not known to be without effect.
+FULGURITE_BULK std::vector<bool> live_calls(std::vector<Call> const& calls, std::vector<at::Tensor> const& leaving,
+                                            Listing const& listing, TapeFacts& facts) {
+  std::unordered_set<Storage> needed;
+  for (auto const& tensor : leaving) needed.insert(storage_of(tensor));
+  auto const touches = [&](Stack const& values) {
+    bool any = false;
+    each_tensor_of(values, [&](at::Tensor const& tensor) {
+      any = any || needed.contains(storage_of(tensor)) || listing.role(tensor).kind != Role::Kind::made;
+    });
+    return any;
+  };
+  std::vector<bool> alive(calls.size());
+  for (std::size_t i = calls.size(); i-- > 0;) {
+    auto const& call = calls[i];
+    auto const name = call.name();
+    if (listing.view[i]) {
+      ++facts.views;
+      continue;
+    }
+    bool const factory = is_empty_factory(name) || is_constant_factory(name);
+    bool const pure = (call.op.hasTag(at::Tag::pointwise) || factory ||
+                       one_of(name, {"aten::fill_", "aten::zero_", "aten::copy_"})) &&
+                      !call.op.hasTag(at::Tag::nondeterministic_seeded);
+    bool const unseen = !touches(call.out) && !(call.op.schema().is_mutable() && touches(call.in));
+    if (is_empty_factory(name) || (pure && unseen)) {
+      ++facts.dead;
+      continue;
+    }
+    alive[i] = true;
+    each_tensor_of(call.in, [&](at::Tensor const& tensor) { needed.insert(storage_of(tensor)); });
+  }
+  return alive;
+}
 
 }  // namespace fulgurite::libtorch::capture

@@ -3,21 +3,47 @@
 // answers of the context that they asked for, need recordings of their own.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/loop/context_reads.hpp>
-#include <fulgurite/loop/step_key.hpp>
-#include <fulgurite/torch/capture/pace.hpp>
+#include <fulgurite/metric/board.hpp>
 #include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 
 namespace fulgurite::libtorch::capture {
+
+// When a replay is checked against the step as it is written: ever more rarely, and never at regular distances.
+
+class Pace {
+ public:
+  /// Asked before each replay.
+  bool check_is_due() { return until_check_-- <= 0; }
+  /// Draws the number of replays until the next check, from half of `gap` to one and a half. The distances are
+  /// irregular so that something which happens in every n-th step cannot always fall between two checks. `noise`: the
+  /// state of the random numbers, one for all kinds of steps.
+  void next_check(std::uint64_t& noise) {
+    noise = noise * 6364136223846793005U + 1442695040888963407U;
+    until_check_ = gap_ / 2 + static_cast<long>((noise >> 33U) % static_cast<std::uint64_t>(gap_));
+  }
+  void rarer_checks() { gap_ = std::min(2 * gap_, longest_gap); }
+
+ private:
+  static constexpr long longest_gap = 512;  ///< replays
+  long gap_ = 16, until_check_ = 0;
+};
 
 /// What is done with the next step of a kind: it runs as it is written on the way to a recording; it runs as it is
 /// written and is compared with a replay; it is replayed; it runs as it is written for good.
@@ -166,6 +192,276 @@ class StepKinds {
 
   std::vector<std::unique_ptr<P>> kinds_;
   long clock_ = 0;
+};
+
+// What passes between the machine that decides what is done with a step (CapturedSteps) and what records and replays it
+// (Tapes, Graphs).
+
+/// The step at hand: the strategy that runs it, its place in the accumulation window, what it logs to, and what the
+/// loop tells of it.
+template <class Strategy, class Board, class Seam>
+struct StepAtHand {
+  Strategy& strategy;
+  StepKey key;
+  Board& board;
+  Seam& seam;
+
+  /// Runs it as it is written.
+  template <class Batch>
+  auto operator()(Batch& batch) const {
+    return strategy.gradients(key, batch, board, seam);
+  }
+};
+
+/// What a step may touch: the model, and the tensors of its batch (in order; those that are not there are undefined).
+struct Scene {
+  World& world;
+  torch::nn::Module const& model;
+  std::vector<at::Tensor> const& batch;
+
+  /// The model is not what it was when the first step was recorded.
+  bool changed() const { return !world.is_of(model) || !world.unchanged(); }
+};
+
+/// What came of a step on the way to a recording.
+template <class Result>
+struct Prepared {
+  std::optional<Result> result = std::nullopt;  ///< none: nothing was executed, and the step is still to do
+  bool changed = false;                         ///< the model was changed in it, so that all recordings are void
+  bool sound = false;                           ///< nothing speaks against recording it
+  bool repeated = false;     ///< it was the step before once more, whatever the host has changed in between
+  bool ready = false;        ///< there is a recording now, which has to be checked
+  std::string refusal = {};  ///< why steps of this kind run as they are written for good; empty: they need not
+};
+
+/// A step as it is written against its replay. `Ran` has the members result and changed, as Prepared does.
+template <class Ran>
+struct Compared {
+  Ran ran = {};
+  std::string wrong = {};  ///< what differs; empty: nothing
+};
+
+/// Where bits differ.
+inline constexpr char const* other_bits =
+    "a replay does not give the same bits as the step: it uses something that no operator shows, as a number of the "
+    "host that changes";
+
+/// A member that has another value until the scope ends.
+template <class T>
+class SetFor {
+ public:
+  SetFor(T& at, T value) : at_(at), before_(at) { at_ = value; }
+  ~SetFor() { at_ = before_; }
+  SetFor(SetFor const&) = delete;
+  SetFor& operator=(SetFor const&) = delete;
+
+ private:
+  T& at_;
+  T before_;
+};
+
+// Batches and results as a recording sees them: their tensors in a fixed order.
+
+template <class T, std::size_t Depth>
+consteval bool only();
+
+template <std::size_t Depth>
+struct AllOf {
+  template <class... Fields>
+  constexpr auto operator()(Fields&...) const
+      -> std::bool_constant<(only<std::remove_const_t<Fields>, Depth>() && ...)> {
+    return {};
+  }
+};
+
+template <class T, std::size_t... I, std::size_t Depth>
+consteval bool tuple_only(std::index_sequence<I...>, std::integral_constant<std::size_t, Depth>) {
+  return (only<std::remove_const_t<std::tuple_element_t<I, T>>, Depth>() && ...);
+}
+
+template <class T, std::size_t Depth>
+consteval bool only() {
+  if constexpr (TensorLike<T>) return true;
+  else if constexpr (Depth == 0 || !(std::is_class_v<T> || std::is_bounded_array_v<T>) || PackedSequenceLike<T>)
+    return false;
+  else if constexpr (walk::is_example<T>) {
+    if constexpr (std::is_void_v<typename T::TargetType>) return only<typename T::DataType, Depth - 1>();
+    else return only<typename T::DataType, Depth - 1>() && only<typename T::TargetType, Depth - 1>();
+  } else if constexpr (walk::is_optional<T> || walk::Container<T>)
+    return only<std::remove_const_t<typename T::value_type>, Depth - 1>();
+  else if constexpr (std::is_bounded_array_v<T>) return only<std::remove_const_t<std::remove_extent_t<T>>, Depth - 1>();
+  else if constexpr (walk::TupleLike<T>)
+    return tuple_only<T>(std::make_index_sequence<std::tuple_size_v<T>>{},
+                         std::integral_constant<std::size_t, Depth - 1>{});
+  else if constexpr (aggregate::fields<T> != 0)
+    return decltype(aggregate::with_fields(std::declval<T&>(), AllOf<Depth - 1>{}))::value;
+  else return false;
+}
+
+/// Whether a T holds nothing but tensors, in containers that are known. A step would use a number, a text or a class
+/// that cannot be looked into without the recording knowing of it.
+template <class T>
+inline constexpr bool only_tensors = only<std::remove_cvref_t<T>, 6>();
+
+/// f(tensor) for each place of a tensor, whether there is one or not; extent(n) for the length of each container and
+/// optional.
+template <class T, class F, class G>
+void each_leaf(T& object, F&& f, G&& extent) {
+  using B = std::remove_const_t<T>;
+  if constexpr (TensorLike<B>) f(object);
+  else {
+    if constexpr (walk::is_optional<B>) extent(static_cast<std::int64_t>(object.has_value()));
+    else if constexpr (requires { object.size(); }) extent(static_cast<std::int64_t>(object.size()));
+    each_part(object, [&](auto& part) { each_leaf(part, f, extent); });
+  }
+}
+
+/// Everything about a batch that decides which recording it needs, and what its metrics weigh. On the CPU this includes
+/// where in a cache line each tensor begins, since kernels may add in another order elsewhere.
+template <class B>
+void shape_of(B const& batch, std::vector<std::int64_t>& row) {
+  row.clear();
+  each_leaf(
+      batch,
+      [&](at::Tensor const& tensor) {
+        row.push_back(tensor.defined());
+        if (!tensor.defined()) return;
+        row.push_back(static_cast<std::int64_t>(tensor.key_set().raw_repr()));
+        row.push_back(static_cast<std::int64_t>(tensor.scalar_type()));
+        row.push_back(tensor.requires_grad());
+        row.push_back(tensor.dim());
+        if (tensor.layout() != at::kStrided) return;
+        row.insert(row.end(), tensor.sizes().begin(), tensor.sizes().end());
+        row.insert(row.end(), tensor.strides().begin(), tensor.strides().end());
+        if (tensor.device().is_cpu() && tensor.has_storage())
+          row.push_back(static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64));
+      },
+      [&](std::int64_t n) { row.push_back(n); });
+  // A batch that says its own size decides with it what logged values weigh.
+  if constexpr (requires {
+                  { batch.batch_size() } -> std::convertible_to<std::int64_t>;
+                })
+    row.push_back(batch.batch_size());
+}
+
+/// The shape and the tensors of the batch while one step runs: no longer, since loaders reuse memory that nobody holds.
+class HeldLeaves {
+ public:
+  template <class Batch>
+  HeldLeaves(std::vector<std::int64_t>& shape, std::vector<at::Tensor>& leaves, Batch const& batch) : leaves_(leaves) {
+    shape_of(batch, shape);
+    each_leaf(batch, [&](at::Tensor const& tensor) { leaves_.push_back(tensor); }, [](std::int64_t) {});
+  }
+  ~HeldLeaves() { leaves_.clear(); }
+  HeldLeaves(HeldLeaves const&) = delete;
+  HeldLeaves& operator=(HeldLeaves const&) = delete;
+
+ private:
+  std::vector<at::Tensor>& leaves_;
+};
+
+// What leaves a step: the tensors that training_step returns, and those that it logs.
+
+/// Where a logged tensor goes, and what it weighs there.
+struct Logged {
+  std::size_t metric;
+  double weight;
+  Origin origin;
+  friend bool operator==(Logged const&, Logged const&) = default;
+};
+
+struct Left {
+  std::vector<at::Tensor> tensors = {};  ///< of the result, then those logged
+  std::vector<bool> of_model = {};       ///< of each: its memory is the model's, and so it is given away as it is
+  std::vector<Logged> logged = {};
+  std::string refusal = {};  ///< why a replay could not give these; empty: it can
+};
+
+/// What leaves a step that has just run. The result and the logged tensors are cut off from autograd: nobody needs its
+/// graph any more, and whoever held it would hold memory of the step.
+template <class Result, class Board>
+Left cut_off(Result& result, Board& board, World const& world) {
+  Left left;
+  auto const refuse = [&](std::string reason) {
+    if (left.refusal.empty()) left.refusal = std::move(reason);
+  };
+  auto const take = [&](at::Tensor& tensor) {
+    left.tensors.push_back(detached(tensor));
+    tensor = detached(tensor);
+    bool const plain = is_plain(tensor, world.device());
+    left.of_model.push_back(plain && world.number(storage_of(tensor)).has_value());
+    if (!plain) refuse("the step returns or logs a tensor that is not a dense real one of " + name_of(world.device()));
+  };
+  each_leaf(
+      result,
+      [&](at::Tensor& tensor) {
+        if (tensor.defined()) take(tensor);
+      },
+      [](std::int64_t) {});
+  std::vector<typename Board::Entry> entries;
+  board.each_pending([&](auto const& entry) { entries.push_back(entry); });
+  board.discard_step();
+  for (auto& entry : entries) {
+    if (entry.value.defined()) {
+      take(entry.value);
+      left.logged.push_back({entry.metric, entry.weight, entry.origin});
+    } else {
+      refuse("a tensor without value is logged");
+    }
+    board.post(entry);
+  }
+  return left;
+}
+
+/// Gives a replay's results away: the result, and the logged tensors to the board. `copy(number)`: what is given in
+/// place of that tensor, which the next replay overwrites.
+template <class Result, class Board, class Copy>
+Result give_away(Left const& left, Result result, Board& board, Copy&& copy) {
+  std::size_t next = 0;
+  each_leaf(
+      result,
+      [&](at::Tensor& tensor) {
+        if (!tensor.defined()) return;
+        tensor = left.of_model[next] ? detached(left.tensors[next]) : copy(next);
+        ++next;
+      },
+      [](std::int64_t) {});
+  for (auto const& logged : left.logged) board.post({logged.metric, copy(next++), logged.weight, logged.origin});
+  return result;
+}
+
+// Puts a model back to what it was when its steps were recorded, to check replays after which it was changed.
+
+/// While this lives, the switches and numbers of the model are what they were. Only so can replays before a change be
+/// told from wrong ones.
+class Earlier {
+ public:
+  Earlier(World const& world, torch::nn::Module const& model, std::vector<char> const& host)
+      : world_(world), of_model_(world.is_of(model)), now_(world.switches()) {
+    if (!of_model_) return;
+    numbers_.emplace(world.host(), host);
+    world_.set(world_.recorded());
+    reached_ = numbers_->whole() && world_.unchanged();
+  }
+  ~Earlier() {
+    numbers_.reset();
+    if (of_model_) world_.set(stays_ ? world_.recorded() : now_);
+  }
+  Earlier(Earlier const&) = delete;
+  Earlier& operator=(Earlier const&) = delete;
+
+  /// Whether the model is what it was. It is not if it has other tensors or modules, if the memory or the hooks of a
+  /// tensor are others, or if LibTorch's switches are.
+  bool reached() const { return reached_; }
+  /// At the end the switches stay as they were: the fit goes back to that time.
+  void stay() { stays_ = true; }
+
+ private:
+  World const& world_;
+  bool of_model_;
+  World::Switches now_;
+  std::optional<HostBytes::Earlier> numbers_ = std::nullopt;
+  bool reached_ = false, stays_ = false;
 };
 
 }  // namespace fulgurite::libtorch::capture

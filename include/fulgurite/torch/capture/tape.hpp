@@ -2,24 +2,358 @@
 // A recorded step, made ready to be run again. It gets memory of its own; views and calls without effect are left out;
 // where an operator allocates its results, their memory takes the place of what the recorded step had.
 
+#include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include <fulgurite/torch/capture/direct_gradients.hpp>
-#include <fulgurite/torch/capture/later_additions.hpp>
-#include <fulgurite/torch/capture/listing.hpp>
-#include <fulgurite/torch/capture/live_calls.hpp>
-#include <fulgurite/torch/capture/out_form.hpp>
-#include <fulgurite/torch/capture/small_trial.hpp>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/function_ref.hpp>
+#include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/tape_memory.hpp>
-#include <fulgurite/torch/capture/tape_product.hpp>
 #include <fulgurite/torch/capture/tape_step.hpp>
+#include <fulgurite/torch/native/products.hpp>
+#include <fulgurite/torch/native/small_call.hpp>
 
 namespace fulgurite::libtorch::capture {
+
+// A step clears its gradients and then adds to them. A replay writes them where they belong instead: without the
+// clearing, without the addition, and if possible without memory in between.
+
+/// Finds, after each zero_() of the model's memory, what is added first to a slice of it. If that is the only result of
+/// a call, and is used for nothing else, the call writes it to the slice. Otherwise it is copied there, as for a
+/// convolution, which makes all of its gradients in one call.
+class DirectGradients {
+ public:
+  DirectGradients(std::vector<Call> const& calls, std::vector<bool> const& alive,
+                  std::vector<std::optional<OutForm>> const& forms, Listing const& listing,
+                  std::vector<at::Tensor> const& leaving)
+      : calls_(calls), alive_(alive), forms_(forms) {
+    for (std::size_t i = 0; i != calls.size(); ++i) {
+      if (!alive[i]) continue;
+      each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
+      each_tensor_of(calls[i].out, [&](at::Tensor const& tensor) { makers_.try_emplace(storage_of(tensor), i); });
+    }
+    for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
+    for (std::size_t i = 0; i != calls.size(); ++i)
+      if (alive[i] && calls[i].name() == "aten::zero_" && listing.is_world(storage_of(calls[i].in[0].toTensor())))
+        after_clearing(i, listing);
+  }
+
+  /// What is done in place of a call; nullopt: the call itself.
+  std::optional<Memory> instead_of(std::size_t call) const {
+    auto const found = instead_.find(call);
+    return found == instead_.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// The call whose result this call adds to cleared memory, so that 0 + x is left of the addition; nullopt: this call
+  /// is no such addition.
+  std::optional<std::size_t> added_by(std::size_t call) const {
+    auto const found = added_by_.find(call);
+    return found == added_by_.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// Where a call writes its result; nullptr: into the result's own memory.
+  at::Tensor const* place_of(std::size_t call) const {
+    auto const found = places_.find(call);
+    return found == places_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  FULGURITE_BULK void after_clearing(std::size_t clearing, Listing const& listing) {
+    auto const whole = calls_[clearing].in[0].toTensor();
+    auto const all = span_of(whole);
+    if (!whole.is_contiguous() || (whole.scalar_type() != at::kFloat && whole.scalar_type() != at::kDouble)) return;
+    std::vector<Span> touched, written;
+    for (std::size_t i = clearing + 1; i != calls_.size(); ++i) {
+      if (!alive_[i]) continue;
+      if (auto const maker = maker_of(i, clearing, whole, listing, touched)) {
+        auto const slice = calls_[i].in[0].toTensor();
+        auto const made = calls_[*maker].out[0].toTensor();
+        places_.emplace(*maker, at::empty({0}, whole.options())
+                                    .set_(whole.storage(), slice.storage_offset(), made.sizes(), made.strides()));
+        instead_.emplace(i, Memory{Memory::Kind::add_to_zero, {part(whole, span_of(slice))}});
+        added_by_.emplace(i, *maker);
+        written.push_back(span_of(slice));
+      } else if (is_first_addition(i, whole, touched)) {
+        auto const slice = calls_[i].in[0].toTensor();
+        instead_.emplace(i, Memory{Memory::Kind::zero_plus, {slice, calls_[i].in[1].toTensor()}});
+        written.push_back(span_of(slice));
+      }
+      auto const touch = [&](at::Tensor const& tensor) {
+        if (storage_of(tensor) == storage_of(whole)) touched.push_back(span_of(tensor));
+      };
+      each_tensor_of(calls_[i].in, touch);
+      each_tensor_of(calls_[i].out, touch);
+    }
+    if (written.empty()) return;
+    sort_seldom(written, [](Span const& a, Span const& b) { return a.begin < b.begin; });
+    Memory rest{Memory::Kind::clear};
+    auto from = all.begin;
+    for (auto const& span : written) {
+      if (from < span.begin) rest.tensors.push_back(part(whole, {from, span.begin}));
+      from = span.end;
+    }
+    if (from < all.end) rest.tensors.push_back(part(whole, {from, all.end}));
+    instead_.emplace(clearing, std::move(rest));
+  }
+
+  /// Whether this call adds a tensor to a slice of the same layout that nothing has read or written since the clearing.
+  FULGURITE_BULK bool is_first_addition(std::size_t adding, at::Tensor const& whole,
+                                        std::vector<Span> const& touched) const {
+    auto const& call = calls_[adding];
+    if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
+      return false;
+    auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
+    auto const to = span_of(slice), all = span_of(whole);
+    if (storage_of(slice) != storage_of(whole) || to.begin < all.begin || to.end > all.end || slice.numel() == 0)
+      return false;
+    bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
+                      added.strides() == slice.strides();
+    if (!same || !slice.is_non_overlapping_and_dense() || storage_of(added) == storage_of(whole)) return false;
+    return std::none_of(touched.begin(), touched.end(),
+                        [&](Span const& other) { return other.begin < to.end && to.begin < other.end; });
+  }
+
+  /// The call whose result such an addition adds, if it can write to the slice itself.
+  FULGURITE_BULK std::optional<std::size_t> maker_of(std::size_t adding, std::size_t clearing, at::Tensor const& whole,
+                                                     Listing const& listing, std::vector<Span> const& touched) const {
+    if (!is_first_addition(adding, whole, touched)) return std::nullopt;
+    auto const slice = calls_[adding].in[0].toTensor(), added = calls_[adding].in[1].toTensor();
+    if (reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 != 0)
+      return std::nullopt;  // kernels may add in another order there
+    if (added.storage_offset() != 0 || listing.role(added).kind != Role::Kind::made) return std::nullopt;
+    auto const reads = reads_.find(storage_of(added));
+    auto const maker = makers_.find(storage_of(added));
+    if (reads == reads_.end() || reads->second != 1 || maker == makers_.end() || maker->second < clearing ||
+        !forms_[maker->second])
+      return std::nullopt;
+    auto const& out = calls_[maker->second].out;
+    if (out.size() != 1) return std::nullopt;
+    auto const made = out[0].toTensor();
+    bool const fills =
+        made.numel() == slice.numel() && made.storage_offset() == 0 && made.is_non_overlapping_and_dense();
+    return fills ? std::optional(maker->second) : std::nullopt;
+  }
+
+  FULGURITE_BULK static at::Tensor part(at::Tensor const& whole, Span span) {
+    auto const item = static_cast<std::int64_t>(whole.itemsize());
+    return at::empty({0}, whole.options())
+        .set_(whole.storage(), span.begin / item, {(span.end - span.begin) / item}, {1});
+  }
+
+  std::vector<Call> const& calls_;
+  std::vector<bool> const& alive_;
+  std::vector<std::optional<OutForm>> const& forms_;
+  std::unordered_map<Storage, int> reads_;
+  std::unordered_map<Storage, std::size_t> makers_;
+  std::unordered_map<std::size_t, Memory> instead_;
+  std::unordered_map<std::size_t, std::size_t> added_by_;
+  std::unordered_map<std::size_t, at::Tensor> places_;
+};
+
+// Products that are added to a gradient as it is, in the later batches of an accumulation window: one pass less where
+// the product adds itself.
+
+/// Finds the products whose only use is to be added to a tensor of the model, which nobody looks at from the product to
+/// the addition: there it does not matter when the sum is made. It is made of the same two numbers, so with the same
+/// bits, and only where Epilogue::then_onto is certified.
+class LaterAdditions {
+ public:
+  /// `first`: the additions that are dealt with already.
+  LaterAdditions(std::vector<Call> const& calls, std::vector<bool> const& alive, DirectGradients const& first,
+                 Listing const& listing, std::vector<at::Tensor> const& leaving)
+      : calls_(calls), alive_(alive) {
+    for (std::size_t i = 0; i != calls.size(); ++i) {
+      if (!alive[i]) continue;
+      each_tensor_of(calls[i].in, [&](at::Tensor const& tensor) { ++reads_[storage_of(tensor)]; });
+      if (auto const where = product_arguments(calls[i]); where && !where->adds)
+        products_.emplace(storage_of(calls[i].out[0].toTensor()), i);
+    }
+    for (auto const& tensor : leaving) ++reads_[storage_of(tensor)];
+    for (std::size_t i = 0; i != calls.size(); ++i)
+      if (alive[i] && !first.instead_of(i)) look_at(i, listing);
+  }
+
+  /// Where a product would add its result itself; nullptr: nowhere.
+  at::Tensor const* place_of(std::size_t product) const {
+    auto const found = places_.find(product);
+    return found == places_.end() ? nullptr : &found->second;
+  }
+  /// The product that would make this addition needless.
+  std::optional<std::size_t> product_of(std::size_t addition) const {
+    auto const found = added_.find(addition);
+    return found == added_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  FULGURITE_BULK void look_at(std::size_t adding, Listing const& listing) {
+    auto const& call = calls_[adding];
+    if (c10::toString(call.op.operator_name()) != "aten::add_.Tensor" || call.in[2].toScalar().toDouble() != 1.0)
+      return;
+    auto const slice = call.in[0].toTensor(), added = call.in[1].toTensor();
+    auto const found = products_.find(storage_of(added));
+    if (found == products_.end() || found->second > adding || reads_[storage_of(added)] != 1) return;
+    auto const product = found->second;
+    auto const made = calls_[product].out[0].toTensor();
+    bool const whole = made.is_contiguous() && made.numel() == slice.numel() && made.storage_offset() == 0 &&
+                       added.storage_offset() == 0;
+    bool const same = added.scalar_type() == slice.scalar_type() && added.sizes() == slice.sizes() &&
+                      added.strides() == slice.strides() && slice.is_non_overlapping_and_dense();
+    bool const aligned = reinterpret_cast<std::uintptr_t>(slice.const_data_ptr()) % 64 == 0;  // as it is tried
+    if (!whole || !same || !aligned || slice.numel() == 0 || !listing.is_world(storage_of(slice)) ||
+        listing.role(added).kind != Role::Kind::made || is_touched(slice, product, adding))
+      return;
+    places_.emplace(
+        product,
+        at::empty({0}, slice.options()).set_(slice.storage(), slice.storage_offset(), made.sizes(), made.strides()));
+    added_.emplace(adding, product);
+  }
+
+  /// By a call from `first` on that comes before `last`.
+  FULGURITE_BULK bool is_touched(at::Tensor const& slice, std::size_t first, std::size_t last) const {
+    auto const mine = span_of(slice);
+    bool touched = false;
+    auto const look = [&](at::Tensor const& tensor) {
+      if (storage_of(tensor) != storage_of(slice)) return;
+      auto const other = span_of(tensor);
+      touched = touched || (other.begin < mine.end && mine.begin < other.end);
+    };
+    for (auto i = first; i != last; ++i) {
+      if (!alive_[i]) continue;
+      each_tensor_of(calls_[i].in, look);
+      each_tensor_of(calls_[i].out, look);
+    }
+    return touched;
+  }
+
+  std::vector<Call> const& calls_;
+  std::vector<bool> const& alive_;
+  std::unordered_map<Storage, int> reads_;
+  std::unordered_map<Storage, std::size_t> products_;
+  std::unordered_map<std::size_t, at::Tensor> places_;
+  std::unordered_map<std::size_t, std::size_t> added_;
+};
+
+// Whether a function on few numbers has the bits of the operator that it would replace: tried before it is used, once
+// in a process for each operator and shape.
+
+/// Runs an operator and the candidates for it on the recorded values and on draws, in memory that nobody else sees.
+class SmallTrial {
+ public:
+  SmallTrial(Call const& call, OutForm const& form) : form_(form), name_(c10::toString(form.op.operator_name())) {
+    for (IValue const& value : call.in) given_.push_back(with_tensors(value, copy));
+    for (IValue const& value : call.out) {
+      theirs_.emplace_back(at::empty_like(value.toTensor()));
+      ours_.emplace_back(at::empty_like(value.toTensor()));
+    }
+  }
+
+  /// Which candidate has the operator's bits; nullopt: none.
+  FULGURITE_BULK std::optional<std::size_t> passing() {
+    auto const candidates = native::SmallCalls::of(name_, form_.stack(given_, ours_));
+    for (std::size_t i = 0; i != candidates.size(); ++i)
+      if (passes(candidates[i])) return i;
+    return std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t enough = 512, most_rounds = 64;  // results compared, if few are made at once; draws
+
+  FULGURITE_BULK bool passes(native::SmallCall const& candidate) {
+    native::Numbers numbers;
+    std::size_t seen = 0;
+    for (std::size_t round = 0; round <= native::draws.size() || (seen < enough && round < most_rounds); ++round) {
+      if (round != 0)
+        draw(numbers, round <= native::draws.size() ? native::draws[round - 1] : native::Draw::normal, round % 3 == 0);
+      clear(theirs_);
+      clear(ours_);
+      Stack all = form_.stack(given_, theirs_);
+      form_.op.callBoxed(all);
+      candidate.run();
+      for (std::size_t i = 0; i != ours_.size(); ++i) {
+        auto const &a = ours_[i].toTensor(), &b = theirs_[i].toTensor();
+        if (std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) != 0) return false;
+        seen += static_cast<std::size_t>(a.numel());
+      }
+    }
+    return true;
+  }
+  /// `zero`: numbers that stand alone are 0, by which some operators divide.
+  FULGURITE_BULK void draw(native::Numbers& numbers, native::Draw kind, bool zero) {
+    each_tensor_of(given_, [&](at::Tensor const& tensor) {
+      if (tensor.scalar_type() != at::kFloat) return;
+      auto* const to = static_cast<float*>(tensor.mutable_data_ptr());
+      numbers.fill(to, tensor.numel(), kind);
+      if (zero && tensor.dim() == 0) *to = 0;
+    });
+  }
+  FULGURITE_BULK static void clear(Stack const& places) {
+    each_tensor_of(places,
+                   [](at::Tensor const& place) { std::memset(place.mutable_data_ptr(), 0xff, place.nbytes()); });
+  }
+  FULGURITE_BULK static at::Tensor copy(at::Tensor const& tensor) {
+    auto other = at::empty_like(tensor, at::MemoryFormat::Contiguous);
+    if (tensor.is_contiguous()) std::memcpy(other.mutable_data_ptr(), tensor.const_data_ptr(), tensor.nbytes());
+    return other;
+  }
+
+  OutForm const& form_;
+  std::string name_;
+  Stack given_, theirs_, ours_;
+};
+
+/// What decides which candidate has the bits: the operator, the sizes, and all that is no tensor.
+FULGURITE_BULK std::string small_key(OutForm const& form, Stack const& arguments) {
+  std::string key = c10::toString(form.op.operator_name());
+  auto const number = [&](double value) { (key += 'b') += std::to_string(std::bit_cast<std::uint64_t>(value)); };
+  for (IValue const& value : arguments) {
+    key += ' ';
+    if (value.isInt()) key += std::to_string(value.toInt());
+    if (value.isBool()) key += value.toBool() ? "true" : "false";
+    if (value.isDouble()) number(value.toDouble());
+    if (value.isIntList())
+      for (auto const n : value.toIntVector()) (key += ',') += std::to_string(n);
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    key += c10::toString(value.toTensor().scalar_type());
+    for (auto const n : value.toTensor().sizes()) (key += ',') += std::to_string(n);
+  }
+  return key;
+}
+
+/// The function to call in place of the operator; nullopt: the operator. `place`: where its only result goes, if not
+/// into its own memory. The recorded values have to be there still.
+inline std::optional<native::SmallCall> small_call(Call const& call, OutForm const& form, at::Tensor const* place) {
+  if (form.rows || !form.before.empty() || form.divisor != 1) return std::nullopt;
+  auto const arguments = form.stack(call.in, place ? Stack{*place} : call.out);
+  auto candidates = native::SmallCalls::of(c10::toString(form.op.operator_name()), arguments);
+  if (candidates.empty()) return std::nullopt;
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::optional<std::size_t>> verdicts;
+  std::lock_guard const lock(mutex);
+  auto const [found, fresh] = verdicts.try_emplace(small_key(form, arguments));
+  if (fresh) {
+    try {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      found->second = SmallTrial(call, form).passing();
+    } catch (std::exception const&) {}  // an operator that refuses a draw stays as it is
+  }
+  if (!found->second) return std::nullopt;
+  return std::move(candidates[*found->second]);
+}
 
 /// A step that can be replayed: made of the calls that a Listing has found fit, with memory of its own. A replay gives
 /// the bits of the code on that batch, or the step should not have been recorded; nothing but the batch is checked
@@ -163,3 +497,113 @@ class Tape : TapeMemory {
 };
 
 }  // namespace fulgurite::libtorch::capture
+
+namespace fulgurite {
+
+// What a captured strategy tells about its work.
+
+namespace libtorch::capture {
+
+/// A number that several threads may count: copies of a strategy, as the members of a sweep have them, share one
+/// report.
+class Count {
+ public:
+  Count(long number = 0) : number_(number) {}
+  Count(Count const& other) : number_(long{other}) {}
+  Count& operator=(Count const& other) {
+    number_.store(other, std::memory_order_relaxed);
+    return *this;
+  }
+  operator long() const { return number_.load(std::memory_order_relaxed); }
+  Count& operator+=(long more) {
+    number_.fetch_add(more, std::memory_order_relaxed);
+    return *this;
+  }
+  Count& operator++() { return *this += 1; }
+
+ private:
+  std::atomic<long> number_;
+};
+
+}  // namespace libtorch::capture
+
+/// Counts of what a captured strategy has done so far. Ask `captured.report()` for it before the strategy is given to a
+/// trainer.
+struct CaptureReport {
+  using Count = libtorch::capture::Count;
+  Count eager;      ///< steps that ran as they are written, and were not recorded
+  Count recorded;   ///< tapes: steps that ran as they are written, and were written down; graphs: those recorded
+  Count checked;    ///< steps that ran as they are written, and were compared with a replay, bit for bit
+  Count confirmed;  ///< steps that ran once more as they are written, for a check alone, and of which nothing was kept
+  Count replayed;   ///< steps of which no code of the model ran
+  std::vector<std::string> reasons = {};                 ///< why steps stay eager
+  std::vector<libtorch::capture::TapeFacts> tapes = {};  ///< one for each kind and shape of step
+  Count dropped;   ///< how often recordings were dropped, or made anew, since the model had changed
+  Count unproven;  ///< replays that a change of the model followed which no check can look behind
+  Count told_unproven;
+  Count noted;  ///< how many reasons there are
+  Count told;   ///< of the reasons, those that were told as warnings
+};
+
+namespace libtorch::capture {
+
+/// Against threads that write to the lists of a report, which is seldom.
+inline std::mutex& lists_of_reports() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+/// Notes a reason, once. `tell` hands it on.
+inline void stays_as_written(CaptureReport& report, std::string const& reason) {
+  std::lock_guard const lock(lists_of_reports());
+  if (std::find(report.reasons.begin(), report.reasons.end(), reason) != report.reasons.end()) return;
+  report.reasons.push_back(reason);
+  ++report.noted;
+}
+inline void add_tape(CaptureReport& report, TapeFacts const& facts) {
+  std::lock_guard const lock(lists_of_reports());
+  report.tapes.push_back(facts);
+}
+
+/// say(identifier, sentence) for each reason that was not told yet.
+template <class Say>
+void tell(CaptureReport& report, Say&& say) {
+  if (long const all = report.unproven, n = all - report.told_unproven; n != 0) {
+    report.told_unproven = all;
+    say("fulgurite.capture.unchecked",
+        std::to_string(n) + " replayed steps can no longer be checked, since the model was changed after them in a way "
+                            "that cannot be undone for a check: they may be wrong if something else changed, too");
+  }
+  while (report.told < report.noted) {
+    std::string reason;
+    {
+      std::lock_guard const lock(lists_of_reports());
+      if (report.told >= report.noted) return;  // another thread has told it
+      reason = report.reasons[static_cast<std::size_t>(long{report.told})];
+      ++report.told;
+    }
+    say("fulgurite.capture.eager", "steps of a captured fit run as they are written, because of this: " + reason);
+  }
+}
+
+FULGURITE_COLD std::vector<std::string> account(CaptureReport const& report) {
+  std::lock_guard const lock(lists_of_reports());
+  auto const text = [](auto n) { return std::to_string(n); };
+  std::vector<std::string> lines{"steps replayed: " + text(report.replayed) + ", recorded: " + text(report.recorded) +
+                                 ", checked against a replay: " + text(report.checked) +
+                                 ", run once more for a check: " + text(report.confirmed) +
+                                 ", as written: " + text(report.eager)};
+  for (auto const& tape : report.tapes)
+    lines.push_back("tape of " + text(tape.recorded) + " operators: " + text(tape.replayed) + " replayed (" +
+                    text(tape.out_forms) + " write into memory they are given, " + text(tape.products) +
+                    " are products by kernels of ours, " + text(tape.small) +
+                    " functions on few numbers), dropped: " + text(tape.views) + " views, " + text(tape.constants) +
+                    " constants, " + text(tape.dead) + " without effect, " + text(tape.direct) +
+                    " clearings and additions of gradients; keeps " + text(tape.bytes) + " bytes");
+  for (auto const& reason : report.reasons) lines.push_back("stays as written: " + reason);
+  return lines;
+}
+
+}  // namespace libtorch::capture
+
+}  // namespace fulgurite

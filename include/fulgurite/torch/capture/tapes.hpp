@@ -2,23 +2,212 @@
 // Steps recorded on the CPU, as tapes: lists of the operators that really ran.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <fulgurite/torch/capture/compare.hpp>
-#include <fulgurite/torch/capture/copies.hpp>
-#include <fulgurite/torch/capture/record.hpp>
-#include <fulgurite/torch/capture/report.hpp>
-#include <fulgurite/torch/capture/step_at_hand.hpp>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/torch/capture/recorder.hpp>
 #include <fulgurite/torch/capture/step_kind.hpp>
 #include <fulgurite/torch/capture/tape.hpp>
-#include <fulgurite/torch/optim/gradient_looks.hpp>
+#include <fulgurite/torch/capture/world.hpp>
+#include <fulgurite/torch/device/rng.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
 
 namespace fulgurite::libtorch::capture {
+
+// A step that runs as it is written on the CPU, and is written down while it does.
+
+/// A step that ran as it is written, and what was written down of it.
+template <class Result>
+struct Taken {
+  std::optional<Result> result = std::nullopt;
+  std::vector<Call> calls = {};
+  at::Tensor seed = {};  ///< what backward started from
+  std::unique_ptr<Listing> listing = nullptr;
+  Left left = {};
+  std::vector<std::string> text = {};
+  std::string refusal = {};  ///< why this cannot be a tape
+  bool changed = false;      ///< the model is not what it was when the first step was recorded
+};
+
+/// Why a tape of this step would go wrong: a member of the model keeps a tensor that the step has made, and replays
+/// would not change that one. Empty: nothing is kept.
+template <class Result, class Board>
+std::string kept_after(Taken<Result> const& taken, Board& board) {
+  std::unordered_map<Storage, std::size_t> held;
+  auto const count = [&](at::Tensor const& tensor) { ++held[storage_of(tensor)]; };
+  for (auto const& call : taken.calls) {
+    each_tensor_of(call.in, count);
+    each_tensor_of(call.out, count);
+  }
+  for (auto const& tensor : taken.left.tensors) count(tensor);
+  board.each_pending([&](auto const& entry) { count(entry.value); });
+  each_leaf(
+      *taken.result,
+      [&](at::Tensor const& tensor) {
+        if (tensor.defined()) count(tensor);
+      },
+      [](std::int64_t) {});
+  std::string keeps;
+  for (auto const& call : taken.calls)
+    each_tensor_of(call.out, [&](at::Tensor const& tensor) {
+      if (keeps.empty() && taken.listing->role(tensor).kind == Role::Kind::made &&
+          tensor.storage().use_count() > held[storage_of(tensor)])
+        keeps = "a result of " + call.name() +
+                " is kept after the step, where a replay would not change it: return it or log it";
+    });
+  return keeps;
+}
+
+/// Runs the step as it is written, and writes it down. `seed`: where the tensor is put that backward starts from.
+template <class Result, class Batch, class Step>
+Taken<Result> record(Scene const& scene, Batch& batch, Step& step, at::Tensor*& seed) {
+  Taken<Result> taken;
+  Recorder recorder;
+  {
+    Recording const on(recorder);
+    SetFor<at::Tensor*> const here(seed, &taken.seed);
+    taken.result.emplace(step(batch));
+  }
+  taken.calls = std::move(recorder.calls);
+  // From here on nobody needs the graph; what still holds memory of the step afterwards is code of the model.
+  taken.left = cut_off(*taken.result, step.board, scene.world);
+  taken.refusal = !recorder.refusal.empty() ? recorder.refusal : taken.left.refusal;
+  taken.changed = scene.changed();
+  if (!taken.refusal.empty() || taken.changed) return taken;
+  taken.listing = std::make_unique<Listing>(taken.calls, scene.batch, scene.world, taken.seed);
+  taken.text = taken.listing->lines;
+  for (auto const& tensor : taken.left.tensors) taken.text.push_back("leaves" + taken.listing->leaves(tensor));
+  for (auto const& logged : taken.left.logged)
+    taken.text.push_back("logs " + std::to_string(logged.metric) + " " +
+                         std::to_string(std::bit_cast<std::uint64_t>(logged.weight)) + " " +
+                         std::to_string(int(logged.origin)));
+  taken.refusal = taken.listing->refusal;
+  if (taken.refusal.empty()) taken.refusal = kept_after(taken, step.board);
+  return taken;
+}
+
+// What a replay gives away: copies, since the next replay overwrites the tape's own tensors.
+
+/// A copy that nobody holds any more is filled and given away again; most losses are dropped before the next step.
+class Copies {
+ public:
+  FULGURITE_BULK at::Tensor take(Tape const& tape, std::size_t number) {
+    auto const& from = tape.leaving()[number];
+    if (last_.size() <= number) last_.resize(number + 1);
+    auto& copy = last_[number];
+    if (!copy.defined() || copy.use_count() != 1 || copy.storage().use_count() != 1 || !is_as_it_was(copy, from)) {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      copy = from.clone();
+    } else if (from.is_contiguous()) {
+      std::memcpy(copy.data_ptr(), from.const_data_ptr(), from.nbytes());
+    } else {
+      at::AutoDispatchBelowADInplaceOrView const below;
+      copy.copy_(from);
+    }
+    return copy;
+  }
+
+ private:
+  FULGURITE_BULK static bool is_as_it_was(at::Tensor const& copy, at::Tensor const& from) {
+    return copy.scalar_type() == from.scalar_type() && copy.sizes() == from.sizes() &&
+           (!from.is_contiguous() || copy.is_contiguous()) && copy.unsafeGetTensorImpl()->autograd_meta() == nullptr;
+  }
+
+  std::vector<at::Tensor> last_;
+};
+
+// What a step and its replay are compared by on the CPU: texts, bits, and random numbers.
+
+/// The states of the random generators that a step draws from. If it draws none, no generator is looked at or put back,
+/// so that other threads may draw meanwhile.
+class Generators {
+ public:
+  Generators(Tape const& tape, bool draws) {
+    if (!draws) return;
+    add(cpu_generator());
+    tape.each_generator([&](at::Generator const& generator) { add(generator); });
+    states_ = now();
+  }
+  std::vector<at::Tensor> now() const {
+    std::vector<at::Tensor> states;
+    for (auto generator : all_) {
+      std::lock_guard const lock(generator.mutex());
+      states.push_back(generator.get_state());
+    }
+    return states;
+  }
+  FULGURITE_BULK void restore() const {
+    for (std::size_t i = 0; i != all_.size(); ++i) {
+      auto generator = all_[i];
+      std::lock_guard const lock(generator.mutex());
+      generator.set_state(states_[i]);
+    }
+  }
+
+ private:
+  void add(at::Generator const& generator) {
+    if (std::find(all_.begin(), all_.end(), generator) == all_.end()) all_.push_back(generator);
+  }
+  std::vector<at::Generator> all_;
+  std::vector<at::Tensor> states_;
+};
+
+/// All that a step may change, as it was at one moment: the model's memory, and random numbers where the step draws
+/// any.
+class Before {
+ public:
+  Before(World const& world, Tape const& tape, bool draws)
+      : world_(world), generators_(tape, draws), bytes_(world.bytes()) {}
+  void restore() const {
+    world_.restore(bytes_);
+    generators_.restore();
+  }
+  /// The states of the same generators now.
+  std::vector<at::Tensor> drawn() const { return generators_.now(); }
+
+ private:
+  World const& world_;
+  Generators generators_;
+  std::vector<char> bytes_;
+};
+
+/// The bytes of tensors, one after another, as if each were contiguous.
+FULGURITE_BULK std::vector<char> bytes_of(std::vector<at::Tensor> const& tensors) {
+  at::AutoDispatchBelowADInplaceOrView const below;
+  std::vector<char> all;
+  for (auto const& tensor : tensors) {
+    auto const whole = tensor.contiguous();
+    auto const* from = static_cast<char const*>(whole.const_data_ptr());
+    if (whole.nbytes() != 0) all.insert(all.end(), from, from + whole.nbytes());
+  }
+  return all;
+}
+
+/// The first difference between the texts of two steps; empty if there is none.
+FULGURITE_BULK std::string difference(std::vector<std::string> const& a, std::vector<std::string> const& b) {
+  std::size_t const n = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i != n; ++i)
+    if (a[i] != b[i])
+      return "the step is not the same each time: " + a[i].substr(0, a[i].find(' ')) +
+             " is called with other numbers, shapes or tensors, or is another operator (a number of the host that "
+             "changes?)";
+  return a.size() == b.size() ? ""
+                              : "the step is not the same each time: it calls " + std::to_string(a.size()) +
+                                    " operators or " + std::to_string(b.size());
+}
 
 /// What is kept of one kind of step.
 struct KeptTape {

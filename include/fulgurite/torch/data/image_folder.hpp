@@ -19,14 +19,11 @@
 
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/batch_random.hpp>
 #include <fulgurite/data/image_folder.hpp>
 #include <fulgurite/data/loader.hpp>
-#include <fulgurite/data/split.hpp>
-#include <fulgurite/torch/data/batch.hpp>
-#include <fulgurite/torch/data/buffers.hpp>
+#include <fulgurite/data/sampler.hpp>
 #include <fulgurite/torch/data/stack.hpp>
-#include <fulgurite/torch/data/tensor_loader_options.hpp>
+#include <fulgurite/torch/data/tensor_loader.hpp>
 
 namespace fulgurite::data {
 

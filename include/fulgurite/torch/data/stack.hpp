@@ -7,22 +7,80 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <torch/data/example.h>
 #include <torch/types.h>
 
 #include <fulgurite/core/cold.hpp>
-#include <fulgurite/data/dataset.hpp>
-#include <fulgurite/torch/data/batch.hpp>
-#include <fulgurite/torch/data/pinned.hpp>
+#include <fulgurite/core/error.hpp>
+#include <fulgurite/data/loader.hpp>
+#include <fulgurite/data/shared.hpp>
 #include <fulgurite/torch/data/walk.hpp>
-#include <fulgurite/torch/device/one_thread.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 
 namespace fulgurite::data {
+
+// The batch that this library's loaders yield: LibTorch's own pair of tensors, so that a model works with the loaders
+// of torch::data as well.
+
+/// `batch.data` and `batch.target`, samples along dimension 0.
+using Batch = torch::data::Example<>;
+
+// Batches in page-locked memory, from where copies to a GPU overlap with the step.
+
+/// Error [fulgurite.data.pin_memory] where there is no GPU to copy to.
+FULGURITE_COLD void refuse_pinning_without_gpu() {
+  if (!at::hasCUDA())
+    throw Error("fulgurite.data.pin_memory",
+                ".pin_memory is on, and there is no GPU to copy to: say .pin_memory = torch::cuda::is_available()");
+}
+
+/// Every tensor of a batch that lies on the CPU is replaced by its copy in page-locked memory. A part with a
+/// `pin_memory()` of its own is asked for it; one that cannot be looked into stays as it is.
+template <class T>
+void pin_in_place(T& object) {
+  using namespace libtorch;
+  if constexpr (std::is_const_v<T> || !holds_tensors<T>) {
+  } else if constexpr (TensorLike<T>) {
+    if (object.defined() && object.is_cpu() && !object.is_pinned()) object = object.pin_memory();
+  } else if constexpr (requires {
+                         { object.pin_memory() } -> std::convertible_to<T>;
+                       }) {
+    object = object.pin_memory();
+  } else {
+    each_part(object, [&](auto& part) { pin_in_place(part); });
+  }
+}
+
+/// For a data::Loader with `.pin_memory` and a function of your own that makes its batches: `Pinnable{your_function}`.
+/// `Stack` needs none.
+template <class Collate>
+class Pinnable {
+ public:
+  explicit Pinnable(Collate collate) : collate_(std::move(collate)) {}
+  /// Makes the batch, as the function does.
+  template <class... Args>
+    requires std::invocable<Collate const&, Args...>
+  decltype(auto) operator()(Args&&... args) const {
+    return std::invoke(collate_, std::forward<Args>(args)...);
+  }
+  void can_pin() const { refuse_pinning_without_gpu(); }
+  template <class Batch>
+  void pin(Batch& batch) const {
+    pin_in_place(batch);
+  }
+
+ private:
+  Collate collate_;
+};
 
 namespace collating {
 
@@ -146,5 +204,44 @@ inline std::function<void()> one_thread_each() {
   int const others = torch::get_num_threads();  // this also fixes the number for the calling thread
   return [others] { libtorch::run_in_this_thread(others); };
 }
+
+/// A dense tensor of the CPU, of any type. What ranks get is contiguous and must not be written to; loaders do not, as
+/// they gather batches into memory of their own. Error [fulgurite.data.shared_tensor] for other tensors.
+template <>
+struct SharedForm<torch::Tensor> {
+  static void put(SharedParts& parts, torch::Tensor const& tensor) {
+    if (!tensor.defined() || !tensor.is_cpu() || tensor.layout() != torch::kStrided || tensor.is_quantized() ||
+        tensor.requires_grad())
+      throw Error("fulgurite.data.shared_tensor",
+                  "data::shared keeps dense tensors of the CPU that need no gradient: give it those, and take them to "
+                  "a GPU batch by batch");
+    auto const dense = tensor.contiguous().resolve_conj().resolve_neg();
+    parts.number<std::int64_t>(static_cast<std::int64_t>(dense.scalar_type()));
+    parts.number<std::int64_t>(dense.dim());
+    for (auto const size : dense.sizes()) parts.number<std::int64_t>(size);
+    parts.keep(std::make_shared<torch::Tensor>(dense));
+    parts.borrow({static_cast<std::byte const*>(dense.const_data_ptr()), dense.nbytes()});
+  }
+  static torch::Tensor take(SharedReader& reader) {
+    auto const type = static_cast<torch::ScalarType>(reader.number<std::int64_t>());
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(reader.number<std::int64_t>()));
+    for (auto& size : sizes) size = reader.number<std::int64_t>();
+    auto* const at = const_cast<std::byte*>(reader.next().data());  // tensors know no memory that is only read
+    return torch::from_blob(at, sizes, [memory = reader.memory()](void*) {}, torch::TensorOptions().dtype(type));
+  }
+};
+
+/// What a TensorLoader is made of.
+template <>
+struct SharedForm<Batch> {
+  static void put(SharedParts& parts, Batch const& both) {
+    SharedForm<torch::Tensor>::put(parts, both.data);
+    SharedForm<torch::Tensor>::put(parts, both.target);
+  }
+  static Batch take(SharedReader& reader) {
+    auto data = SharedForm<torch::Tensor>::take(reader);
+    return {std::move(data), SharedForm<torch::Tensor>::take(reader)};
+  }
+};
 
 }  // namespace fulgurite::data

@@ -2,24 +2,167 @@
 // The loader for data that fit into memory: a whole batch is gathered at once, into memory that is used again.
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <torch/types.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/data/batch_reader.hpp>
-#include <fulgurite/data/sampled_batches.hpp>
-#include <fulgurite/torch/data/batch.hpp>
-#include <fulgurite/torch/data/buffers.hpp>
-#include <fulgurite/torch/data/pinned.hpp>
-#include <fulgurite/torch/data/tensor_loader_options.hpp>
+#include <fulgurite/data/batches.hpp>
+#include <fulgurite/data/mnist_files.hpp>
+#include <fulgurite/data/sampler.hpp>
+#include <fulgurite/data/team.hpp>
+#include <fulgurite/torch/data/stack.hpp>
 
 namespace fulgurite::data {
+
+// Memory for batches: two tensors that take turns. They are allocated once, and never overwritten while somebody still
+// needs the batch in them.
+
+/// The modes in which a batch is loaded: no graph, and no inference mode either, since a buffer that is first filled
+/// while validating in inference mode could never be trained on.
+struct LoadingMode {
+  c10::InferenceMode off{false};
+  torch::NoGradGuard no_grad;
+};
+
+/// `next` gives uninitialised memory for a batch: that of two calls ago, unless a handle, a view or a graph of that
+/// batch is still alive (as a loss that was kept, or a prediction that is a view of its input). Then that memory is
+/// left to whoever holds it, and new memory is allocated. A copy begins with memory of its own: the loader that it
+/// belongs to may be read by another thread.
+class Buffers {
+ public:
+  Buffers() = default;
+  Buffers(Buffers const&) {}
+  Buffers(Buffers&&) = default;
+  Buffers& operator=(Buffers const&) {
+    buffers_ = {};
+    return *this;
+  }
+  Buffers& operator=(Buffers&&) = default;
+  ~Buffers() = default;
+
+  /// A tensor of `rows` samples of these `sizes`, of at most `capacity` rows. A further call with the same arguments
+  /// allocates nothing but a handle; one with another capacity gives the old memory back.
+  torch::Tensor next(std::int64_t rows, std::int64_t capacity, torch::IntArrayRef sizes,
+                     torch::TensorOptions const& options) {
+    LoadingMode const mode;
+    turn_ ^= 1U;
+    torch::Tensor& buffer = buffers_[turn_];
+    // A copy to a GPU may still be reading pinned memory. LibTorch's allocator, which keeps that memory, knows when it
+    // is free again.
+    if (!buffer.defined() || buffer.size(0) != capacity || buffer.storage().use_count() > 1 ||
+        options.pinned_memory()) {
+      std::vector<std::int64_t> shape{capacity};
+      shape.insert(shape.end(), sizes.begin(), sizes.end());
+      buffer.reset();  // before the new one, since both may not fit
+      buffer = torch::empty(shape, options);
+    }
+    return buffer.narrow(0, 0, rows)
+        .detach();  // for autograd it is no view, so a batch may be written to and need a gradient
+  }
+
+ private:
+  std::array<torch::Tensor, 2> buffers_;
+  unsigned turn_ = 0;
+};
+
+/// Options of a TensorLoader, with PyTorch's names. An Error where a batch has no row.
+struct TensorLoaderOptions {
+  long batch_size = 1;
+  bool shuffle = false;
+  std::uint64_t seed = 0;
+  bool drop_last = false;
+  int workers = 0;   ///< threads that gather and transform batches ahead; 0: the loop does. For data on the CPU
+  int prefetch = 2;  ///< batches that each worker may be ahead
+  bool persistent_workers = true;        ///< they stay from epoch to epoch
+  std::chrono::milliseconds timeout{0};  ///< how long the loop waits for one batch; 0: for ever
+  bool pin_memory = false;  ///< batches in page-locked memory: their copies to a GPU overlap with the step. Needs CUDA,
+                            ///< and data on the CPU
+};
+
+/// Options of a loader that was given a sampler, which decides the order.
+struct GatherOptions {
+  long batch_size = 1;
+  std::uint64_t seed = 0;  ///< of the `BatchRandom` that a transform may take
+  bool drop_last = false;
+  int workers = 0;
+  int prefetch = 2;
+  bool persistent_workers = true;
+  std::chrono::milliseconds timeout{0};
+  bool pin_memory = false;
+};
+
+/// The same without the order.
+inline GatherOptions without_order(TensorLoaderOptions const& o) {
+  return {.batch_size = o.batch_size,
+          .seed = o.seed,
+          .drop_last = o.drop_last,
+          .workers = o.workers,
+          .prefetch = o.prefetch,
+          .persistent_workers = o.persistent_workers,
+          .timeout = o.timeout,
+          .pin_memory = o.pin_memory};
+}
+
+/// What a module of tensors is told of its loaders, under the same names.
+template <class Options>
+TensorLoaderOptions loader_options(Options const& o) {
+  return {.batch_size = o.batch_size,
+          .shuffle = o.shuffle,
+          .seed = o.seed,
+          .drop_last = o.drop_last,
+          .workers = o.workers,
+          .prefetch = o.prefetch,
+          .persistent_workers = o.persistent_workers,
+          .timeout = o.timeout,
+          .pin_memory = o.pin_memory};
+}
+
+/// The workers of a loader that works with whole tensors: each takes one thread.
+template <class Options>
+WorkerOptions workers_of(Options const& o) {
+  return {.workers = o.workers,
+          .prefetch = o.prefetch,
+          .on_worker_start = o.workers > 0 ? one_thread_each() : std::function<void()>(),
+          .persistent_workers = o.persistent_workers,
+          .timeout = o.timeout};
+}
+
+/// Batches stay as they were loaded.
+struct Untouched {
+  Batch operator()(Batch batch) const { return batch; }
+};
+
+/// A function of a batch, or of a batch and its random numbers, that returns the batch to be used in its place.
+template <class T>
+concept BatchTransform = std::invocable<T&, Batch> || std::invocable<T&, Batch, BatchRandom&>;
+
+/// Several workers may call it at once: it can be copied, and called where it is const.
+template <class T>
+concept SharedTransform =
+    std::copy_constructible<T> && (std::invocable<T const&, Batch> || std::invocable<T const&, Batch, BatchRandom&>);
+
+/// What `transform` makes of a batch.
+template <class Transform>
+Batch transformed(Transform& transform, Batch batch, [[maybe_unused]] BatchRandom random) {
+  if constexpr (std::invocable<Transform&, Batch, BatchRandom&>) {
+    return transform(std::move(batch), random);
+  } else {
+    return transform(std::move(batch));
+  }
+}
 
 /// A sized range of batches from two tensors with samples along dimension 0, on any device (the batches are made
 /// there): `TensorLoader loader{images, labels, {.batch_size = 128, .shuffle = true}};`. One `index_select` a tensor
@@ -153,5 +296,88 @@ template <Sampler S>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions) -> TensorLoader<S>;
 template <Sampler S, BatchTransform T>
 TensorLoader(torch::Tensor, torch::Tensor, S, GatherOptions, T) -> TensorLoader<S, T>;
+
+// A data module over tensors in memory: what data::mnist and data::digits return.
+
+/// All samples of a set, in memory.
+struct TensorSet {
+  torch::Tensor data, target;
+
+  std::size_t size() const { return static_cast<std::size_t>(data.size(0)); }
+};
+
+/// The loaders of a run over one set that is split in two, and perhaps a second one to test on. Pass it to
+/// `trainer.fit(model, module)`. Only training batches go through `transform` (augmentation).
+template <BatchTransform Transform = Untouched>
+class TensorModule {
+ public:
+  using Train = TensorLoader<Subset<OptionalShuffle>, Transform>;
+  using Evaluation = TensorLoader<Subset<>>;
+
+  TensorModule(TensorSet const& set, Split parts, TensorLoaderOptions const& options,
+               std::optional<TensorSet> const& test = {}, Transform transform = {})
+      : train_(set.data, set.target, shuffled(std::move(parts.train), options), without_order(options),
+               std::move(transform)),
+        validation_(set.data, set.target, Subset{std::move(parts.validation)}, whole(options)) {
+    if (test) test_.emplace(test->data, test->target, Subset{all(test->size())}, whole(options));
+  }
+
+  /// Rows of a batch, of all loaders alike. What is set holds from their next epochs on.
+  long batch_size() const { return train_.batch_size(); }
+  void set_batch_size(long size) {
+    train_.set_batch_size(size);
+    validation_.set_batch_size(size);
+    if (test_) test_->set_batch_size(size);
+  }
+
+  Train& train_dataloader() { return train_; }
+  Evaluation& val_dataloader() { return validation_; }
+
+  bool has_test() const { return test_.has_value(); }
+  /// Throws fulgurite.data.no_test_set where there is none.
+  Evaluation& test_dataloader() {
+    if (!test_)
+      throw Error(
+          "fulgurite.data.no_test_set",
+          "there is no set to test on: for MNIST put train-* and t10k-* into the folder; for digits give .test");
+    return *test_;
+  }
+
+ private:
+  /// For evaluation no sample is left out.
+  static GatherOptions whole(TensorLoaderOptions options) {
+    options.drop_last = false;
+    return without_order(options);
+  }
+  static std::vector<std::size_t> all(std::size_t count) {
+    std::vector<std::size_t> positions(count);
+    std::iota(positions.begin(), positions.end(), std::size_t{0});
+    return positions;
+  }
+  static Subset<OptionalShuffle> shuffled(std::vector<std::size_t> chosen, TensorLoaderOptions const& options) {
+    std::size_t const count = chosen.size();
+    return {std::move(chosen), OptionalShuffle{count, options.shuffle, options.seed}};
+  }
+
+  Train train_;
+  Evaluation validation_;
+  std::optional<Evaluation> test_;
+};
+
+/// Grey images as floats N x 1 x rows x columns in [0, 1], labels as int64.
+FULGURITE_BULK TensorSet as_tensors(LabelledImages const& images) {
+  LoadingMode const mode;
+  auto const count = static_cast<std::int64_t>(images.size());
+  auto const bytes = [](std::vector<std::uint8_t> const& from, torch::IntArrayRef shape) {
+    torch::Tensor tensor = torch::empty(shape, torch::kByte);
+    std::copy(from.begin(), from.end(), tensor.mutable_data_ptr<std::uint8_t>());
+    return tensor;
+  };
+  return {bytes(images.pixels,
+                {count, 1, static_cast<std::int64_t>(images.rows), static_cast<std::int64_t>(images.columns)})
+              .to(torch::kFloat)
+              .div_(images.white),
+          bytes(images.labels, {count}).to(torch::kLong)};
+}
 
 }  // namespace fulgurite::data

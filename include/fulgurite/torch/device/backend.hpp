@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -14,30 +15,299 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros.h>
 
 #include <fulgurite/checkpoint/background_writer.hpp>
-#include <fulgurite/metric/keeps.hpp>
-#include <fulgurite/torch/data/move.hpp>
-#include <fulgurite/torch/data/time_slices.hpp>
-#include <fulgurite/torch/device/apart.hpp>
-#include <fulgurite/torch/device/autocast.hpp>
-#include <fulgurite/torch/device/backend_gradients.hpp>
-#include <fulgurite/torch/device/backend_models.hpp>
-#include <fulgurite/torch/device/device_stats.hpp>
-#include <fulgurite/torch/device/factory_watch.hpp>
-#include <fulgurite/torch/device/memory.hpp>
-#include <fulgurite/torch/device/modes.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/metric/metric.hpp>
+#include <fulgurite/torch/data/walk.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
-#include <fulgurite/torch/device/scaler.hpp>
-#include <fulgurite/torch/device/shared_switches.hpp>
 #include <fulgurite/torch/device/value.hpp>
-#include <fulgurite/torch/optim/listed_once.hpp>
+#include <fulgurite/torch/optim/clip.hpp>
 #include <fulgurite/torch/optim/optimizer.hpp>
-#include <fulgurite/torch/optim/toggle.hpp>
+#include <fulgurite/torch/weights/averaging.hpp>
 #include <fulgurite/torch/weights/checkpoint_file.hpp>
-#include <fulgurite/torch/weights/finetuning.hpp>
-#include <fulgurite/torch/weights/run_file.hpp>
+#include <fulgurite/torch/weights/load_weights.hpp>
+#include <fulgurite/torch/weights/summary.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
+
+namespace fulgurite::libtorch {
+
+// The scale of the loss under Fp16Mixed: it keeps small gradients above the least number of float16; a step whose
+// gradients overflow is skipped.
+
+/// Computes as torch.amp.GradScaler does. Everything stays on the device; `finite()` is the only time in a step that
+/// the host waits. With several optimizers: call unscale, finite and step for each of them, then update once.
+template <class Precision>
+class Scaler {
+ public:
+  Scaler(Precision const& precision, at::Device device)
+      : precision_(precision),
+        scale_(at::full({1}, precision.init_scale, at::TensorOptions(device).dtype(at::kFloat))),
+        good_steps_(at::zeros({1}, at::TensorOptions(device).dtype(at::kInt))),
+        found_(at::zeros({1}, scale_.options())),
+        found_any_(at::zeros({1}, scale_.options())) {}
+
+  /// The gradient that backward starts with: scale * factor, in the type and shape of the loss, which itself is never
+  /// multiplied. There is one tensor for each factor and kind of loss, and its value follows the scale, so that a
+  /// captured step can read the same tensor each time.
+  at::Tensor seed(at::Tensor const& loss, double factor) {
+    require_scalar(loss);
+    for (auto const& made : seeds_)
+      if (made.factor == factor && same_kind(made.seed, loss)) return made.seed;
+    at::NoGradGuard const no_graph;
+    auto const& made = seeds_.emplace_back(Seed{factor, at::empty_like(loss.detach())});
+    follow(made);
+    return made.seed;
+  }
+
+  /// Divides the gradients by the scale and remembers whether one of them was infinite or not a number.
+  template <class Parameters>
+  void unscale(Parameters const& parameters) {
+    Gradients const gradients(parameters);
+    found_.zero_();
+    if (gradients->empty()) return;
+    auto const inverse = scale_.to(at::kDouble).reciprocal_().to(at::kFloat);  // in double, as GradScaler does
+    if (gradients.on_one_device()) {
+      at::_amp_foreach_non_finite_check_and_unscale_(*gradients, found_, inverse);
+    } else {
+      for (auto& gradient : *gradients) {
+        auto elsewhere = at::zeros({1}, found_.options().device(gradient.device()));
+        at::_amp_foreach_non_finite_check_and_unscale_(gradient, elsewhere, inverse.to(gradient.device()));
+        found_ = at::maximum(found_, elsewhere.to(found_.device()));
+      }
+    }
+    found_any_ = at::maximum(found_any_, found_);
+  }
+
+  /// Whether the gradients unscaled last may be stepped with. Waits for the device.
+  bool finite() const { return read(found_) == 0.0; }
+
+  /// Call it once a step: after an overflow the scale becomes smaller, after `growth_interval` good steps in a row
+  /// larger.
+  void update() {
+    at::NoGradGuard const no_graph;
+    at::_amp_update_scale_(scale_, good_steps_, found_any_, precision_.growth_factor, precision_.backoff_factor,
+                           precision_.growth_interval);
+    found_any_.zero_();
+    for (auto const& made : seeds_) follow(made);
+  }
+
+  /// Waits for the device.
+  double scale() const { return read(scale_); }
+
+  /// The scale and the run of good steps. Gradients that were unscaled in a step that was not finished do not count
+  /// after loading: that step is run anew, or never.
+  void state(auto& archive) {
+    double now = scale();
+    std::int64_t good = good_steps_.item<std::int64_t>();
+    archive("scale", now)("good_steps", good);
+    archive.option("init_scale", precision_.init_scale).option("growth_factor", precision_.growth_factor);
+    archive.option("backoff_factor", precision_.backoff_factor);
+    archive.option("growth_interval", precision_.growth_interval);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      scale_.fill_(now);
+      good_steps_.fill_(good);
+      found_.zero_();
+      found_any_.zero_();
+      for (auto const& made : seeds_) follow(made);
+    }
+  }
+
+ private:
+  struct Seed {
+    double factor;
+    at::Tensor seed;
+  };
+  void follow(Seed const& made) const { made.seed.copy_(scale_.mul(made.factor).reshape(made.seed.sizes())); }
+
+  Precision precision_;
+  at::Tensor scale_;
+  at::Tensor good_steps_;
+  at::Tensor found_;
+  at::Tensor found_any_;
+  std::vector<Seed> seeds_;
+};
+
+// The part of the Backend of LibTorch that is about gradients, and about numbers that are infinite or not a number.
+
+/// A base of fulgurite::LibTorch.
+struct OfGradients {
+  using Value = at::Tensor;
+
+  // Gradients: see clip.hpp.
+  template <class Parameters>
+  static bool no_gradients(Parameters const& parameters) {
+    if constexpr (requires { parameters.no_gradients(); })  // these stay defined
+      return parameters.no_gradients();
+    for (auto const& parameter : parameters)
+      if (parameter.grad().defined()) return false;
+    return true;
+  }
+  template <class Parameters>
+  static void scale_gradients(Parameters const& parameters, double factor) {
+    libtorch::scale_gradients(parameters, factor);
+  }
+  template <class Parameters>
+  static Value clip_norm(Parameters const& parameters, double limit) {
+    return libtorch::clip_norm(parameters, limit);
+  }
+  template <class Parameters>
+  static void clip_value(Parameters const& parameters, double limit) {
+    libtorch::clip_value(parameters, limit);
+  }
+
+  /// Whether optimizers with an arena may read large gradients where backward has made them.
+  template <class Optimizers>
+  static void leave_gradients(Optimizers& optimizers, bool leave) {
+    each_of(optimizers, [&](auto& optimizer) {
+      if constexpr (requires { optimizer.parameters().arena(); }) optimizer.parameters().arena().leave_gradients(leave);
+    });
+  }
+
+  // Numbers that are infinite or not a number: see torch/optim/clip.hpp.
+  template <class Parameters>
+  static bool gradients_wait(Parameters const& parameters) {
+    return libtorch::on_a_device(parameters);
+  }
+  template <class Parameters>
+  static bool gradients_finite(Parameters const& parameters) {
+    return libtorch::gradients_finite(parameters);
+  }
+  /// The same with what was seen of large ones when backward made them.
+  using GradientLooks = libtorch::GradientLooks;
+  template <class Parameters>
+  static bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
+    return libtorch::gradients_finite(parameters, seen);
+  }
+  template <class Parameters>
+  static bool weights_finite(Parameters const& parameters) {
+    return libtorch::weights_finite(parameters);
+  }
+  static bool is_number(Value const& loss) { return loss.defined() && loss.numel() == 1; }
+  template <class Model>
+  static std::string buffer_with_nan(Model& model) {
+    return libtorch::buffer_with_nan(model);
+  }
+  static void note_finite(std::optional<Value>& noted, Value const& value) { libtorch::note_finite(noted, value); }
+  template <class Parameters>
+  static void note_gradients(std::optional<Value>& noted, Parameters const& parameters) {
+    libtorch::note_gradients(noted, parameters);
+  }
+  template <class Parameters>
+  static void note_weights(std::optional<Value>& noted, Parameters const& parameters) {
+    libtorch::note_weights(noted, parameters);
+  }
+
+  /// The gradient of a parameter, undefined where it has none; and the way to give it one, in the memory that an arena
+  /// keeps for it. An undefined one takes it away.
+  static Value gradient(Value const& parameter) { return parameter.grad(); }
+  static void set_gradient(Value const& parameter, Value const& gradient) {
+    at::NoGradGuard const no_graph;
+    auto& now = parameter.mutable_grad();
+    if (!gradient.defined()) now.reset();
+    else if (now.defined()) now.copy_(gradient);
+    else now = gradient;
+  }
+};
+
+// The part of the Backend of LibTorch that is about the tensors of a model: averages of weights, batch norms,
+// parameters by name, summaries.
+
+/// A base of fulgurite::LibTorch.
+struct OfModels {
+  using Value = at::Tensor;
+
+  // Averages of weights: see averaging.hpp.
+  template <class Model>
+  static std::vector<Value> weights(Model& model) {
+    return libtorch::weights(model);
+  }
+  template <class Model>
+  static std::vector<Value> buffers(Model& model) {
+    return libtorch::buffers(model);
+  }
+  /// The names of both, in their order.
+  template <class Model>
+  static std::vector<std::string> weight_names(Model& model) {
+    std::vector<std::string> names;
+    libtorch::each_named_tensor(model, [&](std::string const& name, Value const&) { names.push_back(name); });
+    return names;
+  }
+  static bool averages(Value const& value) { return libtorch::averages(value); }
+  static Value clone(Value const& value) { return libtorch::clone(value); }
+  static std::vector<Value> clones(std::span<Value const> values) { return libtorch::clones(values); }
+  static void copy_into(Value& to, Value const& from) { libtorch::copy_into(to, from); }
+  static void copy_into(std::span<Value const> to, std::span<Value const> from) { libtorch::copy_into(to, from); }
+  static void lerp_into(Value& average, Value const& value, double t) { libtorch::lerp_into(average, value, t); }
+  static void lerp_into(std::span<Value> averages, std::span<Value const> values, double t) {
+    libtorch::lerp_into(averages, values, t);
+  }
+  static SavedTensor saved(Value const& value) { return libtorch::saved(value); }
+  static void restore(Value& to, SavedTensor const& from) {
+    libtorch::require_average(to, from);
+    libtorch::restore(to, from);
+  }
+  /// Whether what was saved fits, else an Error; and the way back for many, which does not fail.
+  static void require_fit(Value const& to, SavedTensor const& from) { libtorch::require_average(to, from); }
+  static void restore(std::span<Value const> to, std::span<SavedTensor const> from) { libtorch::restore(to, from); }
+  /// A new tensor of saved bytes, beside another one.
+  static Value made_from(SavedTensor const& from, Value const& beside) {
+    Value made;
+    TensorState<Value>::load(made, from, "a tensor of the saved state");
+    return made.to(beside.device());
+  }
+  template <class Model>
+  static bool has_batch_norm(Model& model) {
+    return libtorch::has_batch_norm(model);
+  }
+  template <class Model>
+  [[nodiscard]] static auto reset_batch_norm(Model& model) {
+    return libtorch::reset_batch_norm(model);
+  }
+  template <class Model>
+  static std::vector<SavedTensor> norm_statistics(Model& model) {
+    return libtorch::norm_statistics(model);
+  }
+  template <class Model>
+  static void restore_norm_statistics(Model& model, std::span<SavedTensor const> from) {
+    libtorch::restore_norm_statistics(model, from);
+  }
+
+  // Parameters, their gradients' norms and masks over them: see torch/weights/weights.hpp, torch/optim/clip.hpp,
+  // torch/weights/averaging.hpp.
+  template <class Model>
+  static auto named_parameters(Model& model) {
+    return libtorch::named_parameters(model);
+  }
+  template <class Model, class Optimizer>
+  static auto gradient_norms(Model& model, Optimizer& optimizer, double type) {
+    return libtorch::gradient_norms(model, optimizer, type);
+  }
+  template <class Model>
+  static auto masks(Model& model, PruningChoice const& choice) {
+    return libtorch::masks(model, choice);
+  }
+
+  template <class Model>
+  static auto summarize(Model const& model, int max_depth) {
+    return libtorch::summarize(model, max_depth);
+  }
+  /// Adds what a run of the model's example shows, where it has one.
+  template <class Model>
+  static void run_example(Model& model, std::vector<report::ModelRow>& rows) {
+    if constexpr (libtorch::HasExample<Model>) libtorch::run_example(model, rows);
+  }
+};
+
+}  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 
@@ -74,7 +344,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static Value scaled(Value const& loss, double factor) { return libtorch::scaled(loss, factor); }
   static Value detached(Value const& loss, double factor) { return libtorch::detached(loss, factor); }
 
-  // Batches: see walk.hpp and move.hpp.
+  // Batches: see walk.hpp and torch/data/walk.hpp.
   template <class B>
   static long batch_size(B const& batch) {
     return libtorch::batch_extent(batch);
@@ -95,17 +365,17 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     return libtorch::convert_input(std::forward<B>(batch), precision);
   }
 
-  // The device: see device_stats.hpp.
+  // The device: see internals.hpp.
   static auto device_stats(at::Device device) { return libtorch::device_stats(device); }
   static void synchronize(at::Device device) { libtorch::synchronize(device); }
 
-  // Memory: see memory.hpp.
+  // Memory: see internals.hpp.
   static bool out_of_memory(std::exception const& error) { return libtorch::out_of_memory(error); }
   static void free_caches(at::Device device) { libtorch::free_caches(device); }
   static void restart_peak_memory(at::Device device) { libtorch::restart_peak_memory(device); }
   static std::optional<double> peak_memory(at::Device device) { return libtorch::peak_memory(device); }
 
-  // Truncated back-propagation: see time_slices.hpp.
+  // Truncated back-propagation: see torch/data/walk.hpp.
   template <class B>
   static auto time_slices(B const& batch, long length) {
     return libtorch::time_slices(batch, length);
@@ -115,13 +385,13 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
     return libtorch::detached_state(hidden);
   }
 
-  // Scopes: see autocast.hpp, modes.hpp, rng.hpp, shared_switches.hpp, toggle.hpp.
+  // Scopes: see internals.hpp, internals.hpp, rng.hpp, value.hpp, torch/optim/optimizer.hpp.
   template <class Precision>
   [[nodiscard]] static auto autocast(Precision const& precision, at::Device device) {
     return libtorch::autocast(precision, device);
   }
   /// While the returned object lives, it looks for a tensor that is made without naming a type, and that therefore is
-  /// not in the type of the precision: see factory_watch.hpp.
+  /// not in the type of the precision: see value.hpp.
   template <class Precision>
   [[nodiscard]] static auto watch_factories(Precision const&, libtorch::FactoryWatch::Tell tell) {
     return libtorch::FactoryWatch(libtorch::scalar_type(Precision::parameters), std::move(tell));
@@ -143,7 +413,7 @@ struct LibTorch : libtorch::Finetuning, libtorch::OfGradients, libtorch::OfModel
   static void seed(std::uint64_t seed) { at::manual_seed(seed); }
   [[nodiscard]] static auto isolated_rng() { return libtorch::RngScope(); }
   [[nodiscard]] static auto rng_state() { return libtorch::RngState(); }
-  /// Threads that draw and compute for themselves: see apart.hpp.
+  /// Threads that draw and compute for themselves: see rng.hpp.
   using Apart = libtorch::Apart;
   [[nodiscard]] static auto anomaly(bool on) { return libtorch::AnomalyScope(on); }
   [[nodiscard]] static auto algorithms(bool deterministic, std::optional<bool> benchmark) {

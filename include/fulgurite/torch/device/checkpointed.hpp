@@ -21,7 +21,6 @@
 #include <torch/nn/module.h>
 
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/torch/device/autocast.hpp>
 #include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/device/rng.hpp>
 

@@ -3,26 +3,59 @@
 // SingleDevice{automatic}, SingleDevice{NamedDevice{"cuda:1"}}. On the CPU a second word says which matrix products
 // steps use: SingleDevice{cpu, Matmul::libtorch}.
 
+#include <concepts>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
+#include <torch/nn/module.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
-#include <fulgurite/core/known.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/loop/step_key.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/loop/context_reads.hpp>
 #include <fulgurite/metric/metric.hpp>
-#include <fulgurite/policy/device.hpp>
-#include <fulgurite/policy/matmul.hpp>
-#include <fulgurite/torch/data/move.hpp>
+#include <fulgurite/policy/policies.hpp>
+#include <fulgurite/torch/data/walk.hpp>
 #include <fulgurite/torch/device/backend.hpp>
-#include <fulgurite/torch/device/current_device.hpp>
-#include <fulgurite/torch/device/relocate.hpp>
+#include <fulgurite/torch/device/internals.hpp>
 #include <fulgurite/torch/native/products.hpp>
+
+namespace fulgurite::libtorch {
+
+// Moves the parameters and buffers of a module to a device and to a floating type. Module::to would convert buffers of
+// whole numbers as well.
+
+/// The tensors are changed in place and keep their identity, which optimizers and users hold on to. A tensor that is as
+/// it should be is not touched.
+FULGURITE_BULK void relocate(at::Tensor& tensor, at::Device device, std::optional<at::ScalarType> type) {
+  if (!tensor.defined()) return;
+  auto const wanted = type && tensor.is_floating_point() ? *type : tensor.scalar_type();
+  if (tensor.device() == device && tensor.scalar_type() == wanted) return;
+  auto options = tensor.options().device(device).dtype(wanted).requires_grad(false);
+  auto const gradient = tensor.grad();
+  if (gradient.defined()) tensor.mutable_grad().reset();  // LibTorch would compare the new data with it
+  tensor.set_data(tensor.detach().to(options));
+  if (gradient.defined()) tensor.mutable_grad() = gradient.to(options);
+}
+
+/// A model that is no torch::nn::Module has nothing that could be moved for it.
+template <class Model>
+void relocate(Model& model, at::Device device, std::optional<at::ScalarType> type) {
+  if constexpr (std::derived_from<Model, torch::nn::Module>) {
+    at::NoGradGuard const no_graph;
+    for (auto& parameter : model.parameters()) relocate(parameter, device, type);
+    for (auto& buffer : model.buffers()) relocate(buffer, device, type);
+  }
+}
+
+}  // namespace fulgurite::libtorch
 
 namespace fulgurite {
 

@@ -4,17 +4,301 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include <fulgurite/torch/native/kernels.hpp>
-#include <fulgurite/torch/native/passes.hpp>
-#include <fulgurite/torch/native/shape.hpp>
-#include <fulgurite/torch/native/threads.hpp>
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
+
+#include <fulgurite/core/cold.hpp>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace fulgurite::libtorch::native {
+
+// Where the kernels of small products come from: LIBXSMM, where the program is built with it.
+
+/// C = A B for one shape, all three with rows one after the other; A may be turned. B comes first, as for a library
+/// that thinks in columns.
+using Kernel = void (*)(float const* b, float const* a, float* c, ...);
+
+struct Kernels {
+  char const* name;
+  /// nullptr: there is none for this shape. Distances are those from row to row, or where A is turned from column to
+  /// column.
+  Kernel (*product)(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance);
+};
+
+/// Of the process. Units that are built with LIBXSMM put its kernels here, so that all others, which are the same code
+/// with and without it, have them too.
+inline std::atomic<Kernels const*>& process_kernels() {
+  static std::atomic<Kernels const*> kernels = nullptr;
+  return kernels;
+}
+
+}  // namespace fulgurite::libtorch::native
+
+#ifdef FULGURITE_HAS_LIBXSMM
+#include <libxsmm.h>
+
+namespace fulgurite::libtorch::native {
+
+inline Kernel libxsmm_product(int m, int n, int k, int a_distance, bool a_turned, int b_distance, int c_distance) {
+  float const one = 1, zero = 0;
+  int const flags = a_turned ? LIBXSMM_GEMM_FLAG_TRANS_B : LIBXSMM_GEMM_FLAG_NONE;
+  return libxsmm_smmdispatch(n, m, k, &b_distance, &a_distance, &c_distance, &one, &zero, &flags, nullptr);
+}
+inline constexpr Kernels libxsmm_kernels{"LIBXSMM", &libxsmm_product};
+inline bool const libxsmm_is_here = [] {
+  process_kernels() = &libxsmm_kernels;
+  return true;
+}();
+
+}  // namespace fulgurite::libtorch::native
+#endif
+
+namespace fulgurite::libtorch::native {
+
+// Passes over numbers beside a product: adding what was multiplied to something, and turning a matrix. LIBXSMM has a
+// kernel that turns; this one takes a third of its time.
+
+namespace passes {
+
+using Four = float __attribute__((vector_size(16)));
+using Eight = float __attribute__((vector_size(32)));
+using Sixteen = float __attribute__((vector_size(64)));
+
+/// c = d + c, as many numbers at a time as the processor adds at once; returns how many are done.
+template <class Numbers>
+[[gnu::always_inline]] inline std::int64_t add(float* c, float const* d, std::int64_t n) {
+  constexpr std::int64_t width = sizeof(Numbers) / sizeof(float);
+  std::int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    Numbers x, y{};
+    std::memcpy(&x, c + i, sizeof x);
+    if (d) std::memcpy(&y, d + i, sizeof y);
+    x = y + x;
+    std::memcpy(c + i, &x, sizeof x);
+  }
+  return i;
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx512f")]] inline std::int64_t add_512(float* c, float const* d, std::int64_t n) {
+  return add<Sixteen>(c, d, n);
+}
+[[gnu::target("avx2")]] inline std::int64_t add_256(float* c, float const* d, std::int64_t n) {
+  return add<Eight>(c, d, n);
+}
+
+/// Eight rows of eight numbers each, `next` apart, become eight columns. Written out, since compilers keep arrays of
+/// registers in memory at the optimization that users choose.
+[[gnu::target("avx2")]] inline void turn_8x8(float* to, std::int64_t distance, float const* from, std::int64_t next) {
+  auto const r0 = _mm256_loadu_ps(from);
+  auto const r1 = _mm256_loadu_ps(from + 1 * next);
+  auto const r2 = _mm256_loadu_ps(from + 2 * next);
+  auto const r3 = _mm256_loadu_ps(from + 3 * next);
+  auto const r4 = _mm256_loadu_ps(from + 4 * next);
+  auto const r5 = _mm256_loadu_ps(from + 5 * next);
+  auto const r6 = _mm256_loadu_ps(from + 6 * next);
+  auto const r7 = _mm256_loadu_ps(from + 7 * next);
+  auto const a0 = _mm256_unpacklo_ps(r0, r1), a1 = _mm256_unpackhi_ps(r0, r1);
+  auto const a2 = _mm256_unpacklo_ps(r2, r3), a3 = _mm256_unpackhi_ps(r2, r3);
+  auto const b0 = _mm256_unpacklo_ps(r4, r5), b1 = _mm256_unpackhi_ps(r4, r5);
+  auto const b2 = _mm256_unpacklo_ps(r6, r7), b3 = _mm256_unpackhi_ps(r6, r7);
+  auto const c0 = _mm256_shuffle_ps(a0, a2, 0x44), d0 = _mm256_shuffle_ps(b0, b2, 0x44);
+  auto const c1 = _mm256_shuffle_ps(a0, a2, 0xee), d1 = _mm256_shuffle_ps(b0, b2, 0xee);
+  auto const c2 = _mm256_shuffle_ps(a1, a3, 0x44), d2 = _mm256_shuffle_ps(b1, b3, 0x44);
+  auto const c3 = _mm256_shuffle_ps(a1, a3, 0xee), d3 = _mm256_shuffle_ps(b1, b3, 0xee);
+  _mm256_storeu_ps(to, _mm256_permute2f128_ps(c0, d0, 0x20));
+  _mm256_storeu_ps(to + 1 * distance, _mm256_permute2f128_ps(c1, d1, 0x20));
+  _mm256_storeu_ps(to + 2 * distance, _mm256_permute2f128_ps(c2, d2, 0x20));
+  _mm256_storeu_ps(to + 3 * distance, _mm256_permute2f128_ps(c3, d3, 0x20));
+  _mm256_storeu_ps(to + 4 * distance, _mm256_permute2f128_ps(c0, d0, 0x31));
+  _mm256_storeu_ps(to + 5 * distance, _mm256_permute2f128_ps(c1, d1, 0x31));
+  _mm256_storeu_ps(to + 6 * distance, _mm256_permute2f128_ps(c2, d2, 0x31));
+  _mm256_storeu_ps(to + 7 * distance, _mm256_permute2f128_ps(c3, d3, 0x31));
+}
+/// All but the rows beyond a multiple of 16 and the columns beyond a multiple of 8. A line of the cache holds 16
+/// numbers of a column: both halves of it are taken while it is there.
+[[gnu::target("avx2")]] inline void turn_256(float* to, float const* from, std::int64_t rows, std::int64_t columns,
+                                             std::int64_t distance) {
+  for (std::int64_t r = 0; r + 16 <= rows; r += 16)
+    for (std::int64_t c = 0; c + 8 <= columns; c += 8)
+      for (std::int64_t const half : {r, r + 8})
+        turn_8x8(to + half * columns + c, columns, from + c * distance + half, distance);
+}
+#endif
+
+}  // namespace passes
+
+/// c[i] = d[i] + c[i] for n numbers; with d == nullptr zeros are added. The sums are the same on every processor; only
+/// how many are made at once differs, which compilers do not choose at the optimization that users choose.
+inline void add_to(float* c, float const* d, std::int64_t n) {
+  std::int64_t i = 0;
+#if defined(__x86_64__)
+  static bool const wide = __builtin_cpu_supports("avx512f"), half = __builtin_cpu_supports("avx2");
+  i = wide ? passes::add_512(c, d, n) : half ? passes::add_256(c, d, n) : passes::add<passes::Four>(c, d, n);
+#else
+  i = passes::add<passes::Four>(c, d, n);
+#endif
+  for (; i != n; ++i) c[i] = (d ? d[i] : 0.0F) + c[i];
+}
+
+/// A matrix whose columns follow each other, `distance` apart, is written so that its rows do.
+inline void turn(float* to, float const* from, std::int64_t rows, std::int64_t columns, std::int64_t distance) {
+  std::int64_t whole_rows = 0, whole_columns = 0;
+#if defined(__x86_64__)
+  static bool const half = __builtin_cpu_supports("avx2");
+  if (half) {
+    whole_rows = rows / 16 * 16, whole_columns = columns / 8 * 8;
+    passes::turn_256(to, from, rows, columns, distance);
+  }
+#endif
+  for (std::int64_t r = 0; r != rows; ++r)
+    for (std::int64_t c = r < whole_rows ? whole_columns : 0; c != columns; ++c)
+      to[r * columns + c] = from[c * distance + r];
+}
+
+/// f(i) for all i from 0 to n, each once, on as many threads as LibTorch may use. at::parallel_for is a template that
+/// runs on one thread where the program that includes it is compiled without OpenMP; LibTorch's own loop over the
+/// elements of a tensor is compiled with it.
+template <class F>
+void on_threads(std::int64_t n, F const& f) {
+  if (n == 1 || at::get_num_threads() == 1 || at::in_parallel_region()) {
+    for (std::int64_t i = 0; i != n; ++i) f(i);
+    return;
+  }
+  at::TensorBase const places = at::detail::empty_cpu({n}, at::kByte);
+  auto const* const begin = static_cast<char const*>(places.const_data_ptr());
+  auto walk = at::TensorIterator::borrowing_nullary_op(places);
+  // The form with rows: the one without is wrapped by LibTorch in a copy of the pointers, of which g++ 12 says at -O2
+  // that it may be read before it is written.
+  walk.for_each(
+      [&](char** data, std::int64_t const* strides, std::int64_t size, std::int64_t rows) {
+        for (std::int64_t row = 0; row != rows; ++row) {
+          char const* const first = data[0] + row * strides[1];
+          for (std::int64_t i = 0; i != size; ++i) f(first + i * strides[0] - begin);
+        }
+      },
+      1);
+}
+
+// One matrix product as memory shows it: sizes, strides, threads, and what happens to it on its way into the result.
+
+enum class Epilogue : std::uint8_t {
+  none,       ///< C = A B
+  row,        ///< C = row + A B, the same row everywhere
+  onto,       ///< C = C + A B
+  zero_plus,  ///< C = 0 + A B, which differs from A B where that is -0
+  then_onto,  ///< C = C + (A B), the product summed first; `onto` adds its blocks in turn
+};
+
+/// A is m x k, B is k x n, C is m x n and contiguous. All that decides LibTorch's bits beside the values is a member.
+struct ProductShape {
+  std::int64_t batch = 0;  ///< 0: plain matrices, otherwise that many of each
+  std::int64_t m = 0, n = 0, k = 0;
+  std::array<std::int64_t, 3> a = {}, b = {};  ///< strides: from matrix to matrix, from row to row, within a row
+  std::array<std::uint8_t, 3> beyond = {};     ///< bytes that A, B and C begin past a multiple of 64
+  Epilogue epilogue = Epilogue::none;
+  int threads = 1;
+  bool operator==(ProductShape const&) const = default;
+
+  std::int64_t matrices() const { return batch == 0 ? 1 : batch; }
+  std::int64_t work() const { return matrices() * m * n * k; }
+
+  /// As it is written in accounts: rows, columns and inner length.
+  FULGURITE_BULK std::string text() const {
+    auto const with = [](char const* what) { return std::string(what); };
+    return (batch == 0 ? "" : std::to_string(batch) + " of ") + std::to_string(m) + "x" + std::to_string(n) + "x" +
+           std::to_string(k) + with(a[2] == 1 ? "" : ", A transposed") + with(b[2] == 1 ? "" : ", B transposed") +
+           with(epilogue == Epilogue::row         ? ", with a bias"
+                : epilogue == Epilogue::zero_plus ? ", added to zero"
+                : epilogue == Epilogue::onto      ? ", added to the result"
+                : epilogue == Epilogue::then_onto ? ", then added to a gradient"
+                                                  : "") +
+           (threads == 1 ? "" : ", " + std::to_string(threads) + " threads");
+  }
+};
+
+struct ProductHash {
+  std::size_t operator()(ProductShape const& shape) const {
+    std::uint64_t all = 0x9e3779b97f4a7c15U;
+    for (std::int64_t const number : {shape.batch, shape.m, shape.n, shape.k, shape.a[1], shape.a[2], shape.b[1],
+                                      shape.b[2], std::int64_t(shape.epilogue) + 8 * std::int64_t(shape.threads)})
+      all = (all ^ static_cast<std::uint64_t>(number)) * 0xff51afd7ed558ccdU;
+    return static_cast<std::size_t>(all ^ (all >> 32));
+  }
+};
+
+/// How the rows of a matrix of this shape follow each other: one after the other (`distance` apart), or as columns do.
+struct Order {
+  bool turned;
+  std::int64_t distance;
+};
+inline std::optional<Order> order_of(std::int64_t rows, std::int64_t columns,
+                                     std::array<std::int64_t, 3> const& strides) {
+  if (strides[2] == 1 && strides[1] >= columns) return Order{false, strides[1]};
+  if (strides[1] == 1 && strides[2] >= rows) return Order{true, strides[2]};
+  return std::nullopt;
+}
+
+inline std::uint8_t beyond(void const* where) {
+  return static_cast<std::uint8_t>(reinterpret_cast<std::uintptr_t>(where) % 64);
+}
+
+/// Dense numbers of the CPU in single precision, as they are: no flag says that they are conjugated or negated.
+inline bool is_plain_float(at::Tensor const& tensor) {
+  static constexpr c10::DispatchKeySet flags({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
+                                              c10::DispatchKey::ZeroTensor, c10::DispatchKey::Python});
+  return tensor.defined() && tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
+         !tensor.key_set().has_any(flags) && !tensor.has_names();
+}
+
+/// Of mm(A, B) and bmm(A, B), where A and B lie in one of the two orders; C is to be contiguous and to begin `c_beyond`
+/// bytes past a multiple of 64.
+inline std::optional<ProductShape> product_shape(at::Tensor const& a, at::Tensor const& b, Epilogue epilogue,
+                                                 std::uint8_t c_beyond = 0) {
+  auto const dims = a.dim();
+  if (!is_plain_float(a) || !is_plain_float(b) || (dims != 2 && dims != 3) || b.dim() != dims) return std::nullopt;
+  auto const as = a.sizes(), bs = b.sizes(), ax = a.strides(), bx = b.strides();
+  auto const r = static_cast<std::size_t>(dims - 2), c = r + 1;
+  ProductShape shape;
+  if (dims == 3) {
+    if (as[0] != bs[0] || as[0] == 0) return std::nullopt;
+    shape.batch = as[0];
+    shape.a[0] = ax[0];
+    shape.b[0] = bx[0];
+  }
+  shape.m = as[r];
+  shape.k = as[c];
+  shape.n = bs[c];
+  if (shape.m <= 0 || shape.n <= 0 || shape.k <= 0 || bs[r] != shape.k) return std::nullopt;
+  shape.a[1] = ax[r];
+  shape.a[2] = ax[c];
+  shape.b[1] = bx[r];
+  shape.b[2] = bx[c];
+  auto const x = order_of(shape.m, shape.k, shape.a), y = order_of(shape.k, shape.n, shape.b);
+  constexpr std::int64_t most = std::numeric_limits<int>::max() / 4;
+  if (!x || !y || x->distance > most || y->distance > most || shape.m > most || shape.n > most || shape.a[0] < 0 ||
+      shape.b[0] < 0)
+    return std::nullopt;
+  shape.beyond = {beyond(a.const_data_ptr()), beyond(b.const_data_ptr()), c_beyond};
+  shape.epilogue = epilogue;
+  shape.threads = at::get_num_threads();
+  return shape;
+}
 
 /// Memory of this thread that the next product overwrites, one piece for each use.
 inline float* scratch(std::size_t use, std::int64_t size) {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include <fulgurite/torch/optim/arena_optimizer.hpp>
-#include <fulgurite/torch/optim/block.hpp>
 
 namespace fulgurite::optim {
 

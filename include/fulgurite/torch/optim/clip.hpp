@@ -1,8 +1,17 @@
 #pragma once
 // Scales and clips gradients without waiting for the device.
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,14 +21,23 @@
 #include <ATen/ops/_foreach_clamp_min.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isnan.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linalg_vector_norm_cpu_dispatch.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
 
+#include <fulgurite/callback/learning_rate_monitor.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/torch/device/internals.hpp>
+#include <fulgurite/torch/device/value.hpp>
+#include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite::libtorch {
 
@@ -151,4 +169,349 @@ void clip_value(Parameters const& parameters, double limit) {
   }
 }
 
+// Whether all numbers of gradients are finite: on the CPU one pass over memory, on a device without waiting for it.
+
+/// As many numbers as fill a register of so many bytes.
+template <class T>
+using In16Bytes __attribute__((vector_size(16))) = T;
+template <class T>
+using In32Bytes __attribute__((vector_size(32))) = T;
+template <class T>
+using In64Bytes __attribute__((vector_size(64))) = T;
+
+/// Zero times a finite number is zero, and zero times any other is not a number, so one sum of such products tells it
+/// of all numbers. Four sums that do not wait for each other, in registers: g++ at -O2 keeps arrays of them in memory.
+template <class Numbers, class T>
+[[gnu::always_inline]] inline bool all_finite_in(T const* numbers, std::size_t size) {
+  constexpr std::size_t width = sizeof(Numbers) / sizeof(T);
+  Numbers a{}, b{}, c{}, d{}, now{};
+  Numbers const zero{};
+  std::size_t i = 0;
+  for (; i + 4 * width <= size; i += 4 * width) {
+    std::memcpy(&now, numbers + i, sizeof now);
+    a += now * zero;
+    std::memcpy(&now, numbers + i + width, sizeof now);
+    b += now * zero;
+    std::memcpy(&now, numbers + i + 2 * width, sizeof now);
+    c += now * zero;
+    std::memcpy(&now, numbers + i + 3 * width, sizeof now);
+    d += now * zero;
+  }
+  a += b + c + d;
+  T all = 0;
+  for (std::size_t lane = 0; lane != width; ++lane) all += a[lane];
+  for (; i != size; ++i) all += numbers[i] * T(0);
+  return all == 0;
+}
+#if defined(__x86_64__)
+template <class T>
+[[gnu::target("avx512f"), gnu::noinline]] bool all_finite_512(T const* numbers, std::size_t size) {
+  return all_finite_in<In64Bytes<T>>(numbers, size);
+}
+template <class T>
+[[gnu::target("avx2,fma"), gnu::noinline]] bool all_finite_256(T const* numbers, std::size_t size) {
+  return all_finite_in<In32Bytes<T>>(numbers, size);
+}
+#endif
+template <class T>
+bool all_finite(T const* numbers, std::size_t size) {
+#if defined(__x86_64__)
+  static bool const wide = __builtin_cpu_supports("avx512f"),
+                    half = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (wide) return all_finite_512(numbers, size);
+  if (half) return all_finite_256(numbers, size);
+#endif
+  return all_finite_in<In16Bytes<T>>(numbers, size);
+}
+
+/// The same for types of 16 bits: a number is infinite or not a number if all bits of its exponent are ones.
+inline bool all_finite(std::uint16_t const* bits, std::size_t size, std::uint16_t exponent) {
+  bool found = false;
+  for (std::size_t i = 0; i != size; ++i) found |= (bits[i] & exponent) == exponent;
+  return !found;
+}
+
+/// The same of a dense tensor on the CPU, without an operator; nullopt: it is no such tensor.
+FULGURITE_BULK std::optional<bool> plainly_finite(at::Tensor const& tensor) {
+  auto const size = static_cast<std::size_t>(tensor.numel());
+  if (tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_non_overlapping_and_dense()) {
+    auto const* const data = tensor.const_data_ptr();
+    switch (tensor.scalar_type()) {
+    case at::kFloat: return all_finite(static_cast<float const*>(data), size);
+    case at::kDouble: return all_finite(static_cast<double const*>(data), size);
+    case at::kBFloat16: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7f80);
+    case at::kHalf: return all_finite(static_cast<std::uint16_t const*>(data), size, 0x7c00);
+    default: break;
+    }
+  }
+  return std::nullopt;
+}
+FULGURITE_BULK bool all_finite(at::Tensor const& tensor) {
+  auto const plainly = plainly_finite(tensor);
+  return plainly ? *plainly : at::isfinite(tensor).all().item<bool>();
+}
+
+template <class Parameters>
+bool on_a_device(Parameters const& parameters) {
+  auto const first = parameters.begin();
+  return first != parameters.end() && !first->is_cpu();
+}
+
+template <class Parameters>
+bool gradients_finite(Parameters const& parameters) {
+  Gradients const gradients(parameters);
+  for (auto const& gradient : *gradients)
+    if (!all_finite(gradient)) return false;
+  return true;
+}
+template <class Parameters>
+bool weights_finite(Parameters const& parameters) {
+  at::NoGradGuard const no_graph;
+  for (auto const& parameter : parameters)
+    if (!all_finite(parameter)) return false;
+  return true;
+}
+
+/// The name of a buffer that holds a nan, or "". Infinite numbers may be meant, as in the mask of an attention.
+template <class Model>
+std::string buffer_with_nan(Model& model) {
+  at::NoGradGuard const no_graph;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    for (auto const& buffer : model.named_buffers())
+      if (buffer.value().defined() && buffer.value().is_floating_point() &&
+          at::isnan(buffer.value()).any().template item<bool>())
+        return buffer.key();
+  return "";
+}
+
+/// Adds zero times a value to what was noted so far: that becomes nan with the first value that is not finite, and
+/// stays so.
+FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, at::Tensor const& value) {
+  at::NoGradGuard const no_graph;
+  if (!noted) noted = at::zeros({}, value.options().dtype(at::kFloat).requires_grad(false));
+  auto const number = value.detach();
+  noted->add_(number.dim() == 0 ? number : number.reshape({}), 0);
+}
+/// The same for all numbers of some tensors of one device: their largest magnitude tells.
+FULGURITE_BULK void note_finite(std::optional<at::Tensor>& noted, std::vector<at::Tensor> const& tensors) {
+  if (tensors.empty()) return;
+  at::NoGradGuard const no_graph;
+  auto sizes = at::_foreach_norm(tensors, std::numeric_limits<double>::infinity());
+  for (auto& size : sizes) size = size.to(tensors.front().device(), at::kFloat);
+  note_finite(noted, at::stack(sizes).sum());
+}
+template <class Parameters>
+void note_gradients(std::optional<at::Tensor>& noted, Parameters const& parameters) {
+  Gradients const gradients(parameters);
+  note_finite(noted, *gradients);
+}
+template <class Parameters>
+void note_weights(std::optional<at::Tensor>& noted, Parameters const& parameters) {
+  std::vector<at::Tensor> all;
+  for (auto const& parameter : parameters)
+    if (parameter.is_floating_point() && parameter.numel() != 0) all.push_back(parameter.detach());
+  note_finite(noted, all);
+}
+
+// A look at large gradients where it costs least: right after backward has made each of them, while it is still in the
+// cache. Before the update it would have to be fetched from memory once more.
+
+/// What was seen of the gradients of the step at hand. A gradient is known by its handle and its version: what was seen
+/// of one that was written to since is not true of it any more.
+class SeenGradients {
+ public:
+  /// Forgets what was seen. `look`: whether the gradients that backward makes next are worth a look.
+  void begin(bool look) {
+    seen_.clear();
+    look_ = look;
+  }
+  void forget() { seen_.clear(); }
+  bool looks() const { return look_; }
+  /// Looks at a gradient that backward has just made.
+  void look(at::Tensor const& gradient) {
+    if (!look_ || !gradient.defined()) return;
+    if (auto const finite = plainly_finite(gradient)) note(gradient, *finite);
+  }
+  void note(at::Tensor const& gradient, bool finite) {
+    for (auto& one : seen_)
+      if (one.is(gradient)) {
+        one.version = version(gradient);
+        one.finite = finite;
+        return;
+      }
+    seen_.push_back({Handle(gradient.getIntrusivePtr()), version(gradient), finite});
+  }
+
+  bool empty() const { return seen_.empty(); }
+  /// Whether all numbers of a gradient are finite; nullopt: it was not looked at since it was last written.
+  std::optional<bool> finite(at::Tensor const& gradient) const {
+    for (auto const& one : seen_)
+      if (one.is(gradient) && one.version == version(gradient)) return one.finite;
+    return std::nullopt;
+  }
+
+ private:
+  /// A weak handle: no other tensor gets the address while it lives, and the reference counts that backward looks at
+  /// stay the same.
+  using Handle = c10::weak_intrusive_ptr<at::TensorImpl>;
+  struct Seen {
+    Handle gradient;
+    std::uint32_t version;
+    bool finite;
+    bool is(at::Tensor const& other) const { return gradient._unsafe_get_target() == other.unsafeGetTensorImpl(); }
+  };
+  static std::uint32_t version(at::Tensor const& tensor) {
+    return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+  }
+
+  std::vector<Seen> seen_;
+  bool look_ = false;
+};
+
+/// Has LibTorch call it for the large parameters of a model, as soon as the gradient of each is complete. Gradients
+/// that stay in the second cache are not worth it, nor are those on a device, for which nobody waits.
+class GradientLooks {
+ public:
+  GradientLooks() = default;
+  GradientLooks(GradientLooks&&) = default;
+  GradientLooks& operator=(GradientLooks&&) = delete;
+  ~GradientLooks() { detach(); }
+
+  template <class Model>
+  void attach(Model const& model) {
+    detach();
+    if constexpr (std::derived_from<Model, torch::nn::Module>) attach_to(model.parameters());
+  }
+  void detach() {
+    for (auto const& parameter : watched_)
+      if (seen_of(parameter) == seen_) torch::autograd::impl::post_acc_grad_hooks(parameter).reset();
+    watched_.clear();
+    seen_.reset();
+  }
+
+  /// What is seen of the gradients of the step at hand; nullptr: nothing ever is.
+  SeenGradients* operator->() const { return seen_.get(); }
+  SeenGradients& operator*() const { return *seen_; }
+  explicit operator bool() const { return seen_ != nullptr; }
+
+  /// What is seen of this parameter's gradients; nullptr: it is not looked at.
+  FULGURITE_COLD static std::shared_ptr<SeenGradients> seen_of(at::Tensor const& parameter) {
+    if (!parameter.unsafeGetTensorImpl()->autograd_meta()) return nullptr;
+    auto const* const hook = dynamic_cast<Hook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
+    return hook ? hook->seen : nullptr;
+  }
+
+  /// Somebody has put other numbers into gradients of these parameters, and may have moved no version.
+  FULGURITE_COLD static void forget(std::vector<at::Tensor> const& parameters) {
+    for (auto const& parameter : parameters)
+      if (auto const seen = seen_of(parameter)) return seen->forget();
+  }
+
+  static constexpr std::size_t least_bytes = std::size_t{1} << 16,  ///< of a parameter
+      least_bytes_in_all = std::size_t{1} << 22;
+
+ private:
+  struct Hook final : torch::autograd::PostAccumulateGradHook {
+    explicit Hook(std::shared_ptr<SeenGradients> where) : seen(std::move(where)) {}
+    void operator()(at::Tensor const& parameter) override { seen->look(parameter.grad()); }
+    std::shared_ptr<SeenGradients> seen;
+  };
+
+  FULGURITE_COLD void attach_to(std::vector<at::Tensor> const& parameters) {
+    std::size_t bytes = 0;
+    for (auto const& parameter : parameters)
+      if (is_large(parameter)) bytes += parameter.nbytes();
+    if (bytes < least_bytes_in_all) return;
+    seen_ = std::make_shared<SeenGradients>();
+    for (auto const& parameter : parameters)
+      if (is_large(parameter) && !torch::autograd::impl::post_acc_grad_hooks(parameter)) {
+        torch::autograd::impl::set_post_acc_grad_hooks(parameter, std::make_unique<Hook>(seen_));
+        watched_.push_back(parameter);
+      }
+  }
+  /// Only a parameter that has needed a gradient has a place for the hook.
+  static bool is_large(at::Tensor const& parameter) {
+    return parameter.is_cpu() && parameter.requires_grad() && parameter.is_leaf() && parameter.nbytes() >= least_bytes;
+  }
+
+  std::shared_ptr<SeenGradients> seen_;
+  std::vector<at::Tensor> watched_;
+};
+
+/// The same answer as `gradients_finite`, with what was seen already.
+template <class Parameters>
+bool gradients_finite(Parameters const& parameters, SeenGradients const& seen) {
+  for (auto const& parameter : parameters) {
+    auto const& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (auto const known = seen.finite(gradient); known ? !*known : !all_finite(dense_part(gradient))) return false;
+  }
+  return true;
+}
+
 }  // namespace fulgurite::libtorch
+
+namespace fulgurite {
+
+// The norms of gradients, one for each parameter and one over all, with one read of the device.
+
+namespace libtorch {
+
+using Norms = std::vector<std::pair<std::string, double>>;
+
+/// The norm of each gradient that is there; the last entry is the norm over all. Empty if there is none.
+FULGURITE_BULK Norms gradient_norms(std::vector<std::pair<std::string, at::Tensor>> const& parameters, double type) {
+  at::NoGradGuard const no_graph;
+  Norms norms;
+  std::vector<at::Tensor> gradients;
+  for (auto const& [name, parameter] : parameters) {
+    auto const& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    norms.emplace_back(name, 0.0);
+    gradients.push_back(gradient.is_sparse() ? gradient.coalesce().values() : gradient);
+  }
+  if (gradients.empty()) return norms;
+  auto each = at::_foreach_norm(gradients, type);
+  for (auto& norm : each) norm = norm.to(gradients.front().device());
+  auto const stacked = at::stack(each);
+  norms.emplace_back("total", 0.0);
+  auto const host =
+      at::cat({stacked, at::linalg_vector_norm(stacked, type).unsqueeze(0)}).to(at::kDouble).cpu().contiguous();
+  auto const* values = data_of<double>(host);
+  for (auto& [name, value] : norms) value = *values++;
+  return norms;
+}
+
+/// The norms of the parameters that the optimizer updates, by the model's names for them, or by their positions in the
+/// optimizer if the model has no names.
+template <class Model, class Optimizer>
+Norms gradient_norms(Model& model, Optimizer& optimizer, double type) {
+  auto const& stepped = optimizer.parameters();
+  auto named = named_parameters(model);
+  if (named.empty())
+    for (auto const& parameter : stepped) named.emplace_back(std::to_string(named.size()), parameter);
+  std::unordered_set<void const*> own;
+  for (std::size_t i = 0; i != stepped.size(); ++i) {
+    if constexpr (requires {
+                    stepped.has_gradient(i);
+                  })  // a gradient that stays is defined even if backward did not write to it
+      if (!stepped.has_gradient(i)) continue;
+    own.insert(stepped[i].unsafeGetTensorImpl());
+  }
+  std::erase_if(named, [&](auto const& one) { return !own.contains(one.second.unsafeGetTensorImpl()); });
+  return gradient_norms(named, type);
+}
+
+}  // namespace libtorch
+
+/// Lightning's grad_norm: `grad_2.0_norm/<name>` of each parameter that has a gradient, then `grad_2.0_norm_total`.
+/// Waits once for the device. `GradientNorm` sends the same to the loggers.
+template <std::derived_from<torch::nn::Module> Model>
+std::vector<std::pair<std::string, double>> grad_norm(Model& model, double norm_type = 2.0) {
+  GradientNorm::check(norm_type);
+  auto norms = libtorch::gradient_norms(libtorch::named_parameters(model), norm_type);
+  GradientNorm::name_all(norms, norm_type);
+  return norms;
+}
+
+}  // namespace fulgurite

@@ -6,22 +6,108 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full_like.h>
+#include <torch/nn/module.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/optimizer.h>
 
+#include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/type_name.hpp>
-#include <fulgurite/torch/optim/listed_once.hpp>
-#include <fulgurite/torch/optim/optimizer_options.hpp>
+#include <fulgurite/core/types.hpp>
+#include <fulgurite/metric/metric.hpp>
 #include <fulgurite/torch/optim/optimizer_state.hpp>
+
+namespace fulgurite::libtorch {
+
+// A parameter that an optimizer lists twice would be stepped, and clipped, twice.
+
+/// "a parameter 'a.weight', which is also 'b.weight'": `names` are all that the model has for the tensor.
+FULGURITE_COLD std::string parameter_text(std::vector<std::string> const& names) {
+  std::string what = "a parameter";
+  for (std::size_t i = 0; i != names.size(); ++i) what += (i == 0 ? " '" : ", which is also '") + names[i] + "'";
+  return what + (names.size() > 1 ? "," : "");
+}
+
+/// `names`: all that the model has for the tensor.
+[[noreturn]] FULGURITE_COLD void refuse_listed_twice(std::string_view optimizer,
+                                                     std::vector<std::string> const& names) {
+  throw Error("fulgurite.optimizer.twice",
+              std::string(optimizer) + " lists " + parameter_text(names) +
+                  " twice, so that each step would move it twice: give it filter_params(*this), which lists each "
+                  "tensor once, or take an optimizer of fulgurite::optim");
+}
+
+/// An optimizer of fulgurite::optim was given a tensor in two groups. The optimizer does not know the model, so that
+/// the fit adds the names.
+class InTwoGroups : public Error {
+ public:
+  InTwoGroups(std::string_view optimizer, at::Tensor const& parameter, std::vector<std::string> const& names = {})
+      : Error("fulgurite.optimizer.twice", std::string(optimizer) + " lists " + parameter_text(names) +
+                                               " in two groups, which may have different options: give it to one of "
+                                               "them"),
+        optimizer_(optimizer),
+        parameter_(parameter) {}
+
+  std::string const& optimizer() const { return optimizer_; }
+  at::Tensor const& parameter() const { return parameter_; }
+
+ private:
+  std::string optimizer_;
+  at::Tensor parameter_;
+};
+
+/// All names that the model has for a tensor; none if it is no torch::nn::Module.
+template <class Model>
+std::vector<std::string> names_of(Model& model, at::Tensor const& parameter) {
+  std::vector<std::string> names;
+  if constexpr (std::derived_from<Model, torch::nn::Module>)
+    for (auto const& named : model.named_parameters())
+      if (named.value().is_same(parameter)) names.push_back(named.key());
+  return names;
+}
+
+/// What `make` returns: the optimizers of this model, whose refusals get the names that the model has.
+template <class Model, class Make>
+auto made_with_names(Model& model, Make const& make) {
+  try {
+    return make();
+  } catch (InTwoGroups const& refused) {
+    throw InTwoGroups(refused.optimizer(), refused.parameter(), names_of(model, refused.parameter()));
+  }
+}
+
+/// The first tensor that comes twice in a list of parameters; an undefined one where there is none.
+template <class Parameters>
+at::Tensor listed_twice(Parameters&& parameters) {
+  std::unordered_set<c10::TensorImpl const*> seen;
+  for (at::Tensor const& parameter : parameters)
+    if (!seen.insert(parameter.unsafeGetTensorImpl()).second) return parameter;
+  return {};
+}
+
+/// The parameters of an optimizer, over all of its groups, against the model. A module that is registered under two
+/// names has each of its tensors twice in `parameters()`, and an optimizer of torch::optim takes these for two. An
+/// optimizer of the user's own need not have a name.
+template <class Model, class Optimizer>
+void require_listed_once(Model& model, Optimizer& optimizer) {
+  auto const twice = listed_twice(optimizer.parameters());
+  if (!twice.defined()) return;
+  std::string_view called = type_name<Optimizer>();
+  if constexpr (requires { Optimizer::name(); }) called = Optimizer::name();
+  refuse_listed_twice(called, names_of(model, twice));
+}
+
+}  // namespace fulgurite::libtorch
 
 namespace torch::optim {
 class LBFGS;
@@ -164,6 +250,162 @@ class TorchOptimizer : public libtorch::MayForget<X> {
   X optimizer_;
   std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> given_;
   std::vector<at::Tensor> parameters_;
+};
+
+// LibTorch's own schedulers in the place of a schedule. Their state cannot be read, so a checkpoint keeps what has
+// moved them.
+
+namespace libtorch {
+
+/// Makes a scheduler of LibTorch for an optimizer of LibTorch. It lies on the heap, since it can neither be assigned
+/// nor made empty.
+template <class Factory>
+class MadeScheduler {
+ public:
+  using Made = std::remove_cvref_t<std::invoke_result_t<Factory&, torch::optim::Optimizer&>>;
+
+  explicit MadeScheduler(Factory factory) : factory_(std::move(factory)) {}
+  void attach(torch::optim::Optimizer& optimizer) {
+    optimizer_ = &optimizer;
+    again();
+  }
+  void again() {
+    if (optimizer_) made_.reset(new Made(factory_(*optimizer_)));
+  }
+  Made* operator->() const { return made_.get(); }
+  explicit operator bool() const { return made_ != nullptr; }
+
+ private:
+  Factory factory_;
+  torch::optim::Optimizer* optimizer_ = nullptr;
+  std::unique_ptr<Made> made_;
+};
+
+}  // namespace libtorch
+
+/// What `torch_schedule` makes.
+template <class Factory>
+class TorchSchedule {
+ public:
+  static constexpr bool sets_rates = true, replays_moves = true;
+
+  explicit TorchSchedule(Factory factory) : scheduler_(std::move(factory)) {}
+  void attach(auto& optimizer) { scheduler_.attach(optimizer.raw()); }
+  void move(auto&) {
+    scheduler_->step();
+    ++moves_;
+  }
+
+  /// Loading moves a new scheduler as often as the saved one was moved. It begins at the initial rates, which the
+  /// caller has set.
+  void state(auto& archive) {
+    archive("moves", moves_);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      scheduler_.again();
+      for (long move = 0; scheduler_ && move != moves_; ++move) scheduler_->step();
+    }
+  }
+
+ private:
+  libtorch::MadeScheduler<Factory> scheduler_;
+  long moves_ = 0;
+};
+
+/// A torch::optim::LRScheduler moves the rates: `return scheduled(torch::optim::SGD(parameters(), 0.1),
+/// torch_schedule([](auto& optimizer) { return torch::optim::StepLR(optimizer, 10, 0.5); }));`
+/// The function receives the torch::optim::Optimizer. When its state is read back it is moved as often as it had been.
+/// Mind that LibTorch's StepLR lowers the rate one move later than Python's does; schedule::Step is as Python's.
+template <class Factory>
+TorchSchedule<Factory> torch_schedule(Factory factory) {
+  return TorchSchedule<Factory>(std::move(factory));
+}
+
+/// What `torch_plateau` makes.
+template <class M, class Factory>
+class TorchPlateau {
+ public:
+  using Watches = MetricTypes<M>;
+  static constexpr bool sets_rates = true, replays_moves = true;
+
+  TorchPlateau(M metric, Factory factory, bool strict)
+      : metric_(metric), scheduler_(std::move(factory)), strict_(strict) {}
+  M metric() const { return metric_; }
+  bool strict() const { return strict_; }
+  void attach(auto& optimizer) { scheduler_.attach(optimizer.raw()); }
+  void observe(double value, auto&) {
+    seen_.push_back(static_cast<float>(value));
+    scheduler_->step(seen_.back());
+  }
+
+  void state(auto& archive) {
+    archive("seen", seen_);
+    if constexpr (std::remove_cvref_t<decltype(archive)>::loading) {
+      scheduler_.again();
+      if (scheduler_)
+        for (float const value : seen_) scheduler_->step(value);
+    }
+  }
+
+ private:
+  [[no_unique_address]] M metric_;
+  libtorch::MadeScheduler<Factory> scheduler_;
+  std::vector<float> seen_;
+  bool strict_;
+};
+
+/// The same for torch::optim::ReduceLROnPlateauScheduler, which watches a metric: `torch_plateau(Net::val_loss,
+/// [](auto& optimizer) { return torch::optim::ReduceLROnPlateauScheduler(optimizer); })`. A checkpoint holds every
+/// value that it has seen; schedule::ReduceOnPlateau needs three numbers, and counts in double.
+template <class M, class Factory>
+TorchPlateau<M, Factory> torch_plateau(M metric, Factory factory, bool strict = true) {
+  return {metric, std::move(factory), strict};
+}
+
+// Trains with one optimizer at a time: while it is toggled, parameters of the others receive no gradient.
+
+/// Lightning's toggle_optimizer. `toggle` switches requires_grad off for every parameter of all optimizers and back on
+/// for the chosen one's, to what it was: frozen parameters stay frozen, shared ones stay on. `untoggle`, or the end of
+/// the object's life, gives the parameters of the others back what they had. Parameters that no optimizer has are not
+/// touched.
+class Toggle {
+ public:
+  Toggle() = default;
+  /// Toggles `chosen`. `all`: a tuple of the optimizers, the chosen one among them.
+  template <class Optimizer, class All>
+  Toggle(Optimizer& chosen, All& all) {
+    toggle(chosen, all);
+  }
+  ~Toggle() { untoggle(); }
+  Toggle(Toggle const&) = delete;
+  Toggle& operator=(Toggle const&) = delete;
+
+  template <class Optimizer, class All>
+  void toggle(Optimizer& chosen, All& all) {
+    untoggle();
+    auto const is_chosen = [&](auto& one) {
+      return static_cast<void const*>(&one) == static_cast<void const*>(&chosen);
+    };
+    std::apply([&](auto&... one) { ((is_chosen(one) ? remember(one, own_) : remember(one, others_)), ...); }, all);
+    if (others_.empty()) return own_.clear();
+    for (auto& [parameter, required] : others_) parameter.set_requires_grad(false);
+    for (auto& [parameter, required] : own_) parameter.set_requires_grad(required);
+    own_.clear();
+  }
+
+  void untoggle() noexcept {
+    for (auto& [parameter, required] : others_) parameter.set_requires_grad(required);
+    others_.clear();
+  }
+
+ private:
+  using Flags = std::vector<std::pair<at::Tensor, bool>>;
+
+  template <class Optimizer>
+  static void remember(Optimizer& optimizer, Flags& flags) {
+    for (auto const& parameter : optimizer.parameters()) flags.emplace_back(parameter, parameter.requires_grad());
+  }
+  Flags own_;  ///< kept between calls for their capacity
+  Flags others_;
 };
 
 }  // namespace fulgurite

@@ -15,15 +15,14 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <fulgurite/callback/run_output.hpp>
-#include <fulgurite/core/action.hpp>
+#include <fulgurite/callback/watch.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
-#include <fulgurite/core/tell.hpp>
+#include <fulgurite/core/text.hpp>
 #include <fulgurite/hook/hooks.hpp>
 #include <fulgurite/hook/pack.hpp>
-#include <fulgurite/report/operator_times.hpp>
+#include <fulgurite/report/profile.hpp>
 
 namespace fulgurite {
 

@@ -10,17 +10,14 @@
 #include <vector>
 
 #include <fulgurite/checkpoint/archive.hpp>
-#include <fulgurite/checkpoint/data_state.hpp>
 #include <fulgurite/checkpoint/pt_file.hpp>
+#include <fulgurite/checkpoint/pt_writer.hpp>
 #include <fulgurite/checkpoint/run_file.hpp>
-#include <fulgurite/checkpoint/safetensors_reader.hpp>
-#include <fulgurite/checkpoint/state_memory.hpp>
+#include <fulgurite/checkpoint/safetensors.hpp>
 #include <fulgurite/core/cold.hpp>
 #include <fulgurite/core/error.hpp>
 #include <fulgurite/core/state.hpp>
 #include <fulgurite/torch/weights/load_weights.hpp>
-#include <fulgurite/torch/weights/parameters.hpp>
-#include <fulgurite/torch/weights/saved_tensor.hpp>
 #include <fulgurite/torch/weights/weights.hpp>
 
 namespace fulgurite {
@@ -192,6 +189,19 @@ WeightReport load_weights(Model& model, Data& data, std::filesystem::path const&
 template <class Model>
 WeightReport load_weights(Model& model, std::filesystem::path const& path) {
   return load_weights(model, path, WeightOptions{});
+}
+
+// Weights for Python: a file that torch.load reads.
+
+/// Writes parameters and buffers of a model, or of a part of one, for Python:
+///   save_pt(model, "weights.pt");            // C++
+///   net.load_state_dict(torch.load("weights.pt"))  # Python
+/// The file is replaced as a whole, or stays as it was.
+template <class Model>
+void save_pt(Model& model, std::filesystem::path const& path) {
+  if constexpr (libtorch::PartOfModel<Model>)
+    write_pt(path, [&](auto&& f) { libtorch::each_weight(libtorch::module_of(model), f); });
+  else write_pt(path, [&](auto&& f) { libtorch::each_weight(model, f); });
 }
 
 }  // namespace fulgurite

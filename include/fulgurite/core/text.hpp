@@ -1,0 +1,119 @@
+#pragma once
+// Texts: lines for a person, UTF-8, spans of time.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fulgurite/core/cold.hpp>
+#include <fulgurite/core/error.hpp>
+
+namespace fulgurite {
+
+// Lines for a person to read. Where a progress bar is drawn on the same terminal, they come out above it.
+
+/// What is drawn on a terminal of this process and makes room for lines that others write; null where nothing is.
+/// report::BlockOfLines sets it.
+inline std::atomic<void (*)(std::FILE* stream, std::string_view lines)> writes_above{nullptr};
+
+/// Writes lines, each of which ends with a newline: any number of them, as long as they like. What the library says
+/// while a run goes on goes through here.
+FULGURITE_COLD void tell(std::FILE* stream, std::string_view lines) {
+  if (auto const above = writes_above.load()) above(stream, lines);
+  else std::fwrite(lines.data(), 1, lines.size(), stream);
+}
+
+}  // namespace fulgurite
+
+namespace fulgurite::utf8 {
+
+// The one decoder of UTF-8: where a character ends, and whether it is one.
+
+/// Bytes of the character that begins at `at`, 1 to 4; 0 where none does: a stray or a missing continuation, an
+/// overlong form, a surrogate, or a number above U+10FFFF.
+constexpr std::size_t length(std::string_view text, std::size_t at) {
+  auto const lead = static_cast<unsigned char>(text[at]);
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  std::size_t const bytes = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (text.size() - at < bytes) return 0;
+  std::uint32_t code = lead & (0x7FU >> bytes);
+  for (std::size_t i = 1; i != bytes; ++i) {
+    auto const next = static_cast<unsigned char>(text[at + i]);
+    if ((next & 0xC0U) != 0x80U) return 0;
+    code = code << 6 | (next & 0x3FU);
+  }
+  bool const overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  bool const surrogate = code >= 0xD800 && code < 0xE000;
+  return overlong || surrogate || code > 0x10FFFF ? 0 : bytes;
+}
+
+/// Whether all of the text is UTF-8.
+constexpr bool is_valid(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t const bytes = length(text, at);
+    if (bytes == 0) return false;
+    at += bytes;
+  }
+  return true;
+}
+
+}  // namespace fulgurite::utf8
+
+namespace fulgurite {
+
+// Spans of time as a person writes them: DD:HH:MM:SS, days, hours, minutes and seconds.
+
+/// Time, as options take it: `.max_time = Seconds{90}`, or any duration of std::chrono, such as 2h.
+using Seconds = std::chrono::duration<double>;
+
+/// The seconds of "00:12:00:00", which are twelve hours; nothing where the text is no DD:HH:MM:SS. Hours are below 24,
+/// minutes and seconds below 60.
+constexpr std::optional<Seconds> seconds_of(std::string_view text) {
+  constexpr std::array<int, 4> unit{86400, 3600, 60, 1};
+  constexpr std::array<int, 4> below{std::numeric_limits<int>::max() / 86400, 24, 60, 60};
+  double seconds = 0;
+  for (std::size_t i = 0; i != 4; ++i) {
+    auto const end = i == 3 ? text.size() : text.find(':');
+    if (end == std::string_view::npos || end == 0 || end > 9) return std::nullopt;
+    int value = 0;
+    for (char const c : text.substr(0, end)) {
+      if (c < '0' || c > '9') return std::nullopt;
+      value = 10 * value + (c - '0');
+    }
+    if (value >= below[i]) return std::nullopt;
+    seconds += static_cast<double>(value) * unit[i];
+    text.remove_prefix(i == 3 ? end : end + 1);
+  }
+  return Seconds(seconds);
+}
+
+/// The same as options take it; an Error says what is wrong with another text.
+constexpr Seconds time_of(std::string_view text) {
+  auto const seconds = seconds_of(text);
+  if (!seconds)
+    throw Error("fulgurite.options.time",
+                "'" + std::string(text) + "' is not DD:HH:MM:SS (days, hours, minutes, seconds), such as 00:12:00:00");
+  return *seconds;
+}
+
+/// "00:12:00:00" of twelve hours. Parts of a second are left out.
+FULGURITE_COLD std::string time_text(Seconds time) {
+  auto const whole = static_cast<long long>(time.count());
+  std::string text;
+  for (long long const part : {whole / 86400, whole / 3600 % 24, whole / 60 % 60, whole % 60}) {
+    if (!text.empty()) text += ':';
+    if (part < 10) text += '0';
+    text += std::to_string(part);
+  }
+  return text;
+}
+
+}  // namespace fulgurite

@@ -1,0 +1,241 @@
+#pragma once
+// Small tools for types, packs and tuples, and the types that options, and answers of hooks, are written in.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+// What a class says of itself as a constant: `static constexpr TYPE NAME = ...`.
+
+// Whether class C says NAME, as a value of TYPE or as a text. A data member of such a name means something else; it is
+// asked for first, since g++ 12 takes the question for its value for an error. Macros, since a name cannot be passed
+// on.
+#define FULGURITE_SAYS(C, TYPE, NAME)                                                                                  \
+  requires {                                                                                                           \
+    requires !std::is_member_pointer_v<decltype(&C::NAME)>;                                                            \
+    typename std::integral_constant<TYPE, C::NAME>;                                                                    \
+  }
+#define FULGURITE_SAYS_TEXT(C, NAME)                                                                                   \
+  requires {                                                                                                           \
+    requires !std::is_member_pointer_v<decltype(&C::NAME)>;                                                            \
+    typename std::bool_constant<std::string_view(C::NAME).empty()>;                                                    \
+  }
+
+namespace fulgurite {
+
+// Whether a type is a std::optional.
+
+/// `T` is a std::optional, of whatever.
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+// The name of a type as the user wrote it, known to the compiler.
+
+/// `type_name<Net>()` is "Net"; of a template the name alone: `type_name<EarlyStopping<...>>()` is "EarlyStopping".
+/// Namespaces are left out.
+template <class T>
+consteval std::string_view type_name() {
+  std::string_view name = __PRETTY_FUNCTION__;
+  name.remove_prefix(name.find("T = ") + 4);
+  name = name.substr(0, name.find_first_of("<;]"));
+  auto const last = name.rfind("::");
+  return last == std::string_view::npos ? name : name.substr(last + 2);
+}
+
+// A string literal as a template argument: the name of a metric, of a loader.
+
+/// Structural, so that `Metric<"val/loss">` is a type of its own. Prose never travels in one: clang prints it as
+/// numbers.
+template <std::size_t N>
+struct FixedString {
+  char text[N]{};
+
+  consteval FixedString(char const (&literal)[N]) { std::copy_n(literal, N, text); }  // implicit: Metric<"name">
+  constexpr std::string_view view() const { return {text, N - 1}; }
+};
+
+// A function of each element of a tuple. std::apply does the same by five functions of code for each use, this by one.
+
+/// f(element) for each, in order.
+template <class F, class... Ts>
+constexpr void each_of(std::tuple<Ts...>& elements, F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>)
+      __attribute__((always_inline)) { (f(std::get<I>(elements)), ...); }(std::index_sequence_for<Ts...>{});
+}
+
+// A pack of objects as indexed bases: empty ones cost nothing, access is a cast.
+
+/// One value of Slots; its position keeps two of the same type apart. An empty one takes no memory.
+template <std::size_t I, class T>
+struct Slot {
+  [[no_unique_address]] T value;
+};
+
+template <class Indices, class... Ts>
+struct IndexedSlots;
+
+/// The type at a position.
+#if defined(__has_builtin) && __has_builtin(__type_pack_element)
+template <std::size_t I, class... Ts>
+using TypeAt = __type_pack_element<I, Ts...>;
+#else
+// Only the base class is looked up: std::tuple_element makes the rest of the list anew at each position.
+template <std::size_t I, class T>
+std::type_identity<T> slot_type(Slot<I, T> const*);
+template <std::size_t I, class... Ts>
+using TypeAt =
+    typename decltype(slot_type<I>(std::declval<IndexedSlots<std::index_sequence_for<Ts...>, Ts...> const*>()))::type;
+#endif
+
+template <std::size_t... I, class... Ts>
+struct IndexedSlots<std::index_sequence<I...>, Ts...> : Slot<I, Ts>... {
+  constexpr explicit IndexedSlots(Ts... values) : Slot<I, Ts>{std::move(values)}... {}
+};
+
+/// Callbacks live in one: `get<I>()` by position, `get<T>()` by type (each type occurs once; a rule sees to that).
+template <class... Ts>
+struct Slots : IndexedSlots<std::index_sequence_for<Ts...>, Ts...> {
+  using Base = IndexedSlots<std::index_sequence_for<Ts...>, Ts...>;
+  using Base::Base;
+  static constexpr std::size_t size = sizeof...(Ts);
+  template <std::size_t I>
+  using Type = TypeAt<I, Ts...>;
+
+  template <std::size_t I>
+  [[gnu::always_inline]] constexpr Type<I>& get() {
+    return static_cast<Slot<I, Type<I>>&>(*this).value;
+  }
+
+  template <class T>
+  constexpr T& get() {
+    return get<index_of<T>()>();
+  }
+
+  template <class T>
+  static consteval std::size_t index_of() {
+    std::size_t at = 0, found = size;
+    ((std::is_same_v<T, Ts> ? void(found = at) : void(), ++at), ...);
+    return found;
+  }
+};
+
+// What the compiler knows of a fact: yes, no, or "ask at run time".
+
+/// A trait such as `Strategy::on_gpu`. With `at_run_time` a rule becomes an early exception instead of a compile error.
+enum class Known : std::uint8_t { no, yes, at_run_time };
+
+// What a hook may answer. Every callback sees every event; the gravest answer wins.
+
+/// "Stop training": `void on_train_epoch_end(...)` becomes `Stop on_train_epoch_end(...) { return Stop{wait >=
+/// patience}; }`.
+struct Stop {
+  bool now = true;
+};
+
+/// The answer of `on_train_batch_start` alone, where an epoch can be left early (Lightning's -1): `return
+/// Flow::skip_epoch;`. The loops use it for every hook, since the three answers are ordered by gravity.
+enum class Flow : std::uint8_t { proceed, skip_epoch, stop };
+
+/// By value on purpose: std::max returns a reference, for which g++ 12 spills a one-byte enum to the stack.
+constexpr Flow graver(Flow a, Flow b) { return a < b ? b : a; }
+
+/// What a hook answered, in the one vocabulary of the loops.
+constexpr Flow as_flow(Stop answer) { return answer.now ? Flow::stop : Flow::proceed; }
+constexpr Flow as_flow(Flow answer) { return answer; }
+
+/// Which way a metric gets better. The default is `min` everywhere and is never guessed from a name: for an accuracy
+/// say Mode::max.
+enum class Mode : std::uint8_t { min, max };
+
+/// Where options have a Mode: one is made of it, and is one.
+struct ModeOption {
+  Mode mode;
+
+  constexpr ModeOption(Mode which) : mode(which) {}
+  /// Refused: a text could be misspelt.
+  template <std::convertible_to<std::string_view> Text>
+  ModeOption(Text const&) {
+    constexpr bool is_text = std::convertible_to<Text, std::string_view>;
+    static_assert(!is_text, "[fulgurite.metric.mode] which way a metric gets better is a constant, not a text: write "
+                            ".mode = Mode::max or .mode = Mode::min");
+  }
+  constexpr operator Mode() const { return mode; }
+};
+
+// What stands in the place of a metric where a text or nothing was given, so that the trainer can refuse it in one
+// sentence.
+
+/// `EarlyStopping{"val/loss"}` is an `EarlyStopping<MetricText>`. A class that is made of a metric gets this by a
+/// deduction guide; the trainer refuses whatever lists it among its `Watches`.
+struct MetricText {
+  using metric = MetricText;
+  template <std::convertible_to<std::string_view> Text>
+  constexpr MetricText(Text const&) {}
+  static constexpr std::string_view name() { return {}; }
+};
+
+/// `Metric loss{"loss"}` is a `Metric<"", MetricNameAsValue>`, by a deduction guide.
+struct MetricNameAsValue {};
+
+/// `EarlyStopping{{.patience = 5}}` is an `EarlyStopping<MetricLeftOut>`, by a deduction guide, too.
+struct MetricLeftOut {
+  using metric = MetricLeftOut;
+  static constexpr std::string_view name() { return {}; }
+};
+
+/// Where Lightning's callbacks have an option `monitor`: naming it is refused, and so are options without names, of
+/// which the first would be this one.
+struct MonitorOption {
+  constexpr MonitorOption() = default;
+  template <class T>
+  MonitorOption(T const&) {
+    constexpr bool has_name = !std::is_arithmetic_v<T> && !std::is_enum_v<T>, is_option = !has_name;
+    static_assert(has_name, "[fulgurite.callback.unnamed_option] options are given by their names: write "
+                            "EarlyStopping{Net::val_loss, {.min_delta = 0.01, .patience = 5}}");
+    static_assert(is_option, "[fulgurite.callback.monitor] the metric is no option of a callback, and no text: pass "
+                             "the model's constant first, as in EarlyStopping{Net::val_loss, {.patience = 5}}");
+  }
+};
+
+// A folder among options that the compiler can know: nothing is allocated for the default.
+
+/// The current folder, or the one that was given. A std::filesystem::path is no type for constants, so it is made only
+/// when there is one.
+class RootFolder {
+ public:
+  constexpr RootFolder() = default;
+  template <class T>
+    requires(std::constructible_from<std::filesystem::path, T> && !std::same_as<std::remove_cvref_t<T>, RootFolder>)
+  RootFolder(T&& path) : given_(new std::filesystem::path(std::forward<T>(path))) {}
+  constexpr RootFolder(RootFolder const& other)
+      : given_(other.given_ ? new std::filesystem::path(*other.given_) : nullptr) {}
+  constexpr RootFolder(RootFolder&& other) noexcept : given_(std::exchange(other.given_, nullptr)) {}
+  constexpr RootFolder& operator=(RootFolder other) noexcept {
+    std::swap(given_, other.given_);
+    return *this;
+  }
+  constexpr ~RootFolder() {
+    if (given_) delete given_;
+  }
+
+  std::filesystem::path path() const { return given_ ? *given_ : std::filesystem::path("."); }
+  operator std::filesystem::path() const { return path(); }
+  friend std::filesystem::path operator/(RootFolder const& folder, std::filesystem::path const& name) {
+    return folder.path() / name;
+  }
+
+ private:
+  std::filesystem::path* given_ = nullptr;
+};
+
+}  // namespace fulgurite
