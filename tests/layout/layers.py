@@ -134,7 +134,8 @@ def openings():
 def lengths():
     for header, source in text.items():
         if source.count('\n') > MOST_LINES and flags.part(header) not in flags.PROGRAMS:  # these are lists
-            yield f'{name(header)} has {source.count(chr(10))} lines, {MOST_LINES} at most: split it (150 to {AIM} are the aim)'
+            lines = source.count('\n')
+            yield f'{name(header)} has {lines} lines, {MOST_LINES} at most: split it (150 to {AIM} are the aim)'
 
 
 def rooms():

@@ -96,8 +96,8 @@ def classes_of(tokens) -> list[str]:
 
 
 def completed(tokens, helper: int | None = None, helpers=()) -> list[str]:
-    """What the calls of a header's own helpers say: of the one that is given this token, where there are several. A call
-    is of its class's helper; in a class that has none, of the last helper before it."""
+    """What the calls of a header's own helpers say: of the one that is given this token, where there are several. A
+    call is of its class's helper; in a class that has none, of the last helper before it."""
     classes, said = classes_of(tokens), []
     for at, (text, _) in enumerate(tokens[:-1]):
         first = next((i for i in range(at + 2, min(at + 5, len(tokens))) if tokens[i][1]), None)
